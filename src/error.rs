@@ -1,0 +1,142 @@
+//! One error type for the whole crate: one variant per C status, each carrying a sentence that names the culprit.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Shorthand for a result with Ember's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The numbers that cross the C boundary. A number, once released, is never reused for something else.
+#[allow(non_camel_case_types, reason = "the name is the C name; cbindgen copies it into the header")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ember_status {
+    /// Success.
+    EMBER_OK = 0,
+    /// An argument is NULL, out of range, or does not fit the others.
+    EMBER_E_INVALID_ARGUMENT = 1,
+    /// The operating system refused to open, map or read a file.
+    EMBER_E_IO = 2,
+    /// A model file is malformed or contradicts itself.
+    EMBER_E_FORMAT = 3,
+    /// A model file is well formed but needs something this version cannot do.
+    EMBER_E_UNSUPPORTED = 4,
+    /// An allocation failed or a size exceeds what the machine can address.
+    EMBER_E_NOMEM = 5,
+    /// The context has no room for the tokens; its state is unchanged.
+    EMBER_E_CONTEXT_FULL = 6,
+    /// The object is in use by another call; nothing was done.
+    EMBER_E_BUSY = 7,
+    /// Text that must be UTF-8 is not.
+    EMBER_E_UTF8 = 8,
+    /// The caller's buffer is too small; the needed size was written.
+    EMBER_E_BUFFER_TOO_SMALL = 9,
+    /// The asked-for key, token or row does not exist.
+    EMBER_E_NOT_FOUND = 10,
+    /// A defect in Ember itself was caught; the process lives and the message says where.
+    EMBER_E_INTERNAL = 11,
+}
+
+/// What went wrong, as a sentence. The variant decides the C status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// See [`ember_status::EMBER_E_INVALID_ARGUMENT`].
+    InvalidArgument(String),
+    /// See [`ember_status::EMBER_E_IO`].
+    Io(String),
+    /// See [`ember_status::EMBER_E_FORMAT`].
+    Format(String),
+    /// See [`ember_status::EMBER_E_UNSUPPORTED`].
+    Unsupported(String),
+    /// See [`ember_status::EMBER_E_NOMEM`].
+    NoMemory(String),
+    /// See [`ember_status::EMBER_E_CONTEXT_FULL`].
+    ContextFull(String),
+    /// See [`ember_status::EMBER_E_BUSY`].
+    Busy(String),
+    /// See [`ember_status::EMBER_E_UTF8`].
+    Utf8(String),
+    /// See [`ember_status::EMBER_E_BUFFER_TOO_SMALL`].
+    BufferTooSmall(String),
+    /// See [`ember_status::EMBER_E_NOT_FOUND`].
+    NotFound(String),
+    /// See [`ember_status::EMBER_E_INTERNAL`].
+    Internal(String),
+}
+
+impl Error {
+    /// The C status of this error.
+    pub fn status(&self) -> ember_status {
+        use ember_status::*;
+        match self {
+            Error::InvalidArgument(_) => EMBER_E_INVALID_ARGUMENT,
+            Error::Io(_) => EMBER_E_IO,
+            Error::Format(_) => EMBER_E_FORMAT,
+            Error::Unsupported(_) => EMBER_E_UNSUPPORTED,
+            Error::NoMemory(_) => EMBER_E_NOMEM,
+            Error::ContextFull(_) => EMBER_E_CONTEXT_FULL,
+            Error::Busy(_) => EMBER_E_BUSY,
+            Error::Utf8(_) => EMBER_E_UTF8,
+            Error::BufferTooSmall(_) => EMBER_E_BUFFER_TOO_SMALL,
+            Error::NotFound(_) => EMBER_E_NOT_FOUND,
+            Error::Internal(_) => EMBER_E_INTERNAL,
+        }
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        match self {
+            Error::InvalidArgument(m)
+            | Error::Io(m)
+            | Error::Format(m)
+            | Error::Unsupported(m)
+            | Error::NoMemory(m)
+            | Error::ContextFull(m)
+            | Error::Busy(m)
+            | Error::Utf8(m)
+            | Error::BufferTooSmall(m)
+            | Error::NotFound(m)
+            | Error::Internal(m) => m,
+        }
+    }
+
+    /// The same error with `prefix` (a file name, say) put before its sentence.
+    pub fn within(mut self, prefix: &str) -> Error {
+        let m = match &mut self {
+            Error::InvalidArgument(m)
+            | Error::Io(m)
+            | Error::Format(m)
+            | Error::Unsupported(m)
+            | Error::NoMemory(m)
+            | Error::ContextFull(m)
+            | Error::Busy(m)
+            | Error::Utf8(m)
+            | Error::BufferTooSmall(m)
+            | Error::NotFound(m)
+            | Error::Internal(m) => m,
+        };
+        m.insert_str(0, ": ");
+        m.insert_str(0, prefix);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn within_puts_the_file_name_first() {
+        let e = Error::Format("the magic is \"GGML\", expected \"GGUF\"".into()).within("a.gguf");
+        assert_eq!(e.message(), "a.gguf: the magic is \"GGML\", expected \"GGUF\"");
+        assert_eq!(e.status() as i32, 3);
+    }
+}

@@ -1,0 +1,3 @@
+//! Ember: CPU-first language-model inference for embedding. See the layer paragraphs below.
+
+pub mod error;
