@@ -1,3 +1,4 @@
 //! Ember: CPU-first language-model inference for embedding. See the layer paragraphs below.
 
 pub mod error;
+pub mod quant;
