@@ -1,4 +1,5 @@
 //! Ember: CPU-first language-model inference for embedding. See the layer paragraphs below.
 
 pub mod error;
+pub mod kernels;
 pub mod quant;

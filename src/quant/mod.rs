@@ -69,8 +69,11 @@ pub enum Dot {
     Q8(fn(row: &[u8], x: &[Q8Block]) -> f32),
 }
 
+/// How many formats there are.
+pub const FORMAT_COUNT: usize = 6;
+
 /// Every format, indexed by `Format as usize`.
-pub static FORMATS: [FormatInfo; 6] = [
+pub static FORMATS: [FormatInfo; FORMAT_COUNT] = [
     f32::INFO,
     f16::INFO,
     bf16::INFO,
