@@ -1,5 +1,6 @@
 //! Ember: CPU-first language-model inference for embedding. See the layer paragraphs below.
 
 pub mod error;
+pub mod gguf;
 pub mod kernels;
 pub mod quant;

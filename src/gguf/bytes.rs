@@ -1,0 +1,158 @@
+//! The bytes of a whole file: mapped, or owned in 64-byte-aligned memory. The only file of `gguf` with `unsafe`.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::ops::Deref;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::error::{Error, Result};
+
+/// Alignment of owned bytes: one cache line, and the widest vector register in use.
+const ALIGNMENT: usize = 64;
+
+/// The immutable bytes of a file, `Send + Sync`. The first byte is at least 64-byte-aligned, so that an aligned offset
+/// in the file is an aligned address.
+pub struct FileBytes(Storage);
+
+enum Storage {
+    Mapped(Mmap),
+    /// The bytes are `buffer[start..]`; `start` < 64 makes up for the allocator's smaller alignment. The buffer never
+    /// grows once it is made, so the address of `buffer[start]` stays.
+    Owned {
+        buffer: Vec<u8>,
+        start: usize,
+    },
+}
+
+impl FileBytes {
+    /// Maps the file, or reads it where the system cannot map it.
+    ///
+    /// # Errors
+    /// As [`FileBytes::read`].
+    pub fn map(path: &Path) -> Result<FileBytes> {
+        let (file, len) = open_regular(path)?;
+        // SAFETY: the map is private to this process and read-only. That nobody shortens or rewrites the file
+        // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
+        match unsafe { Mmap::map(&file) } {
+            Ok(map) => Ok(FileBytes(Storage::Mapped(map))),
+            Err(_) => read_all(file, len),
+        }
+    }
+
+    /// Reads the file into owned memory.
+    ///
+    /// # Errors
+    /// `Io` when the file is missing, a directory, not a regular file or unreadable, `Format` when it is empty,
+    /// `NoMemory` when it does not fit in memory.
+    pub fn read(path: &Path) -> Result<FileBytes> {
+        let (file, len) = open_regular(path)?;
+        read_all(file, len)
+    }
+
+    /// Copies `bytes` into owned memory.
+    ///
+    /// # Errors
+    /// `NoMemory` when the allocation fails.
+    pub fn copy(bytes: &[u8]) -> Result<FileBytes> {
+        let (mut buffer, start) = aligned_buffer(bytes.len())?;
+        buffer.extend_from_slice(bytes);
+        Ok(FileBytes(Storage::Owned { buffer, start }))
+    }
+
+    /// Takes over bytes that are no file: at whatever address they have.
+    pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
+        FileBytes(Storage::Owned { buffer, start: 0 })
+    }
+}
+
+impl Deref for FileBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Storage::Mapped(map) => map,
+            Storage::Owned { buffer, start } => &buffer[*start..],
+        }
+    }
+}
+
+/// Opens a non-empty regular file and tells its length. Looks before opening: opening a named pipe would block.
+fn open_regular(path: &Path) -> Result<(File, u64)> {
+    let describe = |e: std::io::Error| match e.kind() {
+        ErrorKind::NotFound => Error::Io("the file does not exist".into()),
+        ErrorKind::PermissionDenied => Error::Io("the file may not be read: permission denied".into()),
+        _ => Error::Io(format!("the file cannot be opened: {e}")),
+    };
+    let kind = fs::metadata(path).map_err(describe)?.file_type();
+    if kind.is_dir() {
+        return Err(Error::Io("this is a directory, expected a file".into()));
+    }
+    if !kind.is_file() {
+        return Err(Error::Io("this is not a regular file".into()));
+    }
+    let file = File::open(path).map_err(describe)?;
+    match file.metadata().map_err(describe)?.len() {
+        0 => Err(Error::Format("the file is empty".into())),
+        len => Ok((file, len)),
+    }
+}
+
+/// Reads the `len` bytes of `file` into owned memory.
+fn read_all(file: File, len: u64) -> Result<FileBytes> {
+    let too_big = |_| {
+        Error::NoMemory(format!(
+            "the file has {len} bytes, more than this machine can address"
+        ))
+    };
+    let (mut buffer, start) = aligned_buffer(usize::try_from(len).map_err(too_big)?)?;
+    let n_read = file
+        .take(len)
+        .read_to_end(&mut buffer)
+        .map_err(|e| Error::Io(format!("the file cannot be read: {e}")))?;
+    if n_read as u64 != len {
+        return Err(Error::Io(format!(
+            "the file has {len} bytes, but only {n_read} could be read"
+        )));
+    }
+    Ok(FileBytes(Storage::Owned { buffer, start }))
+}
+
+/// A vector with room for `len` more bytes without growing, and filled up to the first aligned address, its index
+/// returned.
+fn aligned_buffer(len: usize) -> Result<(Vec<u8>, usize)> {
+    let no_memory = || Error::NoMemory(format!("{len} bytes of memory are not available"));
+    let capacity = len.checked_add(ALIGNMENT).ok_or_else(no_memory)?;
+    let mut buffer = Vec::<u8>::new();
+    buffer.try_reserve_exact(capacity).map_err(|_| no_memory())?;
+    let start = buffer.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+    buffer.resize(start, 0);
+    Ok((buffer, start))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owned_bytes_are_aligned_and_equal() {
+        for len in [0, 1, 63, 64, 65, 4096] {
+            let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let copy = FileBytes::copy(&bytes).unwrap();
+            assert_eq!(&copy[..], &bytes[..]);
+            assert_eq!(copy.as_ptr().addr() % ALIGNMENT, 0);
+        }
+    }
+
+    #[test]
+    fn mapped_and_read_bytes_are_the_file() {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        let expected = fs::read(path).unwrap();
+        assert_eq!(&FileBytes::map(path).unwrap()[..], &expected[..]);
+        let read = FileBytes::read(path).unwrap();
+        assert_eq!(&read[..], &expected[..]);
+        assert_eq!(read.as_ptr().addr() % ALIGNMENT, 0);
+    }
+}

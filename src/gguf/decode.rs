@@ -1,0 +1,364 @@
+//! Bytes to metadata and tensor directory. Nothing read here is believed before it is checked.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::bytes::FileBytes;
+use super::cursor::{Cursor, quoted};
+use super::index::NameIndex;
+use super::metadata::Metadata;
+use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
+use super::value::{Array, GgufString, StringArray, Value, ValueType};
+use crate::error::{Error, Result};
+
+/// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
+/// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
+const MAX_KEYS: usize = 65_536;
+const MAX_INNER_ARRAYS: usize = 65_536;
+const MAX_TENSORS: usize = 262_144;
+/// How deep arrays may nest: 1 is an array of numbers.
+const MAX_NESTING: usize = 4;
+/// The longest key, by the specification, and the longest tensor name: four times the specification's 64.
+const MAX_KEY_BYTES: usize = 65_535;
+const MAX_NAME_BYTES: usize = 255;
+/// The fewest bytes that a key with its value, and a tensor's entry, take in a file.
+const MIN_KEY_VALUE_BYTES: usize = 8 + 1 + 4 + 1;
+const MIN_TENSOR_BYTES: usize = 8 + 1 + 4 + 8 + 4 + 8;
+
+/// Alignment of the tensor data in a file that does not say, in bytes.
+pub(super) const DEFAULT_ALIGNMENT: usize = 32;
+/// The key that says.
+pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
+
+/// What a file holds.
+pub(super) struct Contents {
+    pub version: u32,
+    pub metadata: Metadata,
+    pub tensors: Vec<TensorInfo>,
+    pub tensor_index: NameIndex,
+}
+
+/// Reads and checks all of a file but the tensors' elements.
+pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
+    let mut decoder = Decoder {
+        file,
+        cursor: Cursor::new(file),
+        inner_arrays_left: MAX_INNER_ARRAYS,
+    };
+    let version = decoder.magic_and_version()?;
+    let n_tensors = decoder.cursor.count(MIN_TENSOR_BYTES, "tensors")?;
+    let n_keys = decoder.cursor.count(MIN_KEY_VALUE_BYTES, "metadata keys")?;
+    at_most(MAX_TENSORS, n_tensors, "tensors")?;
+    at_most(MAX_KEYS, n_keys, "metadata keys")?;
+    let metadata = decoder.metadata(n_keys)?;
+    let alignment = alignment(&metadata)?;
+    let tensors = decoder.tensors(n_tensors, alignment)?;
+    let tensor_index = NameIndex::new(tensors.len(), |i| &tensors[i].name).map_err(|i| {
+        let name = &tensors[i].name;
+        Error::Format(format!("the tensor name {name:?} appears more than once"))
+    })?;
+    Ok(Contents {
+        version,
+        metadata,
+        tensors,
+        tensor_index,
+    })
+}
+
+/// The checked alignment of the tensor data: a power of two from 8 to 65536.
+pub(super) fn alignment(metadata: &Metadata) -> Result<usize> {
+    match metadata.u32(ALIGNMENT_KEY)? {
+        None => Ok(DEFAULT_ALIGNMENT),
+        Some(n) if n.is_power_of_two() && (8..=65_536).contains(&n) => Ok(n as usize),
+        Some(n) => Err(Error::Format(format!(
+            "the key {ALIGNMENT_KEY:?} is {n}, expected a power of two from 8 to 65536"
+        ))),
+    }
+}
+
+fn at_most(max: usize, n: usize, what: &str) -> Result<()> {
+    match n > max {
+        true => Err(Error::Unsupported(format!(
+            "the file has {n} {what}, Ember reads at most {max}"
+        ))),
+        false => Ok(()),
+    }
+}
+
+struct Decoder<'a> {
+    file: &'a Arc<FileBytes>,
+    cursor: Cursor<'a>,
+    inner_arrays_left: usize,
+}
+
+impl Decoder<'_> {
+    fn magic_and_version(&mut self) -> Result<u32> {
+        let magic = self.cursor.take(4, "the magic")?;
+        if magic != b"GGUF" {
+            let found = quoted(magic);
+            return Err(Error::Format(format!(
+                "the magic is {found}, expected \"GGUF\": this is not a GGUF file"
+            )));
+        }
+        let version = self.cursor.u32("the version")?;
+        match version {
+            2 | 3 => Ok(version),
+            0 => Err(Error::Format(
+                "the GGUF version is 0, which does not exist".into(),
+            )),
+            1 => Err(Error::Unsupported(
+                "this is GGUF version 1, Ember reads versions 2 and 3".into(),
+            )),
+            v if v.swap_bytes() < 0x1_0000 => Err(Error::Unsupported(format!(
+                "this is a big-endian GGUF file (version {}), Ember reads little-endian files",
+                v.swap_bytes()
+            ))),
+            v => Err(Error::Unsupported(format!(
+                "this is GGUF version {v}, Ember reads versions 2 and 3"
+            ))),
+        }
+    }
+
+    fn metadata(&mut self, n: usize) -> Result<Metadata> {
+        let mut entries = Vec::with_capacity(n);
+        for i in 0..n {
+            let key = self.key().map_err(|e| e.within(&format!("metadata key {i}")))?;
+            let value = self
+                .any_value()
+                .map_err(|e| e.within(&format!("the key {}", quoted(key.as_bytes()))))?;
+            entries.push((key, value));
+        }
+        Metadata::new(entries)
+    }
+
+    fn key(&mut self) -> Result<Box<str>> {
+        let key = self.cursor.string("the key")?;
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            let len = key.len();
+            return Err(Error::Format(format!(
+                "the key has {len} bytes, expected 1 to {MAX_KEY_BYTES}"
+            )));
+        }
+        match std::str::from_utf8(key) {
+            Ok(key) => Ok(key.into()),
+            Err(_) => Err(Error::Format(format!("the key {} is not UTF-8", quoted(key)))),
+        }
+    }
+
+    fn value_type(&mut self, what: &str) -> Result<ValueType> {
+        let id = self.cursor.u32(what)?;
+        ValueType::from_id(id).ok_or_else(|| {
+            Error::Format(format!(
+                "{what} is {id}, which is none of the value types 0 to 12"
+            ))
+        })
+    }
+
+    fn any_value(&mut self) -> Result<Value> {
+        let ty = self.value_type("the value's type")?;
+        let what = "the value";
+        let c = &mut self.cursor;
+        Ok(match ty {
+            ValueType::U8 => Value::U8(u8::from_le_bytes(c.array(what)?)),
+            ValueType::I8 => Value::I8(i8::from_le_bytes(c.array(what)?)),
+            ValueType::U16 => Value::U16(u16::from_le_bytes(c.array(what)?)),
+            ValueType::I16 => Value::I16(i16::from_le_bytes(c.array(what)?)),
+            ValueType::U32 => Value::U32(u32::from_le_bytes(c.array(what)?)),
+            ValueType::I32 => Value::I32(i32::from_le_bytes(c.array(what)?)),
+            ValueType::F32 => Value::F32(f32::from_le_bytes(c.array(what)?)),
+            ValueType::U64 => Value::U64(u64::from_le_bytes(c.array(what)?)),
+            ValueType::I64 => Value::I64(i64::from_le_bytes(c.array(what)?)),
+            ValueType::F64 => Value::F64(f64::from_le_bytes(c.array(what)?)),
+            ValueType::Bool => Value::Bool(boolean(c.array::<1>(what)?[0])?),
+            ValueType::String => {
+                let len = c.string(what)?.len();
+                let end = c.position();
+                Value::String(GgufString::new(Arc::clone(self.file), end - len..end))
+            }
+            ValueType::Array => Value::Array(self.any_array(1)?),
+        })
+    }
+
+    fn any_array(&mut self, depth: usize) -> Result<Array> {
+        let ty = self.value_type("the array's element type")?;
+        let n = self.cursor.count(ty.min_bytes(), "array elements")?;
+        Ok(match ty {
+            ValueType::U8 => Array::U8(self.numbers(n, u8::from_le_bytes)?),
+            ValueType::I8 => Array::I8(self.numbers(n, i8::from_le_bytes)?),
+            ValueType::U16 => Array::U16(self.numbers(n, u16::from_le_bytes)?),
+            ValueType::I16 => Array::I16(self.numbers(n, i16::from_le_bytes)?),
+            ValueType::U32 => Array::U32(self.numbers(n, u32::from_le_bytes)?),
+            ValueType::I32 => Array::I32(self.numbers(n, i32::from_le_bytes)?),
+            ValueType::F32 => Array::F32(self.numbers(n, f32::from_le_bytes)?),
+            ValueType::U64 => Array::U64(self.numbers(n, u64::from_le_bytes)?),
+            ValueType::I64 => Array::I64(self.numbers(n, i64::from_le_bytes)?),
+            ValueType::F64 => Array::F64(self.numbers(n, f64::from_le_bytes)?),
+            ValueType::Bool => {
+                let bytes = self.cursor.take(n, "the array")?;
+                Array::Bool(bytes.iter().map(|&b| boolean(b)).collect::<Result<_>>()?)
+            }
+            ValueType::String => Array::String(self.strings(n)?),
+            ValueType::Array => Array::Array(self.arrays(n, depth)?),
+        })
+    }
+
+    /// `n` numbers of `N` bytes each.
+    fn numbers<T, const N: usize>(&mut self, n: usize, from_le_bytes: fn([u8; N]) -> T) -> Result<Vec<T>> {
+        // No overflow: `count` has checked that n elements of this size fit the file.
+        let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
+        Ok(chunks.iter().map(|&c| from_le_bytes(c)).collect())
+    }
+
+    fn strings(&mut self, n: usize) -> Result<StringArray> {
+        let base = self.cursor.position();
+        let mut ends = Vec::with_capacity(n);
+        for _ in 0..n {
+            self.cursor.string("a string of the array")?;
+            let too_long = |_| Error::Unsupported("the strings of the array take 4 GiB or more".into());
+            ends.push(u32::try_from(self.cursor.position() - base).map_err(too_long)?);
+        }
+        Ok(StringArray::new(Arc::clone(self.file), base, ends))
+    }
+
+    /// The elements of an array of arrays that is itself `depth` deep.
+    fn arrays(&mut self, n: usize, depth: usize) -> Result<Vec<Array>> {
+        if depth == MAX_NESTING {
+            return Err(Error::Unsupported(format!(
+                "arrays are nested deeper than {MAX_NESTING}, the most Ember reads"
+            )));
+        }
+        self.inner_arrays_left = self.inner_arrays_left.checked_sub(n).ok_or_else(|| {
+            Error::Unsupported(format!(
+                "there are more than {MAX_INNER_ARRAYS} arrays inside arrays"
+            ))
+        })?;
+        (0..n).map(|_| self.any_array(depth + 1)).collect()
+    }
+
+    fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
+        let mut tensors = Vec::with_capacity(n);
+        for i in 0..n {
+            let name = self.tensor_name().map_err(|e| e.within(&format!("tensor {i}")))?;
+            let tensor = self.tensor(name, alignment)?;
+            tensors.push(tensor);
+        }
+        place(
+            &mut tensors,
+            self.cursor.position().next_multiple_of(alignment),
+            self.file.len(),
+        )?;
+        Ok(tensors)
+    }
+
+    fn tensor_name(&mut self) -> Result<String> {
+        let name = self.cursor.string("the tensor's name")?;
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            let len = name.len();
+            return Err(Error::Format(format!(
+                "the name has {len} bytes, expected 1 to {MAX_NAME_BYTES}"
+            )));
+        }
+        match std::str::from_utf8(name) {
+            Ok(name) => Ok(name.into()),
+            Err(_) => Err(Error::Format(format!("the name {} is not UTF-8", quoted(name)))),
+        }
+    }
+
+    /// The rest of a tensor's entry. Its `offset` still counts from the start of the tensor data.
+    fn tensor(&mut self, name: String, alignment: usize) -> Result<TensorInfo> {
+        let refuse = |why: String| Err(Error::Format(format!("the tensor {name:?} {why}")));
+        let c = &mut self.cursor;
+        let located = |e: Error| e.within(&format!("the tensor {name:?}"));
+
+        let n_dims = c.u32("the number of dimensions").map_err(located)?;
+        if !(1..=MAX_DIMS as u32).contains(&n_dims) {
+            return refuse(format!("has {n_dims} dimensions, expected 1 to {MAX_DIMS}"));
+        }
+        let mut sizes = [0; MAX_DIMS];
+        let sizes = &mut sizes[..n_dims as usize];
+        for (i, size) in sizes.iter_mut().enumerate() {
+            let n = c.u64("a dimension").map_err(located)?;
+            match usize::try_from(n) {
+                Ok(0) => return refuse(format!("has dimension {i} of size 0, expected at least 1")),
+                Ok(n) => *size = n,
+                Err(_) => {
+                    return refuse(format!(
+                        "has dimension {i} of size {n}, too large for this machine"
+                    ));
+                }
+            }
+        }
+        let Some(dims) = Dims::new(sizes) else {
+            return refuse(format!("has the impossible shape {sizes:?}"));
+        };
+
+        let ty = TensorType(c.u32("the type").map_err(located)?);
+        if !ty.is_known() {
+            let (id, type_name) = (ty.0, ty.name());
+            return Err(Error::Unsupported(format!(
+                "the tensor {name:?} has the type {id} ({type_name}), which Ember does not know"
+            )));
+        }
+        let n_bytes = match dims.n_bytes(ty) {
+            Ok(n_bytes) => n_bytes,
+            Err(why) => return refuse(why),
+        };
+
+        let offset = c.u64("the offset").map_err(located)?;
+        if !offset.is_multiple_of(alignment as u64) {
+            return refuse(format!(
+                "has its data at offset {offset}, expected a multiple of {alignment}"
+            ));
+        }
+        let Ok(offset) = usize::try_from(offset) else {
+            return refuse(format!(
+                "has its data at offset {offset}, too large for this machine"
+            ));
+        };
+        Ok(TensorInfo {
+            name,
+            ty,
+            dims,
+            offset,
+            n_bytes,
+        })
+    }
+}
+
+fn boolean(byte: u8) -> Result<bool> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        b => Err(Error::Format(format!("a bool is {b}, expected 0 or 1"))),
+    }
+}
+
+/// Turns offsets that count from `data_start` into offsets from the file's start, and checks that every tensor's data
+/// lies inside the file and that no two overlap.
+fn place(tensors: &mut [TensorInfo], data_start: usize, file_len: usize) -> Result<()> {
+    for t in tensors.iter_mut() {
+        let begin = data_start.checked_add(t.offset);
+        match begin.and_then(|b| b.checked_add(t.n_bytes)) {
+            Some(end) if end <= file_len => t.offset = end - t.n_bytes,
+            _ => {
+                let (name, n_bytes, offset) = (&t.name, t.n_bytes, t.offset);
+                return Err(Error::Format(format!(
+                    "the tensor {name:?} has {n_bytes} bytes of data at offset {offset} after byte {data_start}, but \
+                     the file ends at byte {file_len}: it is cut short or damaged"
+                )));
+            }
+        }
+    }
+    let mut by_offset: Vec<&TensorInfo> = tensors.iter().collect();
+    by_offset.sort_unstable_by_key(|t| t.offset);
+    match by_offset
+        .windows(2)
+        .find(|pair| pair[0].offset + pair[0].n_bytes > pair[1].offset)
+    {
+        Some(pair) => Err(Error::Format(format!(
+            "the data of the tensors {:?} and {:?} overlap at byte {}",
+            pair[0].name, pair[1].name, pair[1].offset
+        ))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,143 @@
+//! GGUF model files: typed metadata, a tensor directory, and the bytes of every tensor where they lie.
+//!
+//! [`Gguf`] opens a file of version 2 or 3, little-endian; [`writer::Writer`] makes one. A file is hostile input: each
+//! count, length, offset and type is checked before it is used, and whatever is wrong with it ends in an error
+//! sentence that begins with the file's name. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+#![deny(unsafe_code)]
+
+#[allow(
+    unsafe_code,
+    reason = "mapping a file is unsafe; nothing else in this module is"
+)]
+mod bytes;
+mod cursor;
+mod decode;
+mod index;
+mod metadata;
+mod tensor;
+mod value;
+pub mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use bytes::FileBytes;
+pub use metadata::Metadata;
+pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
+pub use value::{Array, GgufString, StringArray, Value, ValueType};
+
+use crate::error::{Error, Result};
+use index::NameIndex;
+
+/// An opened GGUF file, immutable and shareable between threads.
+pub struct Gguf {
+    name: String,
+    version: u32,
+    bytes: Arc<FileBytes>,
+    metadata: Metadata,
+    tensors: Vec<TensorInfo>,
+    tensor_index: NameIndex,
+}
+
+impl Gguf {
+    /// Maps the file at `path` into memory and reads its metadata and tensor directory. Pages of tensor data are
+    /// loaded when first touched and shared with other processes that map the same file.
+    ///
+    /// The file must not be changed or shortened while it is open: reading a page that is gone ends the process with
+    /// SIGBUS. Use [`Gguf::read`] for a file that someone else may touch.
+    ///
+    /// # Errors
+    /// `Io` when the file is missing, not a regular file or not readable; `Format` when it is no GGUF file, is
+    /// malformed or cut short; `Unsupported` for version 1, big-endian files and sizes beyond Ember's limits. Every
+    /// sentence begins with the path.
+    pub fn open(path: &Path) -> Result<Gguf> {
+        Gguf::named(path.display().to_string(), || FileBytes::map(path))
+    }
+
+    /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no
+    /// harm.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`], and `NoMemory` when the file does not fit in memory.
+    pub fn read(path: &Path) -> Result<Gguf> {
+        Gguf::named(path.display().to_string(), || FileBytes::read(path))
+    }
+
+    /// Reads a file that is already in memory. The bytes are copied, to 64-byte-aligned memory; `name` stands for the
+    /// path in error sentences.
+    ///
+    /// # Errors
+    /// As [`Gguf::read`].
+    pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Gguf> {
+        Gguf::named(name.to_owned(), || match bytes.is_empty() {
+            true => Err(Error::Format("the file is empty".into())),
+            false => FileBytes::copy(bytes),
+        })
+    }
+
+    fn named(name: String, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
+        let contents = load().and_then(|bytes| {
+            let bytes = Arc::new(bytes);
+            let contents = decode::decode(&bytes)?;
+            Ok((bytes, contents))
+        });
+        let (bytes, contents) = contents.map_err(|e| e.within(&name))?;
+        let decode::Contents {
+            version,
+            metadata,
+            tensors,
+            tensor_index,
+        } = contents;
+        Ok(Gguf {
+            name,
+            version,
+            bytes,
+            metadata,
+            tensors,
+            tensor_index,
+        })
+    }
+
+    /// The path, or the name given to [`Gguf::from_bytes`]: what an error sentence about this file begins with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The format version, 2 or 3.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Keys and values.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The tensor directory, in the file's order.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// The entry of the tensor called `name`.
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensor_index
+            .find(name, |i| &self.tensors[i].name)
+            .map(|i| &self.tensors[i])
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &Arc<FileBytes> {
+        &self.bytes
+    }
+
+    /// The elements of a tensor of this file, in its type's layout.
+    ///
+    /// # Panics
+    /// When `tensor` is another, longer file's.
+    pub fn tensor_bytes(&self, tensor: &TensorInfo) -> &[u8] {
+        &self.bytes[tensor.offset..][..tensor.n_bytes]
+    }
+}

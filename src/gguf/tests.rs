@@ -1,0 +1,104 @@
+//! What the writer writes, the reader reads.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use super::writer::Writer;
+use super::*;
+
+/// A key of every type, arrays of every type, and nested arrays.
+fn every_value() -> Vec<(&'static str, Value)> {
+    let strings = StringArray::copy(&[&b"a"[..], b"", b"\xff\xfe", "ü".as_bytes()]).unwrap();
+    vec![
+        ("u8", 255u8.into()),
+        ("i8", (-128i8).into()),
+        ("u16", 65_535u16.into()),
+        ("i16", (-32_768i16).into()),
+        ("u32", u32::MAX.into()),
+        ("i32", i32::MIN.into()),
+        ("f32", 1.5f32.into()),
+        ("bool", true.into()),
+        ("string", "ein Schlüssel".into()),
+        ("empty", "".into()),
+        ("u64", u64::MAX.into()),
+        ("i64", i64::MIN.into()),
+        ("f64", 1e300.into()),
+        ("u8s", vec![0u8, 1, 255].into()),
+        ("i8s", vec![-1i8, 1].into()),
+        ("u16s", vec![1u16, 65_535].into()),
+        ("i16s", vec![-1i16].into()),
+        ("u32s", vec![1u32, u32::MAX].into()),
+        ("i32s", vec![-1i32, 7].into()),
+        ("f32s", vec![0.5f32, -0.0, f32::INFINITY].into()),
+        ("bools", vec![true, false, true].into()),
+        ("strings", strings.clone().into()),
+        ("u64s", vec![u64::MAX].into()),
+        ("i64s", vec![i64::MIN, 0].into()),
+        ("f64s", vec![1e300, 2.0].into()),
+        ("none", Vec::<u32>::new().into()),
+        ("no strings", StringArray::copy::<&str>(&[]).unwrap().into()),
+        (
+            "nested",
+            Array::Array(vec![
+                Array::Array(vec![Array::U8(vec![1, 2])]),
+                Array::String(strings),
+            ])
+            .into(),
+        ),
+    ]
+}
+
+#[test]
+fn every_value_round_trips() {
+    for version in [2, 3] {
+        for alignment in [8u32, 32, 64, 4096] {
+            let mut writer = Writer::new();
+            writer.version(version).set("general.alignment", alignment);
+            let values = every_value();
+            values
+                .iter()
+                .for_each(|(key, value)| _ = writer.set(key, value.clone()));
+            writer.tensor("a", TensorType::F32, &[3], (0..12).collect());
+            writer.tensor("b", TensorType::Q8_0, &[64, 2, 1, 3], vec![7; 2 * 34 * 6]);
+            writer.tensor("c", TensorType::F16, &[1], vec![8, 9]);
+
+            let file = Gguf::from_bytes(&writer.to_bytes().unwrap(), "round trip").unwrap();
+            assert_eq!(file.version(), version);
+            assert_eq!(file.metadata().len(), values.len() + 1);
+            for ((key, value), expected) in file.metadata().iter().skip(1).zip(&values) {
+                assert_eq!((key, value), (expected.0, &expected.1));
+                assert_eq!(file.metadata().get(key), Some(value));
+            }
+            assert_eq!(file.tensors().len(), 3);
+            let b = file.tensor("b").unwrap();
+            assert_eq!((b.ty, &*b.dims), (TensorType::Q8_0, &[64, 2, 1, 3][..]));
+            assert_eq!(file.tensor_bytes(b), [7; 2 * 34 * 6]);
+            assert_eq!(
+                file.tensor_bytes(&file.tensors()[0]),
+                (0..12).collect::<Vec<u8>>()
+            );
+            assert_eq!(file.tensor_bytes(file.tensor("c").unwrap()), [8, 9]);
+            assert!(
+                file.tensors()
+                    .iter()
+                    .all(|t| t.offset.is_multiple_of(alignment as usize))
+            );
+            assert_eq!(file.tensor("d"), None);
+        }
+    }
+}
+
+#[test]
+fn a_file_is_the_same_mapped_and_read() {
+    let path = std::env::temp_dir().join(format!("ember-gguf-{}.gguf", std::process::id()));
+    let mut writer = Writer::new();
+    writer
+        .set("general.name", "x")
+        .tensor("t", TensorType::F32, &[2], vec![1; 8]);
+    writer.write(&path).unwrap();
+    for file in [Gguf::open(&path).unwrap(), Gguf::read(&path).unwrap()] {
+        assert_eq!(file.name(), path.to_str().unwrap());
+        assert_eq!(file.metadata().str("general.name").unwrap(), Some("x"));
+        assert_eq!(file.tensor_bytes(&file.tensors()[0]), [1; 8]);
+        assert_eq!(file.bytes()[..], writer.to_bytes().unwrap()[..]);
+    }
+    std::fs::remove_file(&path).unwrap();
+}

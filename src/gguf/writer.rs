@@ -1,0 +1,218 @@
+//! Makes GGUF files: for tests, fixtures and converters.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::decode::alignment;
+use super::metadata::Metadata;
+use super::tensor::{Dims, TensorType};
+use super::value::{Array, Value};
+use crate::error::{Error, Result};
+
+/// A GGUF file in the making: version 3, and data aligned to 32 bytes unless the key `general.alignment` says
+/// otherwise. Nothing is checked before the file is made.
+///
+/// ```
+/// use ember::gguf::{Gguf, TensorType, writer::Writer};
+/// let mut writer = Writer::new();
+/// writer.set("general.architecture", "llama").set("llama.block_count", 2u32);
+/// writer.tensor("output_norm.weight", TensorType::F32, &[2], vec![0; 8]);
+/// let file = Gguf::from_bytes(&writer.to_bytes()?, "example")?;
+/// assert_eq!(file.metadata().require_u32("llama.block_count")?, 2);
+/// # Ok::<(), ember::error::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Writer {
+    version: u32,
+    entries: Vec<(Box<str>, Value)>,
+    tensors: Vec<Tensor>,
+}
+
+#[derive(Debug, Clone)]
+struct Tensor {
+    name: String,
+    ty: TensorType,
+    dims: Vec<usize>,
+    data: Vec<u8>,
+}
+
+impl Default for Writer {
+    fn default() -> Writer {
+        Writer::new()
+    }
+}
+
+impl Writer {
+    /// A file without keys and tensors.
+    pub fn new() -> Writer {
+        Writer {
+            version: 3,
+            entries: Vec::new(),
+            tensors: Vec::new(),
+        }
+    }
+
+    /// Sets the format version, 2 or 3; they differ in nothing else.
+    pub fn version(&mut self, version: u32) -> &mut Writer {
+        self.version = version;
+        self
+    }
+
+    /// Adds a key after those already there.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) -> &mut Writer {
+        self.entries.push((key.into(), value.into()));
+        self
+    }
+
+    /// Adds a tensor after those already there. `dims` begins with the row length; `data` is in `ty`'s layout.
+    pub fn tensor(&mut self, name: &str, ty: TensorType, dims: &[usize], data: Vec<u8>) -> &mut Writer {
+        self.tensors.push(Tensor {
+            name: name.into(),
+            ty,
+            dims: dims.into(),
+            data,
+        });
+        self
+    }
+
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a version other than 2 and 3, an impossible alignment, a key or tensor name that is empty
+    /// or used twice, and a tensor whose data does not fit its type and shape.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let alignment = self.check()?;
+        self.emit(alignment, &mut bytes)
+            .map_err(|e| Error::Internal(format!("writing to memory failed: {e}")))?;
+        Ok(bytes)
+    }
+
+    /// Writes the file, replacing what was at `path`.
+    ///
+    /// # Errors
+    /// As [`Writer::to_bytes`], and `Io` when the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let alignment = self.check()?;
+        let emit = || -> io::Result<()> {
+            let mut out = BufWriter::new(File::create(path)?);
+            self.emit(alignment, &mut out)?;
+            out.flush()
+        };
+        emit().map_err(|e| Error::Io(format!("{}: the file cannot be written: {e}", path.display())))
+    }
+
+    /// Checks everything and tells the alignment.
+    fn check(&self) -> Result<usize> {
+        let refuse = |why: String| Err(Error::InvalidArgument(why));
+        let invalid = |e: Error| Error::InvalidArgument(e.message().to_owned());
+        if ![2, 3].contains(&self.version) {
+            return refuse(format!("the GGUF version is {}, expected 2 or 3", self.version));
+        }
+        if self.entries.iter().any(|(key, _)| key.is_empty()) {
+            return refuse("a metadata key is empty".into());
+        }
+        let metadata = Metadata::new(self.entries.clone()).map_err(invalid)?;
+        let mut names: Vec<&str> = self.tensors.iter().map(|t| &*t.name).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(format!("the tensor name {:?} appears more than once", pair[0]));
+        }
+        for Tensor { name, ty, dims, data } in &self.tensors {
+            if name.is_empty() {
+                return refuse("a tensor name is empty".into());
+            }
+            let Some(shape) = Dims::new(dims) else {
+                return refuse(format!("the tensor {name:?} has the impossible shape {dims:?}"));
+            };
+            let len = data.len();
+            match shape.n_bytes(*ty) {
+                Err(why) => return refuse(format!("the tensor {name:?} {why}")),
+                Ok(n) if n != len => {
+                    return refuse(format!(
+                        "the tensor {name:?} has {len} bytes of data, expected {n}"
+                    ));
+                }
+                Ok(_) => {}
+            }
+        }
+        alignment(&metadata).map_err(invalid)
+    }
+
+    fn emit(&self, alignment: usize, out: &mut impl Write) -> io::Result<()> {
+        let mut head = Vec::new();
+        head.extend(b"GGUF");
+        head.extend(self.version.to_le_bytes());
+        put_len(&mut head, self.tensors.len());
+        put_len(&mut head, self.entries.len());
+        for (key, value) in &self.entries {
+            put_string(&mut head, key.as_bytes());
+            put_value(&mut head, value);
+        }
+        let mut offset = 0;
+        for Tensor { name, ty, dims, data } in &self.tensors {
+            put_string(&mut head, name.as_bytes());
+            head.extend((dims.len() as u32).to_le_bytes());
+            dims.iter().for_each(|&d| put_len(&mut head, d));
+            head.extend(ty.0.to_le_bytes());
+            put_len(&mut head, offset);
+            offset += data.len().next_multiple_of(alignment);
+        }
+        let mut put_padded = |bytes: &[u8]| {
+            out.write_all(bytes)?;
+            out.write_all(&vec![0; bytes.len().next_multiple_of(alignment) - bytes.len()])
+        };
+        put_padded(&head)?;
+        self.tensors.iter().try_for_each(|t| put_padded(&t.data))
+    }
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    out.extend((len as u64).to_le_bytes());
+}
+
+fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend(bytes);
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    out.extend((value.value_type() as u32).to_le_bytes());
+    match value {
+        Value::U8(v) => out.extend(v.to_le_bytes()),
+        Value::I8(v) => out.extend(v.to_le_bytes()),
+        Value::U16(v) => out.extend(v.to_le_bytes()),
+        Value::I16(v) => out.extend(v.to_le_bytes()),
+        Value::U32(v) => out.extend(v.to_le_bytes()),
+        Value::I32(v) => out.extend(v.to_le_bytes()),
+        Value::F32(v) => out.extend(v.to_le_bytes()),
+        Value::U64(v) => out.extend(v.to_le_bytes()),
+        Value::I64(v) => out.extend(v.to_le_bytes()),
+        Value::F64(v) => out.extend(v.to_le_bytes()),
+        Value::Bool(v) => out.push(u8::from(*v)),
+        Value::String(s) => put_string(out, s.as_bytes()),
+        Value::Array(a) => put_array(out, a),
+    }
+}
+
+fn put_array(out: &mut Vec<u8>, array: &Array) {
+    out.extend((array.element_type() as u32).to_le_bytes());
+    put_len(out, array.len());
+    match array {
+        Array::U8(v) => out.extend(v),
+        Array::I8(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::U16(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::I16(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::U32(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::I32(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::F32(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::U64(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::I64(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::F64(v) => out.extend(v.iter().flat_map(|x| x.to_le_bytes())),
+        Array::Bool(v) => out.extend(v.iter().map(|&b| u8::from(b))),
+        Array::String(v) => out.extend(v.encoded()),
+        Array::Array(v) => v.iter().for_each(|a| put_array(out, a)),
+    }
+}
