@@ -75,6 +75,9 @@ pub enum RopeStyle {
     Halved,
 }
 
+/// See [`Kernels::layer_norm`].
+pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
+
 /// The functions of one instruction-set level.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernels {
@@ -94,8 +97,9 @@ pub struct Kernels {
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
     pub rms_norm: fn(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]),
-    /// `out[i] = (x[i] - mean(x)) / √(variance(x) + eps) * weight[i] + bias[i]` (Ba et al. 2016, arXiv:1607.06450).
-    pub layer_norm: fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]),
+    /// `out[i] = (x[i] - mean(x)) / √(variance(x) + eps) * weight[i] + bias[i]` (Ba et al. 2016, arXiv:1607.06450);
+    /// without a bias nothing is added.
+    pub layer_norm: LayerNorm,
     /// `x[i] = exp(x[i] - max) / Σ exp(x[j] - max)`.
     pub softmax: fn(x: &mut [f32]),
     /// `x[i] = x[i]/2 * (1 + tanh(√(2/π) * (x[i] + 0.044715 x[i]³)))`: the tanh form of GELU (arXiv:1606.08415).
