@@ -2,4 +2,5 @@
 
 pub mod error;
 pub mod gguf;
+pub mod kernels;
 pub mod quant;
