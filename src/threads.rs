@@ -202,17 +202,18 @@ impl ThreadPool {
         }
     }
 
-    /// Calls `f(row number, row)` for every row of `data`, a matrix with rows of `row_len`, on all threads.
-    pub fn for_rows(&mut self, data: &mut [f32], row_len: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
-        if row_len == 0 {
+    /// Cuts `data` into parts of `part_len` elements (the last may be shorter) and calls `f(part number, part)` for
+    /// each, on all threads.
+    pub fn for_parts<T: Send>(&mut self, data: &mut [T], part_len: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+        if data.is_empty() || part_len == 0 {
             return;
         }
-        let n_rows = data.len() / row_len;
+        let len = data.len();
         let data = DisjointMut::new(data);
-        self.run(n_rows, &|_, i| {
-            // SAFETY: task numbers are handed out once each, and rows of different numbers do not overlap.
-            let row = unsafe { data.slice(i * row_len..(i + 1) * row_len) };
-            f(i, row);
+        self.run(len.div_ceil(part_len), &|_, i| {
+            // SAFETY: task numbers are handed out once each, and parts of different numbers do not overlap.
+            let part = unsafe { data.slice(i * part_len..len.min((i + 1) * part_len)) };
+            f(i, part);
         });
     }
 }
@@ -244,6 +245,21 @@ impl<'a, T> DisjointMut<'a, T> {
         DisjointMut { data: data.as_mut_ptr(), len: data.len(), owner: PhantomData }
     }
 
+    /// Elements in the whole slice.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the slice has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address of the first element, for code that writes a part with strides.
+    pub fn as_mut_ptr(&self) -> *mut T {
+        self.data
+    }
+
     /// The part `range`; panics when it leaves the slice.
     ///
     /// # Safety
@@ -256,18 +272,6 @@ impl<'a, T> DisjointMut<'a, T> {
         // SAFETY: the range was checked, the slice is exclusively borrowed for 'a, and the caller promises that
         // no overlapping part is alive.
         unsafe { std::slice::from_raw_parts_mut(start, range.len()) }
-    }
-
-    /// Writes element `i`; panics when it leaves the slice.
-    ///
-    /// # Safety
-    /// No part that contains `i` may be alive, and no other task may write it.
-    pub unsafe fn write(&self, i: usize, value: T) {
-        assert!(i < self.len, "element {i} of a slice of {}", self.len);
-        // SAFETY: in range, and exclusive by the caller's promise.
-        let slot = unsafe { self.data.add(i) };
-        // SAFETY: as above; the old value was initialised and is dropped.
-        unsafe { *slot = value };
     }
 }
 
@@ -316,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_disjoint_and_complete() {
+    fn parts_are_disjoint_and_complete() {
         let mut pool = ThreadPool::new(2).expect("pool");
-        let mut data = vec![0.0f32; 7 * 5];
-        pool.for_rows(&mut data, 5, |i, row| row.fill(i as f32));
-        assert!(data.chunks(5).enumerate().all(|(i, row)| row.iter().all(|&x| x == i as f32)));
+        let mut data = vec![0.0f32; 7 * 5 + 3];
+        pool.for_parts(&mut data, 5, |i, part| part.fill(i as f32));
+        assert!(data.chunks(5).enumerate().all(|(i, part)| part.iter().all(|&x| x == i as f32)));
     }
 
     #[test]

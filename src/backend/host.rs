@@ -11,7 +11,7 @@ use half::f16;
 use super::{KvShape, KvType, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
-use crate::kernels::KvSlice;
+use crate::kernels::KvStore;
 use crate::quant::Format;
 
 /// Alignment of buffers: a cache line, and the widest vector register.
@@ -179,11 +179,11 @@ impl HostKv {
     }
 
     /// One layer's K or V store, `[n_pages, n_head_kv, page_len, head_dim]`.
-    pub fn store(&self, layer: usize, part: Part) -> KvSlice<'_> {
+    pub fn store(&self, layer: usize, part: Part) -> KvStore<'_> {
         let range = self.store_range(layer, part);
         match &self.data {
-            KvData::F16(d) => KvSlice::F16(&d[range]),
-            KvData::F32(d) => KvSlice::F32(&d[range]),
+            KvData::F16(d) => KvStore::F16(&d[range]),
+            KvData::F32(d) => KvStore::F32(&d[range]),
         }
     }
 

@@ -7,7 +7,6 @@
 //! larger than needed; a weight matrix has `n_rows` rows (outputs) of `n_cols` (inputs). Shapes that do not fit are
 //! defects of the model code and panic; what a file can get wrong is refused earlier, when weights are bound.
 //! Variation is a field of an argument struct, never another method.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -169,8 +168,6 @@ pub struct Attention<'a, B: Backend> {
     pub layer: usize,
     /// `[n, n_head, head_dim]`.
     pub q: &'a B::Buffer,
-    /// `[n, n_head, head_dim]`.
-    pub out: &'a mut B::Buffer,
     /// Query heads; a multiple of the cache's `n_head_kv`.
     pub n_head: usize,
     /// The rows, by sequence. A row sees the positions up to its own.
@@ -235,8 +232,8 @@ pub trait Backend: Send + Sized + 'static {
     fn rope(&mut self, args: Rope<'_, Self>);
     /// Stores keys and values in the cache.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
-    /// Attention over the cache.
-    fn attention(&mut self, args: Attention<'_, Self>);
+    /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
+    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
 
     /// Several products of one `x`; a backend may prepare `x` once.
     fn matmul_many(&mut self, x: &Self::Buffer, n: usize, products: &mut [Product<'_, Self>]) {

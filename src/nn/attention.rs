@@ -68,18 +68,18 @@ impl<B: Backend> SelfAttention<B> {
             }
         }
         backend.kv_append(KvAppend { kv, layer, k: &ws.k, v: &ws.v, slots: batch.slots });
-        backend.attention(Attention {
+        let attention = Attention {
             kv,
             layer,
             q: &ws.q,
-            out: &mut ws.attn,
             n_head: params.n_head,
             runs: batch.runs,
             pages: batch.pages,
             scale: 1.0 / (params.head_dim as f32).sqrt(),
             window: None,
             softcap: None,
-        });
+        };
+        backend.attention(&attention, &mut ws.attn);
         self.output.forward(backend, &ws.attn, n, &mut ws.proj);
     }
 }
