@@ -18,7 +18,8 @@ from make_fixtures import DEFAULT_OUTPUT
 
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_OUTPUT
-    print("| case | tokens | llama.cpp, f16 KV | llama.cpp, f32 KV | token by token | other winners | largest gap of those |")
+    print("| case | tokens | llama.cpp, f16 KV | llama.cpp, f32 KV | token by token | other winners "
+          "| largest gap of those |")
     print("|---|---|---|---|---|---|---|")
     for path in sorted(folder.glob("*.gguf")):
         facts = json.loads(path.with_suffix(".json").read_text())

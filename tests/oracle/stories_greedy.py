@@ -69,7 +69,8 @@ def main():
     gaps = sorted((s[0][1] - s[1][1], i) for i, s in enumerate(steps))
     print(text, "\nsmallest gaps (gap, step):", [(round(g, 4), i) for g, i in gaps[:8]])
     source = f"stories15M of llama2.c, torch {torch.__version__}, transformers {version('transformers')}, float32"
-    facts = dict(model="stories15M", source=source, prompt=PROMPT, prompt_ids=prompt_ids, ids=ids, text=text, steps=steps)
+    facts = dict(model="stories15M", source=source, prompt=PROMPT, prompt_ids=prompt_ids, ids=ids, text=text,
+                 steps=steps)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(facts, separators=(",", ":")) + "\n")
 
