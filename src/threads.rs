@@ -92,8 +92,8 @@ impl Shared {
             self.wait(
                 &self.wake,
                 || self.generation.load(SeqCst) != seen,
-                || drop(self.parked.fetch_add(1, SeqCst)),
-                || drop(self.parked.fetch_sub(1, SeqCst)),
+                || _ = self.parked.fetch_add(1, SeqCst),
+                || _ = self.parked.fetch_sub(1, SeqCst),
             );
             seen = self.generation.load(SeqCst);
             if self.stop.load(SeqCst) {
@@ -300,7 +300,7 @@ mod tests {
         for _ in 0..20 {
             std::thread::sleep(std::time::Duration::from_millis(2));
             let sum = AtomicUsize::new(0);
-            pool.run(64, &|_, task| drop(sum.fetch_add(task, SeqCst)));
+            pool.run(64, &|_, task| _ = sum.fetch_add(task, SeqCst));
             assert_eq!(sum.load(SeqCst), 63 * 64 / 2);
         }
     }
@@ -314,7 +314,7 @@ mod tests {
             }));
             assert!(outcome.is_err());
             let sum = AtomicUsize::new(0);
-            pool.run(10, &|_, task| drop(sum.fetch_add(task, SeqCst)));
+            pool.run(10, &|_, task| _ = sum.fetch_add(task, SeqCst));
             assert_eq!(sum.load(SeqCst), 45);
         }
     }
