@@ -118,7 +118,8 @@ impl PreTokenizer {
 
     /// Cuts `text` into words: byte ranges that follow one another and cover it.
     pub(super) fn split(&self, text: &str) -> Vec<Range<usize>> {
-        let mut pieces = Vec::from([0..text.len()]);
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
         for (stage, regex) in &self.stages {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {
