@@ -8,3 +8,5 @@ pub mod threads;
 pub mod backend;
 pub mod nn;
 pub mod models;
+pub mod tokenizer;
+pub mod context;
