@@ -4,3 +4,4 @@ pub mod error;
 pub mod gguf;
 pub mod kernels;
 pub mod quant;
+pub mod sampler;
