@@ -97,20 +97,20 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
     }
 }
 
-/// `Σ d·x.d · Σ q·x.q + m·x.sum` over the blocks.
+/// `Σ d·x.d · Σ q·x.q` over the blocks, plus `Σ m·x.sum`.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     debug_assert_eq!(
         row.len(),
         x.len() * BYTES,
         "the row and the activations differ in length"
     );
-    let mut sum = 0.0;
+    let (mut products, mut offsets) = (0.0, 0.0);
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
-        let products = dot_i8(&block.q, &x.qs);
-        sum += block.d * x.d * products as f32 + block.m * x.sum;
+        products += block.d * x.d * dot_i8(&block.q, &x.qs) as f32;
+        offsets += block.m * x.sum;
     }
-    sum
+    products + offsets
 }
 
 #[cfg(test)]
