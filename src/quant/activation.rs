@@ -3,7 +3,7 @@
 
 /// 32 activations: value `i` is about `d * qs[i]`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Q8Block {
     /// The scale: the largest magnitude of the block divided by 127.
     pub d: f32,
