@@ -9,4 +9,5 @@ pub mod backend;
 pub mod nn;
 pub mod models;
 pub mod tokenizer;
+pub mod sampler;
 pub mod context;
