@@ -11,3 +11,5 @@ pub mod models;
 pub mod tokenizer;
 pub mod sampler;
 pub mod context;
+pub mod generate;
+pub mod capi;

@@ -1,8 +1,11 @@
 //! Arguments from C, checked: text, arrays, outputs. The macros name the argument after the variable.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use crate::error::{Error, Result};
+
+/// `EMBER_NUL_TERMINATED`, which cbindgen.toml writes into the header.
+const NUL_TERMINATED: usize = usize::MAX;
 
 /// `len` elements at `ptr`. NULL is fine for an empty array.
 ///
@@ -29,11 +32,18 @@ pub unsafe fn optional_slice<'a, T>(ptr: *const T, len: usize, arg: &str) -> Res
     }
 }
 
-/// UTF-8 text of `len` bytes at `ptr`.
+/// UTF-8 text of `len` bytes at `ptr`, or up to its NUL byte when `len` is [`NUL_TERMINATED`].
 ///
 /// # Safety
 /// As [`slice`].
-pub unsafe fn text<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a str> {
+pub unsafe fn utf8<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a str> {
+    let len = match len {
+        NUL_TERMINATED if !ptr.is_null() => {
+            // SAFETY: the caller says that the text ends at a NUL byte.
+            unsafe { CStr::from_ptr(ptr) }.count_bytes()
+        }
+        len => len,
+    };
     // SAFETY: forwarded; char and u8 have the same layout.
     let bytes = unsafe { slice(ptr.cast::<u8>(), len, arg) }?;
     std::str::from_utf8(bytes)
@@ -81,7 +91,7 @@ impl<T> Out<T> {
 ///
 /// # Safety
 /// `buffer` is NULL or may be written for `capacity` elements; `needed` is NULL or may be written.
-pub unsafe fn fill<T: Copy>(data: &[T], buffer: *mut T, capacity: usize, needed: *mut usize) -> Result<()> {
+pub unsafe fn copy_out<T: Copy>(data: &[T], buffer: *mut T, capacity: usize, needed: *mut usize) -> Result<()> {
     // SAFETY: forwarded.
     unsafe { Out::new(needed, "n_needed") }?.set(data.len());
     if capacity < data.len() {
@@ -134,7 +144,7 @@ unsafe impl Send for UserData {}
 macro_rules! handle {
     ($ptr:ident) => {{
         // SAFETY: the header's contract: NULL, or a handle that lives while the call runs.
-        unsafe { $crate::capi::handle::borrow($ptr.cast_const(), stringify!($ptr)) }?
+        unsafe { $crate::capi::handle::borrow($ptr, stringify!($ptr)) }?
     }};
 }
 
@@ -161,7 +171,7 @@ macro_rules! output {
 macro_rules! text {
     ($ptr:ident, $len:ident) => {{
         // SAFETY: the header's contract: NULL, or that many bytes that stay as they are while the call runs.
-        unsafe { $crate::capi::args::text($ptr, $len, stringify!($ptr)) }?
+        unsafe { $crate::capi::args::utf8($ptr, $len, stringify!($ptr)) }?
     }};
 }
 
@@ -186,7 +196,7 @@ macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
         // SAFETY: the header's contract: NULL, or room for that many elements.
-        unsafe { $crate::capi::args::fill(&data[..], $buffer, $capacity, $needed) }?
+        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }?
     }};
 }
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::error::ember_error;
+use super::error::{ember_error, error_into_raw};
 use crate::error::{Error, Result, ember_status};
 
 /// Runs a fallible export: a panic becomes `EMBER_E_INTERNAL`, an error its status, and the sentence goes to `err`
@@ -13,7 +13,7 @@ pub fn guard(err: *mut *mut ember_error, body: impl FnOnce() -> Result<()>) -> e
     let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panic_error(&*payload)));
     let (status, error) = match outcome {
         Ok(()) => (ember_status::EMBER_OK, std::ptr::null_mut()),
-        Err(e) => (e.status(), if err.is_null() { std::ptr::null_mut() } else { ember_error::into_raw(e) }),
+        Err(e) => (e.status(), if err.is_null() { std::ptr::null_mut() } else { error_into_raw(&e) }),
     };
     if !err.is_null() {
         // SAFETY: not NULL, so by the header's contract it may be written.
@@ -41,6 +41,7 @@ fn panic_error(payload: &(dyn std::any::Any + Send)) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::{ember_error_free, ember_error_message};
     use super::*;
 
     #[test]
@@ -49,8 +50,10 @@ mod tests {
         let status = guard(&mut err, || panic!("index out of range"));
         assert_eq!(status, ember_status::EMBER_E_INTERNAL);
         // SAFETY: `guard` just made it.
-        let error = unsafe { Box::from_raw(err) };
-        assert_eq!(error.message(), "Ember has a defect: index out of range");
+        let message = unsafe { std::ffi::CStr::from_ptr(ember_error_message(err)) };
+        assert_eq!(message.to_str(), Ok("Ember has a defect: index out of range"));
+        // SAFETY: as above; it is used no more.
+        unsafe { ember_error_free(err) };
         assert_eq!(guard_value(7, || panic!("x")), 7);
     }
 }

@@ -51,7 +51,17 @@ impl LoadedModel {
             None | Some("none" | "no_vocab") => None,
             Some(_) => Some(Tokenizer::from_gguf(gguf.metadata()).map_err(within)?),
         };
-        Ok(LoadedModel { gguf, tokenizer, threaded })
+        let model = LoadedModel { gguf, tokenizer, threaded };
+        let info = model.info();
+        log::info!(
+            "loaded {}: {}, {} layers, {} parameters, {} tokens",
+            model.name(),
+            info.architecture,
+            info.n_layer,
+            info.n_params,
+            info.n_vocab
+        );
+        Ok(model)
     }
 
     /// The path or buffer name.

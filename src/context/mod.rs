@@ -270,9 +270,11 @@ impl Context {
         }
     }
 
-    /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence.
+    /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.
     /// `InvalidArgument` when the sequence is shorter than that.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
-        self.sequences.rewind(seq, n_past)
+        self.sequences.rewind(seq, n_past)?;
+        self.outputs.clear();
+        Ok(())
     }
 }

@@ -1,0 +1,907 @@
+/*
+ * ember.h - Ember, CPU-first language-model inference as a C library.
+ * Generated from the Rust sources by cbindgen; do not edit.
+ *
+ * Three nouns: an ember_model is immutable and may be shared between threads; an ember_context (KV cache, scratch,
+ * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY.
+ *
+ * Rules for every function here:
+ *  - A function that can fail returns an ember_status. Outputs are written only when it is EMBER_OK, except that
+ *    n_needed is written for EMBER_E_BUFFER_TOO_SMALL too.
+ *  - err may be NULL. Otherwise *err receives an error that says in a sentence what was wrong, to be freed with
+ *    ember_error_free, or NULL on success. Whatever *err held before is overwritten, not freed.
+ *  - A handle belongs to whoever made it, until its _free or _release. Handles that depend on each other keep what
+ *    they need alive, so they may be freed in any order. Freeing NULL does nothing. Freed handles must not be used;
+ *    where that can be noticed it is an error and no crash.
+ *  - NULL where an argument is needed is an error and no crash. All other pointers must be valid for the lengths
+ *    given, and unchanged while the call runs.
+ *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
+ *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
+ *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
+ *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - Nothing is printed and no process state is changed. Panics inside Ember end as EMBER_E_INTERNAL.
+ */
+
+#ifndef EMBER_H
+#define EMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+/** As the length of a text argument: the text ends at its first NUL byte. */
+#define EMBER_NUL_TERMINATED SIZE_MAX
+
+/** No token, where a token id could stand. */
+#define EMBER_TOKEN_NONE UINT32_MAX
+
+/**
+ * The most dimensions a tensor can have.
+ */
+#define MAX_DIMS 4
+
+/**
+ * How many formats there are.
+ */
+#define FORMAT_COUNT 6
+
+/**
+ * Bytes per value.
+ */
+#define BYTES 2
+
+/**
+ * Values per block.
+ */
+#define LEN 32
+
+/**
+ * Most threads a pool may have; more is a mistake in the caller's arithmetic.
+ */
+#define MAX_THREADS 512
+
+/**
+ * Tokens in a page.
+ */
+#define PAGE_LEN 32
+
+/**
+ * The numbers that cross the C boundary. A number, once released, is never reused for something else.
+ */
+enum ember_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Success.
+     */
+    EMBER_OK = 0,
+    /**
+     * An argument is NULL, out of range, or does not fit the others.
+     */
+    EMBER_E_INVALID_ARGUMENT = 1,
+    /**
+     * The operating system refused to open, map or read a file.
+     */
+    EMBER_E_IO = 2,
+    /**
+     * A model file is malformed or contradicts itself.
+     */
+    EMBER_E_FORMAT = 3,
+    /**
+     * A model file is well formed but needs something this version cannot do.
+     */
+    EMBER_E_UNSUPPORTED = 4,
+    /**
+     * An allocation failed or a size exceeds what the machine can address.
+     */
+    EMBER_E_NOMEM = 5,
+    /**
+     * The context has no room for the tokens; its state is unchanged.
+     */
+    EMBER_E_CONTEXT_FULL = 6,
+    /**
+     * The object is in use by another call; nothing was done.
+     */
+    EMBER_E_BUSY = 7,
+    /**
+     * Text that must be UTF-8 is not.
+     */
+    EMBER_E_UTF8 = 8,
+    /**
+     * The caller's buffer is too small; the needed size was written.
+     */
+    EMBER_E_BUFFER_TOO_SMALL = 9,
+    /**
+     * The asked-for key, token or row does not exist.
+     */
+    EMBER_E_NOT_FOUND = 10,
+    /**
+     * A defect in Ember itself was caught; the process lives and the message says where.
+     */
+    EMBER_E_INTERNAL = 11,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_status ember_status;
+#else
+typedef int32_t ember_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Element type of the KV cache.
+ */
+enum ember_kv_type
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * IEEE binary16: the default.
+     */
+    EMBER_KV_F16 = 0,
+    /**
+     * binary32: twice the memory, no rounding.
+     */
+    EMBER_KV_F32 = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_kv_type ember_kv_type;
+#else
+typedef int32_t ember_kv_type;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Implementation of the mathematics.
+ */
+enum ember_backend
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The fastest there is, on all threads of the context: the default.
+     */
+    EMBER_BACKEND_AUTO = 0,
+    /**
+     * The plain scalar definition, on the calling thread: slow, the reference to compare with.
+     */
+    EMBER_BACKEND_SCALAR = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_backend ember_backend;
+#else
+typedef int32_t ember_backend;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How much a log line matters.
+ */
+enum ember_log_level
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Something was refused or went wrong.
+     */
+    EMBER_LOG_ERROR = 1,
+    /**
+     * Something looks like a mistake.
+     */
+    EMBER_LOG_WARN = 2,
+    /**
+     * What is being done: a model loaded, a context made.
+     */
+    EMBER_LOG_INFO = 3,
+    /**
+     * Details for finding defects.
+     */
+    EMBER_LOG_DEBUG = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_log_level ember_log_level;
+#else
+typedef int32_t ember_log_level;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Why a generation ended.
+ */
+enum ember_finish_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * As many tokens as asked for were generated.
+     */
+    EMBER_FINISH_MAX_TOKENS = 0,
+    /**
+     * The model gave an end-of-generation token.
+     */
+    EMBER_FINISH_EOG = 1,
+    /**
+     * The callback asked to stop.
+     */
+    EMBER_FINISH_STOPPED = 2,
+    /**
+     * The context has no room for another token.
+     */
+    EMBER_FINISH_CONTEXT_FULL = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_finish_reason ember_finish_reason;
+#else
+typedef int32_t ember_finish_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
+ */
+typedef struct ember_context ember_context;
+
+/**
+ * How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_context_options ember_context_options;
+
+/**
+ * An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
+ */
+typedef struct ember_error ember_error;
+
+/**
+ * How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_generate_options ember_generate_options;
+
+/**
+ * A loaded model: immutable, usable from any number of threads at once, reference-counted.
+ */
+typedef struct ember_model ember_model;
+
+/**
+ * How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_model_options ember_model_options;
+
+/**
+ * An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
+ */
+typedef struct ember_sampler ember_sampler;
+
+/**
+ * The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
+ */
+typedef struct {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Positions per sequence.
+     */
+    uint32_t n_ctx;
+    /**
+     * Sequences, numbered from 0.
+     */
+    uint32_t n_seq;
+    /**
+     * Rows run through the model at a time.
+     */
+    uint32_t n_batch;
+    /**
+     * Threads, the caller's included.
+     */
+    uint32_t n_threads;
+} ember_context_info;
+
+/**
+ * Receives generated text: `len` bytes of whole UTF-8 code points, not NUL-terminated, valid during the call, and
+ * the `user_data` given with the callback. Returning anything but 0 ends the generation. Runs on the calling thread.
+ */
+typedef int32_t (*ember_text_callback)(const char *text, size_t len, void *user_data);
+
+/**
+ * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
+ */
+typedef struct {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Nanoseconds spent on the prompt.
+     */
+    uint64_t prefill_ns;
+    /**
+     * Nanoseconds spent on the generated tokens, the callback's included.
+     */
+    uint64_t decode_ns;
+    /**
+     * Tokens of the prompt, BOS included.
+     */
+    uint32_t n_prompt;
+    /**
+     * Tokens generated, an end-of-generation token not counted.
+     */
+    uint32_t n_generated;
+    /**
+     * An ember_finish_reason.
+     */
+    int32_t finish_reason;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+} ember_generate_result;
+
+/**
+ * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
+ * `user_data` given with the callback. Runs on the thread whose call logs.
+ */
+typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, void *user_data);
+
+/**
+ * Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
+ */
+typedef struct {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Number of weights.
+     */
+    uint64_t n_params;
+    /**
+     * Size of the model file in bytes.
+     */
+    uint64_t file_size;
+    /**
+     * Logits per position; token ids are below it.
+     */
+    uint32_t n_vocab;
+    /**
+     * Positions the model was trained on.
+     */
+    uint32_t n_ctx_train;
+    /**
+     * Width of the residual stream.
+     */
+    uint32_t n_embd;
+    /**
+     * Layers.
+     */
+    uint32_t n_layer;
+    /**
+     * Query heads.
+     */
+    uint32_t n_head;
+    /**
+     * Key/value heads.
+     */
+    uint32_t n_head_kv;
+    /**
+     * Length of a head's vector.
+     */
+    uint32_t head_dim;
+    /**
+     * Width of the feed-forward block.
+     */
+    uint32_t n_ff;
+    /**
+     * Beginning-of-sequence token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t bos_token;
+    /**
+     * End-of-sequence token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t eos_token;
+    /**
+     * 1 when the file has a tokenizer, else 0.
+     */
+    uint32_t has_tokenizer;
+    /**
+     * 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
+     */
+    uint32_t add_bos;
+} ember_model_info;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_context_options_free.
+ */
+ember_status ember_context_options_new(ember_context_options **out, ember_error **err);
+
+/**
+ * Frees options; contexts made with them are not affected. NULL is fine.
+ */
+void ember_context_options_free(ember_context_options *options);
+
+/**
+ * Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
+ */
+ember_status ember_context_options_set_n_ctx(ember_context_options *options,
+                                             uint32_t n_ctx,
+                                             ember_error **err);
+
+/**
+ * Number of sequences, 1 to 4096. Default: 1.
+ */
+ember_status ember_context_options_set_n_seq(ember_context_options *options,
+                                             uint32_t n_seq,
+                                             ember_error **err);
+
+/**
+ * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
+ * 256.
+ */
+ember_status ember_context_options_set_n_batch(ember_context_options *options,
+                                               uint32_t n_batch,
+                                               ember_error **err);
+
+/**
+ * Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
+ * not depend on it.
+ */
+ember_status ember_context_options_set_n_threads(ember_context_options *options,
+                                                 uint32_t n_threads,
+                                                 ember_error **err);
+
+/**
+ * Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_context_options_set_kv_type(ember_context_options *options,
+                                               int32_t kv,
+                                               ember_error **err);
+
+/**
+ * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_context_options_set_backend(ember_context_options *options,
+                                               int32_t kind,
+                                               ember_error **err);
+
+/**
+ * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
+ * alive. `options` may be NULL and may be freed afterwards. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_NOMEM.
+ */
+ember_status ember_context_new(const ember_model *model,
+                               const ember_context_options *options,
+                               ember_context **out,
+                               ember_error **err);
+
+/**
+ * Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
+ */
+void ember_context_free(ember_context *context);
+
+/**
+ * Writes the options in force to `out`, whose struct_size must be set.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_info_get(const ember_context *context,
+                                    ember_context_info *out,
+                                    ember_error **err);
+
+/**
+ * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
+ * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+ * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
+ * (NULL: for the last token only).
+ * On any error the sequences are as before.
+ * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
+ * EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_context_decode(ember_context *context,
+                                  const uint32_t *tokens,
+                                  const uint32_t *positions,
+                                  const uint32_t *sequences,
+                                  const uint8_t *want_logits,
+                                  size_t n,
+                                  ember_error **err);
+
+/**
+ * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
+ * belong to the context and stay as they are until its next decode, generate, rewind or free.
+ * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_BUSY.
+ */
+ember_status ember_context_logits(const ember_context *context,
+                                  size_t index,
+                                  const float **out,
+                                  ember_error **err);
+
+/**
+ * Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_n_past(const ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t *out,
+                                  ember_error **err);
+
+/**
+ * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+ */
+ember_status ember_context_rewind(ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t n_past,
+                                  ember_error **err);
+
+/**
+ * The status of an error; EMBER_OK for NULL. Any thread.
+ */
+ember_status ember_error_status(const ember_error *error);
+
+/**
+ * The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.
+ */
+const char *ember_error_message(const ember_error *error);
+
+/**
+ * Frees an error. NULL is fine.
+ */
+void ember_error_free(ember_error *error);
+
+/**
+ * The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
+ */
+const char *ember_status_name(int32_t status);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_generate_options_free.
+ */
+ember_status ember_generate_options_new(ember_generate_options **out, ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_generate_options_free(ember_generate_options *options);
+
+/**
+ * Most tokens to generate. Default: 128.
+ */
+ember_status ember_generate_options_set_max_tokens(ember_generate_options *options,
+                                                   uint32_t max_tokens,
+                                                   ember_error **err);
+
+/**
+ * The sequence of the context to continue. Default: 0.
+ */
+ember_status ember_generate_options_set_sequence(ember_generate_options *options,
+                                                 uint32_t sequence,
+                                                 ember_error **err);
+
+/**
+ * Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
+ * users type.
+ */
+ember_status ember_generate_options_set_parse_special(ember_generate_options *options,
+                                                      bool parse_special,
+                                                      ember_error **err);
+
+/**
+ * Whether control tokens that the model generates appear in the text. Default: false.
+ */
+ember_status ember_generate_options_set_render_special(ember_generate_options *options,
+                                                       bool render_special,
+                                                       ember_error **err);
+
+/**
+ * Whether to go on after an end-of-generation token. Default: false.
+ */
+ember_status ember_generate_options_set_ignore_eog(ember_generate_options *options,
+                                                   bool ignore_eog,
+                                                   ember_error **err);
+
+/**
+ * Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
+ * `user_data` as it comes. An empty sequence begins with the special tokens the file asks for (BOS). Afterwards the
+ * sequence holds the prompt and the generated tokens (an end-of-generation token excepted), so that the next call
+ * goes on from there; an empty prompt continues the text itself. ember_context_rewind starts anew.
+ * `options` NULL: the defaults; `sampler` NULL: greedy; `result` NULL: not wanted.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
+ * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+ */
+ember_status ember_generate(ember_context *context,
+                            const char *prompt,
+                            size_t prompt_len,
+                            const ember_generate_options *options,
+                            ember_sampler *sampler,
+                            ember_text_callback callback,
+                            void *user_data,
+                            ember_generate_result *out_result,
+                            ember_error **err);
+
+/**
+ * Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
+ * makes the library silent again, as it is at the start. One callback serves all models and contexts of the process;
+ * `user_data` must stay valid until another is set. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+ */
+ember_status ember_log_set(ember_log_callback callback,
+                           void *user_data,
+                           int32_t max_level,
+                           ember_error **err);
+
+/**
+ * Writes the number of metadata keys to `out`. Any thread.
+ */
+ember_status ember_model_meta_count(const ember_model *model, size_t *out, ember_error **err);
+
+/**
+ * Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_meta_key(const ember_model *model,
+                                  size_t index,
+                                  uint8_t *buffer,
+                                  size_t capacity,
+                                  size_t *n_needed,
+                                  ember_error **err);
+
+/**
+ * Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32,
+ * 5 int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12 float64. Any thread.
+ * Errors: EMBER_E_NOT_FOUND.
+ */
+ember_status ember_model_meta_type(const ember_model *model,
+                                   const char *key,
+                                   size_t key_len,
+                                   uint32_t *out,
+                                   ember_error **err);
+
+/**
+ * Writes the string of a key (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
+ * EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_meta_string(const ember_model *model,
+                                     const char *key,
+                                     size_t key_len,
+                                     uint8_t *buffer,
+                                     size_t capacity,
+                                     size_t *n_needed,
+                                     ember_error **err);
+
+/**
+ * Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+ */
+ember_status ember_model_meta_u64(const ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  uint64_t *out,
+                                  ember_error **err);
+
+/**
+ * Writes an integer key that fits 64 signed bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+ */
+ember_status ember_model_meta_i64(const ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  int64_t *out,
+                                  ember_error **err);
+
+/**
+ * Writes a floating-point key to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+ */
+ember_status ember_model_meta_f64(const ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  double *out,
+                                  ember_error **err);
+
+/**
+ * Writes a boolean key to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+ */
+ember_status ember_model_meta_bool(const ember_model *model,
+                                   const char *key,
+                                   size_t key_len,
+                                   bool *out,
+                                   ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_model_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_model_options_new(ember_model_options **out, ember_error **err);
+
+/**
+ * Frees options; models loaded with them are not affected. NULL is fine.
+ */
+void ember_model_options_free(ember_model_options *options);
+
+/**
+ * Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
+ * lives: the operating system would end the process with SIGBUS. Read files that you do not control.
+ */
+ember_status ember_model_options_set_use_mmap(ember_model_options *options,
+                                              bool use_mmap,
+                                              ember_error **err);
+
+/**
+ * Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
+ * ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
+ * path and names the key or tensor that is wrong.
+ * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
+ * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_load(const char *path,
+                              size_t path_len,
+                              const ember_model_options *options,
+                              ember_model **out,
+                              ember_error **err);
+
+/**
+ * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
+ * ember_model_load; error sentences begin with "<buffer>".
+ */
+ember_status ember_model_load_buffer(const uint8_t *data,
+                                     size_t len,
+                                     ember_model **out,
+                                     ember_error **err);
+
+/**
+ * Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+ */
+ember_model *ember_model_retain(ember_model *model);
+
+/**
+ * Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
+ * thread.
+ */
+void ember_model_release(ember_model *model);
+
+/**
+ * Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_info_get(const ember_model *model,
+                                  ember_model_info *out,
+                                  ember_error **err);
+
+/**
+ * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
+ * softmax of the logits. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+ * same choices on every platform for the same logits.
+ */
+ember_status ember_sampler_new(uint64_t seed,
+                               ember_sampler **out,
+                               ember_error **err);
+
+/**
+ * Frees a sampler. NULL is fine. From a callback of a call that uses the sampler nothing happens.
+ */
+void ember_sampler_free(ember_sampler *sampler);
+
+/**
+ * Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_greedy(ember_sampler *sampler, ember_error **err);
+
+/**
+ * Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_temperature(ember_sampler *sampler,
+                                           float temperature,
+                                           ember_error **err);
+
+/**
+ * Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_top_k(ember_sampler *sampler, uint32_t k, ember_error **err);
+
+/**
+ * Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
+ * least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_top_p(ember_sampler *sampler,
+                                     float p,
+                                     ember_error **err);
+
+/**
+ * Starts the random numbers over, as if the sampler were new; the stages stay.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_reset(ember_sampler *sampler, ember_error **err);
+
+/**
+ * Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
+ * Errors: EMBER_E_INVALID_ARGUMENT for no logits, a NaN, or logits that rule every token out; EMBER_E_BUSY.
+ */
+ember_status ember_sampler_sample(ember_sampler *sampler,
+                                  const float *logits,
+                                  size_t n,
+                                  uint32_t *out,
+                                  ember_error **err);
+
+/**
+ * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+ * call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
+ * `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
+ * thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_tokenize(const ember_model *model,
+                                  const char *text,
+                                  size_t text_len,
+                                  bool add_special,
+                                  bool parse_special,
+                                  uint32_t *tokens,
+                                  size_t capacity,
+                                  size_t *n_needed,
+                                  ember_error **err);
+
+/**
+ * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
+ * NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
+ * writes control tokens as their text instead of leaving them out. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ */
+ember_status ember_model_detokenize(const ember_model *model,
+                                    const uint32_t *tokens,
+                                    size_t n_tokens,
+                                    bool render_special,
+                                    uint8_t *buffer,
+                                    size_t capacity,
+                                    size_t *n_needed,
+                                    ember_error **err);
+
+/**
+ * Writes the exact bytes of one token to `buffer` of `capacity` bytes, and their number to `n_needed`. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ */
+ember_status ember_model_token_bytes(const ember_model *model,
+                                     uint32_t token,
+                                     uint8_t *buffer,
+                                     size_t capacity,
+                                     size_t *n_needed,
+                                     ember_error **err);
+
+/**
+ * Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
+ * Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_token_is_eog(const ember_model *model,
+                                      uint32_t token,
+                                      bool *out,
+                                      ember_error **err);
+
+/**
+ * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.
+ */
+const char *ember_version_string(void);
+
+/**
+ * One line on what this build can do: version, architectures, number formats, target. Static; never freed. Any
+ * thread.
+ */
+const char *ember_build_info(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* EMBER_H */

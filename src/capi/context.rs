@@ -1,0 +1,310 @@
+//! Contexts: options, decoding, logits, rewinding.
+
+use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
+use super::error::ember_error;
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use super::model::ember_model;
+use crate::backend::KvType;
+use crate::context::{BackendKind, Context, ContextOptions, Tokens};
+use crate::error::{Error, Result, ember_status};
+
+/// How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_context_options {
+    _private: (),
+}
+
+impl CType for ember_context_options {
+    type Object = Exclusive<ContextOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:copt");
+    const NAME: &'static str = "ember_context_options";
+}
+
+/// Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_context {
+    _private: (),
+}
+
+impl CType for ember_context {
+    type Object = Exclusive<ContextState>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:ctxt");
+    const NAME: &'static str = "ember_context";
+}
+
+/// What stands behind an `ember_context`.
+pub struct ContextState {
+    pub(super) context: Context,
+    /// The output flags of the call under way, kept to save the allocation.
+    wants: Vec<bool>,
+}
+
+/// Element type of the KV cache.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_kv_type {
+    /// IEEE binary16: the default.
+    EMBER_KV_F16 = 0,
+    /// binary32: twice the memory, no rounding.
+    EMBER_KV_F32 = 1,
+}
+
+/// Implementation of the mathematics.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_backend {
+    /// The fastest there is, on all threads of the context: the default.
+    EMBER_BACKEND_AUTO = 0,
+    /// The plain scalar definition, on the calling thread: slow, the reference to compare with.
+    EMBER_BACKEND_SCALAR = 1,
+}
+
+/// The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_context_info {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Positions per sequence.
+    pub n_ctx: u32,
+    /// Sequences, numbered from 0.
+    pub n_seq: u32,
+    /// Rows run through the model at a time.
+    pub n_batch: u32,
+    /// Threads, the caller's included.
+    pub n_threads: u32,
+}
+
+fn context_info(context: &Context) -> ember_context_info {
+    let o = context.options();
+    ember_context_info {
+        struct_size: std::mem::size_of::<ember_context_info>(),
+        n_ctx: o.n_ctx as u32,
+        n_seq: o.n_seq as u32,
+        n_batch: o.n_batch as u32,
+        n_threads: o.n_threads as u32,
+    }
+}
+
+fn kv_type(kv_type: i32) -> Result<KvType> {
+    match kv_type {
+        0 => Ok(KvType::F16),
+        1 => Ok(KvType::F32),
+        _ => Err(Error::InvalidArgument(format!("kv_type must be an ember_kv_type (0 or 1), got {kv_type}"))),
+    }
+}
+
+fn backend(backend: i32) -> Result<BackendKind> {
+    match backend {
+        0 => Ok(BackendKind::Auto),
+        1 => Ok(BackendKind::Scalar),
+        _ => Err(Error::InvalidArgument(format!("backend must be an ember_backend (0 or 1), got {backend}"))),
+    }
+}
+
+fn options_or_default(options: *const ember_context_options) -> Result<ContextOptions> {
+    match options.is_null() {
+        true => Ok(ContextOptions::default()),
+        false => Ok(handle!(options).lock("options")?.clone()),
+    }
+}
+
+impl ContextState {
+    fn decode(&mut self, ids: &[u32], positions: Option<&[u32]>, seqs: Option<&[u32]>, wants: Option<&[u8]>) -> Result<()> {
+        self.wants.clear();
+        self.wants.extend(wants.unwrap_or_default().iter().map(|&w| w != 0));
+        let outputs = wants.map(|_| &self.wants[..]);
+        self.context.decode(Tokens { ids, positions, seqs, outputs })
+    }
+}
+
+/// Frees a context unless a call is using it, which the log then says.
+fn may_go(state: &Exclusive<ContextState>) -> bool {
+    if !state.is_idle() {
+        log::error!("ember_context_free: the context is in use by another call and was not freed");
+    }
+    state.is_idle()
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_context_options_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_new(
+    out: *mut *mut ember_context_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))))
+}
+
+/// Frees options; contexts made with them are not affected. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_options) {
+    guard_value((), || Ok(free_handle!(options)))
+}
+
+/// Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_ctx(
+    options: *mut ember_context_options,
+    n_ctx: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.n_ctx = n_ctx as usize))
+}
+
+/// Number of sequences, 1 to 4096. Default: 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_seq(
+    options: *mut ember_context_options,
+    n_seq: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.n_seq = n_seq as usize))
+}
+
+/// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
+/// 256.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_batch(
+    options: *mut ember_context_options,
+    n_batch: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.n_batch = n_batch as usize))
+}
+
+/// Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
+/// not depend on it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_threads(
+    options: *mut ember_context_options,
+    n_threads: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.n_threads = n_threads as usize))
+}
+
+/// Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_kv_type(
+    options: *mut ember_context_options,
+    kv: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.kv_type = kv_type(kv)?))
+}
+
+/// Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_backend(
+    options: *mut ember_context_options,
+    kind: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.backend = backend(kind)?))
+}
+
+/// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
+/// alive. `options` may be NULL and may be freed afterwards. Any thread.
+/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_NOMEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_new(
+    model: *const ember_model,
+    options: *const ember_context_options,
+    out: *mut *mut ember_context,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, out) = (handle!(model), output!(out));
+        let context = Context::new(&model.model, &options_or_default(options)?)?;
+        Ok(out.set(into_raw::<ember_context>(Exclusive::new(ContextState { context, wants: Vec::new() }))))
+    })
+}
+
+/// Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
+    guard_value((), || Ok(free_handle!(context, may_go)))
+}
+
+/// Writes the options in force to `out`, whose struct_size must be set.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_info_get(
+    context: *const ember_context,
+    out: *mut ember_context_info,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(fill_struct!(out, context_info(&handle!(context).lock("context")?.context))))
+}
+
+/// Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
+/// `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+/// `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
+/// (NULL: for the last token only).
+/// On any error the sequences are as before.
+/// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
+/// EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_decode(
+    context: *mut ember_context,
+    tokens: *const u32,
+    positions: *const u32,
+    sequences: *const u32,
+    want_logits: *const u8,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let context = handle!(context);
+        let (tokens, positions) = (array!(tokens, n), optional_array!(positions, n));
+        let (sequences, want_logits) = (optional_array!(sequences, n), optional_array!(want_logits, n));
+        context.lock("context")?.decode(tokens, positions, sequences, want_logits)
+    })
+}
+
+/// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
+/// belong to the context and stay as they are until its next decode, generate, rewind or free.
+/// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_logits(
+    context: *const ember_context,
+    index: usize,
+    out: *mut *const f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, out) = (handle!(context), output!(out));
+        Ok(out.set(context.lock("context")?.context.logits(index)?.as_ptr()))
+    })
+}
+
+/// Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_n_past(
+    context: *const ember_context,
+    sequence: u32,
+    out: *mut u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, out) = (handle!(context), output!(out));
+        Ok(out.set(context.lock("context")?.context.n_past(sequence)? as u32))
+    })
+}
+
+/// Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
+/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_rewind(
+    context: *mut ember_context,
+    sequence: u32,
+    n_past: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || handle!(context).lock("context")?.context.rewind(sequence, n_past as usize))
+}

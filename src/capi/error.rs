@@ -1,0 +1,100 @@
+//! Errors as C sees them.
+
+use std::ffi::{CString, c_char};
+
+use super::args::{free_handle, handle};
+use super::guard::guard_value;
+use super::handle::{CType, into_raw};
+use crate::error::{Error, ember_status};
+
+/// An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_error {
+    _private: (),
+}
+
+/// What stands behind an `ember_error`.
+pub struct ErrorObject {
+    status: ember_status,
+    message: CString,
+}
+
+impl CType for ember_error {
+    type Object = ErrorObject;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:err\0");
+    const NAME: &'static str = "ember_error";
+}
+
+/// Hands `error` to the caller. A NUL inside the sentence (from a file's key, say) is left out: C text ends there.
+pub fn error_into_raw(error: &Error) -> *mut ember_error {
+    let bytes: Vec<u8> = error.message().bytes().filter(|&b| b != 0).collect();
+    into_raw::<ember_error>(ErrorObject {
+        status: error.status(),
+        message: CString::new(bytes).unwrap_or_default(),
+    })
+}
+
+/// The status of an error; EMBER_OK for NULL. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_error_status(error: *const ember_error) -> ember_status {
+    guard_value(ember_status::EMBER_OK, || Ok(handle!(error).status))
+}
+
+/// The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_error_message(error: *const ember_error) -> *const c_char {
+    guard_value(c"".as_ptr(), || Ok(handle!(error).message.as_ptr()))
+}
+
+/// Frees an error. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_error_free(error: *mut ember_error) {
+    guard_value((), || Ok(free_handle!(error)))
+}
+
+/// The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn ember_status_name(status: i32) -> *const c_char {
+    guard_value(c"unknown status".as_ptr(), || Ok(status_name(status).as_ptr()))
+}
+
+fn status_name(status: i32) -> &'static std::ffi::CStr {
+    match status {
+        0 => c"EMBER_OK",
+        1 => c"EMBER_E_INVALID_ARGUMENT",
+        2 => c"EMBER_E_IO",
+        3 => c"EMBER_E_FORMAT",
+        4 => c"EMBER_E_UNSUPPORTED",
+        5 => c"EMBER_E_NOMEM",
+        6 => c"EMBER_E_CONTEXT_FULL",
+        7 => c"EMBER_E_BUSY",
+        8 => c"EMBER_E_UTF8",
+        9 => c"EMBER_E_BUFFER_TOO_SMALL",
+        10 => c"EMBER_E_NOT_FOUND",
+        11 => c"EMBER_E_INTERNAL",
+        _ => c"unknown status",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_off_nowhere() {
+        let error = error_into_raw(&Error::Format("the key \"a\0b\" is bad".into()));
+        // SAFETY: a living error.
+        let message = unsafe { std::ffi::CStr::from_ptr(ember_error_message(error)) };
+        assert_eq!(message.to_bytes(), b"the key \"ab\" is bad");
+        // SAFETY: made above, used no more.
+        unsafe { ember_error_free(error) };
+    }
+
+    #[test]
+    fn every_status_has_its_name() {
+        let names: std::collections::HashSet<_> = (0..12).map(status_name).collect();
+        assert_eq!(names.len(), 12);
+        assert_eq!(status_name(ember_status::EMBER_E_INTERNAL as i32), c"EMBER_E_INTERNAL");
+        assert_eq!(status_name(99), c"unknown status");
+    }
+}

@@ -1,0 +1,100 @@
+//! The log: silent until a callback is set.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Once;
+
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use parking_lot::Mutex;
+
+use super::args::UserData;
+use super::error::ember_error;
+use super::guard::guard;
+use crate::error::{Error, Result, ember_status};
+
+/// How much a log line matters.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_log_level {
+    /// Something was refused or went wrong.
+    EMBER_LOG_ERROR = 1,
+    /// Something looks like a mistake.
+    EMBER_LOG_WARN = 2,
+    /// What is being done: a model loaded, a context made.
+    EMBER_LOG_INFO = 3,
+    /// Details for finding defects.
+    EMBER_LOG_DEBUG = 4,
+}
+
+/// Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
+/// `user_data` given with the callback. Runs on the thread whose call logs.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_log_callback =
+    Option<unsafe extern "C" fn(level: i32, text: *const c_char, len: usize, user_data: *mut c_void)>;
+
+/// Where lines go.
+#[derive(Clone, Copy)]
+struct Sink {
+    callback: unsafe extern "C" fn(i32, *const c_char, usize, *mut c_void),
+    user_data: UserData,
+}
+
+/// The only global state of the library.
+static SINK: Mutex<Option<Sink>> = Mutex::new(None);
+static INSTALL: Once = Once::new();
+
+struct Forward;
+
+impl Log for Forward {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("ember")
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        // The lock is not held during the callback, which may set another one.
+        let sink = *SINK.lock();
+        let Some(sink) = sink.filter(|_| self.enabled(record.metadata())) else { return };
+        let level = match record.level() {
+            Level::Error => ember_log_level::EMBER_LOG_ERROR,
+            Level::Warn => ember_log_level::EMBER_LOG_WARN,
+            Level::Info => ember_log_level::EMBER_LOG_INFO,
+            Level::Debug | Level::Trace => ember_log_level::EMBER_LOG_DEBUG,
+        };
+        let line = record.args().to_string().replace('\n', " ");
+        // SAFETY: the callback and its data were given together by the caller, for this use.
+        unsafe { (sink.callback)(level as i32, line.as_ptr().cast::<c_char>(), line.len(), sink.user_data.0) };
+    }
+
+    fn flush(&self) {}
+}
+
+/// Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
+/// makes the library silent again, as it is at the start. One callback serves all models and contexts of the process;
+/// `user_data` must stay valid until another is set. Any thread.
+/// Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_log_set(
+    callback: ember_log_callback,
+    user_data: *mut c_void,
+    max_level: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || set(callback, UserData(user_data), max_level))
+}
+
+fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Result<()> {
+    let filter = match max_level {
+        1 => LevelFilter::Error,
+        2 => LevelFilter::Warn,
+        3 => LevelFilter::Info,
+        4 => LevelFilter::Debug,
+        _ => {
+            return Err(Error::InvalidArgument(format!("max_level must be an ember_log_level (1 to 4), got {max_level}")));
+        }
+    };
+    // When a Rust host has its own logger in this copy of the library, that one stays.
+    INSTALL.call_once(|| drop(log::set_logger(&Forward)));
+    *SINK.lock() = callback.map(|callback| Sink { callback, user_data });
+    log::set_max_level(if callback.is_some() { filter } else { LevelFilter::Off });
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Metadata of a model file, key by key.
+
+use std::ffi::c_char;
+
+use super::args::{fill, handle, output, text};
+use super::error::ember_error;
+use super::guard::guard;
+use super::model::ember_model;
+use crate::error::{Error, Result, ember_status};
+use crate::gguf::{Metadata, Value};
+
+/// The value, or `NotFound` naming the key.
+fn present<T>(key: &str, value: Option<T>) -> Result<T> {
+    value.ok_or_else(|| Error::NotFound(format!("the file has no key \"{key}\"")))
+}
+
+fn nth_key(meta: &Metadata, index: usize) -> Result<&str> {
+    meta.iter().nth(index).map(|(key, _)| key).ok_or_else(|| {
+        Error::NotFound(format!("there is no key number {index}: the file has {}, from 0 on", meta.len()))
+    })
+}
+
+fn string<'a>(meta: &'a Metadata, key: &str) -> Result<&'a [u8]> {
+    match present(key, meta.get(key))? {
+        Value::String(s) => Ok(s.as_bytes()),
+        other => Err(Error::InvalidArgument(format!(
+            "the key \"{key}\" is of type {}, not a string",
+            other.value_type().name()
+        ))),
+    }
+}
+
+/// Writes the number of metadata keys to `out`. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_count(
+    model: *const ember_model,
+    out: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(output!(out).set(handle!(model).model.gguf().metadata().len())))
+}
+
+/// Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
+/// `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_key(
+    model: *const ember_model,
+    index: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let key = nth_key(handle!(model).model.gguf().metadata(), index)?;
+        Ok(fill!(key.as_bytes(), buffer, capacity, n_needed))
+    })
+}
+
+/// Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32,
+/// 5 int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12 float64. Any thread.
+/// Errors: EMBER_E_NOT_FOUND.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_type(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    out: *mut u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        Ok(out.set(present(key, model.model.gguf().metadata().get(key))?.value_type() as u32))
+    })
+}
+
+/// Writes the string of a key (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and its length to
+/// `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
+/// EMBER_E_BUFFER_TOO_SMALL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_string(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key) = (handle!(model), text!(key, key_len));
+        Ok(fill!(string(model.model.gguf().metadata(), key)?, buffer, capacity, n_needed))
+    })
+}
+
+/// Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_u64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    out: *mut u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        Ok(out.set(present(key, model.model.gguf().metadata().u64(key)?)?))
+    })
+}
+
+/// Writes an integer key that fits 64 signed bits to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_i64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    out: *mut i64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        Ok(out.set(present(key, model.model.gguf().metadata().i64(key)?)?))
+    })
+}
+
+/// Writes a floating-point key to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_f64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    out: *mut f64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        Ok(out.set(present(key, model.model.gguf().metadata().f64(key)?)?))
+    })
+}
+
+/// Writes a boolean key to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_bool(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    out: *mut bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        Ok(out.set(present(key, model.model.gguf().metadata().bool(key)?)?))
+    })
+}

@@ -1,0 +1,203 @@
+//! Models: options, loading, information, reference counting.
+
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use super::args::{array, fill_struct, free_handle, handle, output, text};
+use super::error::ember_error;
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use crate::context::{LoadOptions, LoadedModel};
+use crate::error::{Result, ember_status};
+
+/// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_model_options {
+    _private: (),
+}
+
+impl CType for ember_model_options {
+    type Object = Exclusive<LoadOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:mopt");
+    const NAME: &'static str = "ember_model_options";
+}
+
+/// A loaded model: immutable, usable from any number of threads at once, reference-counted.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_model {
+    _private: (),
+}
+
+/// What stands behind an `ember_model`.
+pub struct ModelObject {
+    pub(super) model: Arc<LoadedModel>,
+    references: AtomicUsize,
+}
+
+impl CType for ember_model {
+    type Object = ModelObject;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:modl");
+    const NAME: &'static str = "ember_model";
+}
+
+/// Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_model_info {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Number of weights.
+    pub n_params: u64,
+    /// Size of the model file in bytes.
+    pub file_size: u64,
+    /// Logits per position; token ids are below it.
+    pub n_vocab: u32,
+    /// Positions the model was trained on.
+    pub n_ctx_train: u32,
+    /// Width of the residual stream.
+    pub n_embd: u32,
+    /// Layers.
+    pub n_layer: u32,
+    /// Query heads.
+    pub n_head: u32,
+    /// Key/value heads.
+    pub n_head_kv: u32,
+    /// Length of a head's vector.
+    pub head_dim: u32,
+    /// Width of the feed-forward block.
+    pub n_ff: u32,
+    /// Beginning-of-sequence token, or EMBER_TOKEN_NONE.
+    pub bos_token: u32,
+    /// End-of-sequence token, or EMBER_TOKEN_NONE.
+    pub eos_token: u32,
+    /// 1 when the file has a tokenizer, else 0.
+    pub has_tokenizer: u32,
+    /// 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
+    pub add_bos: u32,
+}
+
+fn model_info(model: &LoadedModel) -> ember_model_info {
+    let info = model.info();
+    let tokenizer = model.tokenizer().ok();
+    let token = |t: Option<u32>| t.unwrap_or(u32::MAX);
+    ember_model_info {
+        struct_size: std::mem::size_of::<ember_model_info>(),
+        n_params: info.n_params,
+        file_size: model.gguf().bytes().len() as u64,
+        n_vocab: info.n_vocab as u32,
+        n_ctx_train: info.n_ctx_train as u32,
+        n_embd: info.n_embd as u32,
+        n_layer: info.n_layer as u32,
+        n_head: info.n_head as u32,
+        n_head_kv: info.n_head_kv as u32,
+        head_dim: info.head_dim as u32,
+        n_ff: info.n_ff as u32,
+        bos_token: token(tokenizer.and_then(|t| t.bos())),
+        eos_token: token(tokenizer.and_then(|t| t.eos())),
+        has_tokenizer: u32::from(tokenizer.is_some()),
+        add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
+    }
+}
+
+fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions> {
+    match options.is_null() {
+        true => Ok(LoadOptions::default()),
+        false => Ok(handle!(options).lock("options")?.clone()),
+    }
+}
+
+fn new_model(model: LoadedModel) -> *mut ember_model {
+    into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_model_options_free.
+/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_new(
+    out: *mut *mut ember_model_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default())))))
+}
+
+/// Frees options; models loaded with them are not affected. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_options) {
+    guard_value((), || Ok(free_handle!(options)))
+}
+
+/// Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
+/// lives: the operating system would end the process with SIGBUS. Read files that you do not control.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_use_mmap(
+    options: *mut ember_model_options,
+    use_mmap: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(handle!(options).lock("options")?.use_mmap = use_mmap))
+}
+
+/// Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
+/// ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
+/// path and names the key or tensor that is wrong.
+/// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
+/// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_load(
+    path: *const c_char,
+    path_len: usize,
+    options: *const ember_model_options,
+    out: *mut *mut ember_model,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (path, out) = (text!(path, path_len), output!(out));
+        let options = options_or_default(options)?;
+        Ok(out.set(new_model(LoadedModel::open(Path::new(path), &options)?)))
+    })
+}
+
+/// Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
+/// ember_model_load; error sentences begin with "<buffer>".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_load_buffer(
+    data: *const u8,
+    len: usize,
+    out: *mut *mut ember_model,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (data, out) = (array!(data, len), output!(out));
+        Ok(out.set(new_model(LoadedModel::from_bytes(data, "<buffer>")?)))
+    })
+}
+
+/// Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_retain(model: *mut ember_model) -> *mut ember_model {
+    guard_value(std::ptr::null_mut(), || {
+        handle!(model).references.fetch_add(1, SeqCst);
+        Ok(model)
+    })
+}
+
+/// Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
+/// thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_release(model: *mut ember_model) {
+    guard_value((), || Ok(free_handle!(model, |m| m.references.fetch_sub(1, SeqCst) == 1)))
+}
+
+/// Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
+/// Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_info_get(
+    model: *const ember_model,
+    out: *mut ember_model_info,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || Ok(fill_struct!(out, model_info(&handle!(model).model))))
+}
