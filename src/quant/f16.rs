@@ -1,0 +1,111 @@
+//! F16: IEEE binary16, little-endian.
+#![forbid(unsafe_code)]
+
+use super::{Dot, Format, FormatInfo};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+/// Bytes per value.
+pub const BYTES: usize = 2;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::F16,
+    tensor_type: 1,
+    name: "F16",
+    block_len: 1,
+    block_bytes: BYTES,
+    dequantize,
+    quantize,
+    dot: Dot::F32,
+};
+
+/// Values converted at a time, through a small aligned buffer.
+const CHUNK: usize = 256;
+
+/// Expands a row of any alignment; exact.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    debug_assert_eq!(
+        src.len(),
+        dst.len() * BYTES,
+        "row bytes and number of values do not agree"
+    );
+    let mut buffer = [f16::ZERO; CHUNK];
+    for (src, dst) in src
+        .as_chunks::<BYTES>()
+        .0
+        .chunks(CHUNK)
+        .zip(dst.chunks_mut(CHUNK))
+    {
+        let n = src.len().min(dst.len());
+        for (value, bytes) in buffer.iter_mut().zip(&src[..n]) {
+            *value = f16::from_le_bytes(*bytes);
+        }
+        buffer[..n].convert_to_f32_slice(&mut dst[..n]);
+    }
+}
+
+/// Rounds to nearest, ties to even; magnitudes from 65520 up become infinity.
+pub fn quantize(src: &[f32], dst: &mut [u8]) {
+    debug_assert_eq!(
+        dst.len(),
+        src.len() * BYTES,
+        "row bytes and number of values do not agree"
+    );
+    let mut buffer = [f16::ZERO; CHUNK];
+    for (src, dst) in src
+        .chunks(CHUNK)
+        .zip(dst.as_chunks_mut::<BYTES>().0.chunks_mut(CHUNK))
+    {
+        let n = src.len().min(dst.len());
+        buffer[..n].convert_from_f32_slice(&src[..n]);
+        for (bytes, value) in dst.iter_mut().zip(&buffer[..n]) {
+            *bytes = value.to_le_bytes();
+        }
+    }
+}
+
+/// The scale of a block, as stored: a little-endian binary16. In software, since a look at the CPU's features per block
+/// costs more.
+pub(super) fn scale(bytes: [u8; BYTES]) -> f32 {
+    f16::from_le_bytes(bytes).to_f32_const()
+}
+
+/// A scale as it is stored.
+pub(super) fn scale_bytes(d: f32) -> [u8; BYTES] {
+    f16::from_f32_const(d).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_pattern_survives() {
+        let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        let mut values = vec![0.0; 1 << 16];
+        dequantize(&bytes, &mut values);
+        let mut back = vec![0; bytes.len()];
+        quantize(&values, &mut back);
+        for (i, (bytes, back)) in bytes
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .zip(back.as_chunks::<2>().0)
+            .enumerate()
+        {
+            assert_eq!(values[i].to_bits(), scale(*bytes).to_bits(), "{bytes:?}");
+            assert!(values[i].is_nan() || bytes == back, "{bytes:?}");
+            assert_eq!(scale_bytes(values[i]), *back, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn ties_go_to_even() {
+        let mut row = [0; 6];
+        quantize(&[2049.0, 2051.0, 65520.0], &mut row);
+        let mut values = [0.0; 3];
+        dequantize(&row, &mut values);
+        assert_eq!(values, [2048.0, 2052.0, f32::INFINITY]);
+    }
+}
