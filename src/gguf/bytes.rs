@@ -1,5 +1,6 @@
 //! The bytes of a whole file: mapped, or owned in 64-byte-aligned memory. The only file of `gguf` with `unsafe`.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::ops::Deref;
@@ -64,6 +65,12 @@ impl FileBytes {
     /// Takes over bytes that are no file: at whatever address they have.
     pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
         FileBytes(Storage::Owned { buffer, start: 0 })
+    }
+}
+
+impl fmt::Debug for FileBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
     }
 }
 

@@ -1,6 +1,8 @@
 //! A bounds-checked little-endian reader over bytes that nobody vouches for.
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
+
 use crate::error::{Error, Result};
 
 /// A position in a byte slice. Every read is checked against the end and says what it was reading.
@@ -26,7 +28,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes, which are `what` (a noun phrase for the error).
-    pub fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8]> {
+    pub fn take(&mut self, n: usize, what: impl Display) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.position..];
         let (taken, _) = rest.split_at_checked(n).ok_or_else(|| {
             let (at, left) = (self.position, rest.len());
@@ -39,26 +41,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `N` bytes.
-    pub fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+    pub fn array<const N: usize>(&mut self, what: impl Display) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N, what)?);
         Ok(bytes)
     }
 
     /// The next four bytes as an unsigned number.
-    pub fn u32(&mut self, what: &str) -> Result<u32> {
+    pub fn u32(&mut self, what: impl Display) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
     /// The next eight bytes as an unsigned number.
-    pub fn u64(&mut self, what: &str) -> Result<u64> {
+    pub fn u64(&mut self, what: impl Display) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
     /// A count of things (`what`, plural) that take at least `min_bytes` each, checked against the bytes left, so
     /// that the result is safe to allocate for.
-    pub fn count(&mut self, min_bytes: usize, what: &str) -> Result<usize> {
-        let n = self.u64(what)?;
+    pub fn count(&mut self, min_bytes: usize, what: impl Display) -> Result<usize> {
+        let n = self.u64(format_args!("the number of {what}"))?;
         let left = self.remaining();
         usize::try_from(n)
             .ok()
@@ -71,8 +73,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string: its length in bytes as eight bytes, then the bytes, not checked for UTF-8.
-    pub fn string(&mut self, what: &str) -> Result<&'a [u8]> {
-        let len = self.u64(what)?;
+    pub fn string(&mut self, what: impl Display) -> Result<&'a [u8]> {
+        let len = self.u64(format_args!("the length of {what}"))?;
         let left = self.remaining();
         match usize::try_from(len) {
             Ok(len) if len <= left => self.take(len, what),

@@ -19,8 +19,8 @@ const MAX_TENSORS: usize = 262_144;
 /// How deep arrays may nest: 1 is an array of numbers.
 const MAX_NESTING: usize = 4;
 /// The longest key, by the specification, and the longest tensor name: four times the specification's 64.
-const MAX_KEY_BYTES: usize = 65_535;
-const MAX_NAME_BYTES: usize = 255;
+pub(super) const MAX_KEY_BYTES: usize = 65_535;
+pub(super) const MAX_NAME_BYTES: usize = 255;
 /// The fewest bytes that a key with its value, and a tensor's entry, take in a file.
 const MIN_KEY_VALUE_BYTES: usize = 8 + 1 + 4 + 1;
 const MIN_TENSOR_BYTES: usize = 8 + 1 + 4 + 8 + 4 + 8;
@@ -91,7 +91,7 @@ struct Decoder<'a> {
     inner_arrays_left: usize,
 }
 
-impl Decoder<'_> {
+impl<'a> Decoder<'a> {
     fn magic_and_version(&mut self) -> Result<u32> {
         let magic = self.cursor.take(4, "the magic")?;
         if magic != b"GGUF" {
@@ -119,30 +119,25 @@ impl Decoder<'_> {
         }
     }
 
+    /// A key or a tensor's name (`what`): UTF-8 of 1 to `max` bytes.
+    fn name(&mut self, what: &str, max: usize) -> Result<&'a str> {
+        let name = self.cursor.string(what)?;
+        check_len(name.len(), max).map_err(|why| Error::Format(format!("{what} {why}")))?;
+        std::str::from_utf8(name).map_err(|_| Error::Format(format!("{what} {} is not UTF-8", quoted(name))))
+    }
+
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
         let mut entries = Vec::with_capacity(n);
         for i in 0..n {
-            let key = self.key().map_err(|e| e.within(&format!("metadata key {i}")))?;
+            let key = self
+                .name("the key", MAX_KEY_BYTES)
+                .map_err(|e| e.within(&format!("metadata key {i}")))?;
             let value = self
                 .any_value()
                 .map_err(|e| e.within(&format!("the key {}", quoted(key.as_bytes()))))?;
-            entries.push((key, value));
+            entries.push((key.into(), value));
         }
         Metadata::new(entries)
-    }
-
-    fn key(&mut self) -> Result<Box<str>> {
-        let key = self.cursor.string("the key")?;
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
-            let len = key.len();
-            return Err(Error::Format(format!(
-                "the key has {len} bytes, expected 1 to {MAX_KEY_BYTES}"
-            )));
-        }
-        match std::str::from_utf8(key) {
-            Ok(key) => Ok(key.into()),
-            Err(_) => Err(Error::Format(format!("the key {} is not UTF-8", quoted(key)))),
-        }
     }
 
     fn value_type(&mut self, what: &str) -> Result<ValueType> {
@@ -238,7 +233,9 @@ impl Decoder<'_> {
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
         let mut tensors = Vec::with_capacity(n);
         for i in 0..n {
-            let name = self.tensor_name().map_err(|e| e.within(&format!("tensor {i}")))?;
+            let name = self
+                .name("the name", MAX_NAME_BYTES)
+                .map_err(|e| e.within(&format!("tensor {i}")))?;
             let tensor = self.tensor(name, alignment)?;
             tensors.push(tensor);
         }
@@ -250,78 +247,54 @@ impl Decoder<'_> {
         Ok(tensors)
     }
 
-    fn tensor_name(&mut self) -> Result<String> {
-        let name = self.cursor.string("the tensor's name")?;
-        if name.is_empty() || name.len() > MAX_NAME_BYTES {
-            let len = name.len();
-            return Err(Error::Format(format!(
-                "the name has {len} bytes, expected 1 to {MAX_NAME_BYTES}"
-            )));
-        }
-        match std::str::from_utf8(name) {
-            Ok(name) => Ok(name.into()),
-            Err(_) => Err(Error::Format(format!("the name {} is not UTF-8", quoted(name)))),
-        }
-    }
-
     /// The rest of a tensor's entry. Its `offset` still counts from the start of the tensor data.
-    fn tensor(&mut self, name: String, alignment: usize) -> Result<TensorInfo> {
-        let refuse = |why: String| Err(Error::Format(format!("the tensor {name:?} {why}")));
-        let c = &mut self.cursor;
+    fn tensor(&mut self, name: &str, alignment: usize) -> Result<TensorInfo> {
         let located = |e: Error| e.within(&format!("the tensor {name:?}"));
+        let wrong = |why: String| Error::Format(format!("the tensor {name:?} {why}"));
+        let too_large = |what: &str, n: u64| wrong(format!("has {what} {n}, too large for this machine"));
 
-        let n_dims = c.u32("the number of dimensions").map_err(located)?;
+        let n_dims = self.cursor.u32("the number of dimensions").map_err(located)?;
         if !(1..=MAX_DIMS as u32).contains(&n_dims) {
-            return refuse(format!("has {n_dims} dimensions, expected 1 to {MAX_DIMS}"));
+            return Err(wrong(format!(
+                "has {n_dims} dimensions, expected 1 to {MAX_DIMS}"
+            )));
         }
         let mut sizes = [0; MAX_DIMS];
         let sizes = &mut sizes[..n_dims as usize];
-        for (i, size) in sizes.iter_mut().enumerate() {
-            let n = c.u64("a dimension").map_err(located)?;
-            match usize::try_from(n) {
-                Ok(0) => return refuse(format!("has dimension {i} of size 0, expected at least 1")),
-                Ok(n) => *size = n,
-                Err(_) => {
-                    return refuse(format!(
-                        "has dimension {i} of size {n}, too large for this machine"
-                    ));
-                }
-            }
+        for size in sizes.iter_mut() {
+            let n = self.cursor.u64("a dimension").map_err(located)?;
+            *size = usize::try_from(n).map_err(|_| too_large("a dimension of size", n))?;
         }
-        let Some(dims) = Dims::new(sizes) else {
-            return refuse(format!("has the impossible shape {sizes:?}"));
-        };
+        let dims = Dims::new(sizes)
+            .ok_or_else(|| wrong(format!("has the shape {sizes:?}, expected sizes of at least 1")))?;
 
-        let ty = TensorType(c.u32("the type").map_err(located)?);
-        if !ty.is_known() {
-            let (id, type_name) = (ty.0, ty.name());
-            return Err(Error::Unsupported(format!(
-                "the tensor {name:?} has the type {id} ({type_name}), which Ember does not know"
+        let ty = TensorType(self.cursor.u32("the type").map_err(located)?);
+        ty.check()
+            .map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
+        let n_bytes = dims.n_bytes(ty).map_err(wrong)?;
+
+        let offset = self.cursor.u64("the offset").map_err(located)?;
+        if !offset.is_multiple_of(alignment as u64) {
+            return Err(wrong(format!(
+                "has its data at offset {offset}, expected a multiple of {alignment}"
             )));
         }
-        let n_bytes = match dims.n_bytes(ty) {
-            Ok(n_bytes) => n_bytes,
-            Err(why) => return refuse(why),
-        };
-
-        let offset = c.u64("the offset").map_err(located)?;
-        if !offset.is_multiple_of(alignment as u64) {
-            return refuse(format!(
-                "has its data at offset {offset}, expected a multiple of {alignment}"
-            ));
-        }
-        let Ok(offset) = usize::try_from(offset) else {
-            return refuse(format!(
-                "has its data at offset {offset}, too large for this machine"
-            ));
-        };
+        let offset = usize::try_from(offset).map_err(|_| too_large("its data at offset", offset))?;
         Ok(TensorInfo {
-            name,
+            name: name.to_owned(),
             ty,
             dims,
             offset,
             n_bytes,
         })
+    }
+}
+
+/// Refuses the length of a key or tensor name that is empty or too long: the rest of a sentence that begins with it.
+pub(super) fn check_len(len: usize, max: usize) -> std::result::Result<(), String> {
+    match (1..=max).contains(&len) {
+        true => Ok(()),
+        false => Err(format!("has {len} bytes, expected 1 to {max}")),
     }
 }
 

@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 use index::NameIndex;
 
 /// An opened GGUF file, immutable and shareable between threads.
+#[derive(Debug)]
 pub struct Gguf {
     name: String,
     version: u32,

@@ -90,6 +90,17 @@ impl TensorType {
         self.row().is_some()
     }
 
+    /// Refuses an id that the table does not have: the rest of a sentence that begins with the tensor.
+    pub(super) fn check(self) -> Result<(), String> {
+        match self.is_known() {
+            true => Ok(()),
+            false => Err(format!(
+                "has the type {} ({self}), which Ember does not know",
+                self.0
+            )),
+        }
+    }
+
     /// ggml's name, "Q8_0"; a withdrawn type has a name too, anything else is "unknown".
     pub fn name(self) -> &'static str {
         let withdrawn = || WITHDRAWN.iter().find(|w| w.0 == self.0).map(|w| w.1);
@@ -144,10 +155,10 @@ impl Dims {
         })
     }
 
-    /// The number of bytes that a tensor of type `ty` and this shape takes: whole blocks along each row.
+    /// The number of bytes that a tensor of the known type `ty` and this shape takes: whole blocks along each row.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the tensor's name: why there is no such tensor.
+    /// Why there is no such tensor: the rest of a sentence that begins with the tensor.
     pub(super) fn n_bytes(&self, ty: TensorType) -> Result<usize, String> {
         let (block_len, row_len) = (ty.block_len(), self.dims[0]);
         if !row_len.is_multiple_of(block_len) {

@@ -1,4 +1,4 @@
-//! What the writer writes, the reader reads.
+//! What the writer writes, the reader reads, and the typed getters give.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use super::writer::Writer;
@@ -101,4 +101,49 @@ fn a_file_is_the_same_mapped_and_read() {
         assert_eq!(file.bytes()[..], writer.to_bytes().unwrap()[..]);
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn getters_convert_what_fits_and_refuse_the_rest() {
+    let mut writer = Writer::new();
+    every_value().into_iter().for_each(|(key, value)| _ = writer.set(key, value));
+    writer.set("bad utf-8", Value::String(GgufString::copy(b"a\xff")));
+    let file = Gguf::from_bytes(&writer.to_bytes().unwrap(), "getters").unwrap();
+    let m = file.metadata();
+
+    assert_eq!(m.u32("u8"), Ok(Some(255)));
+    assert_eq!(m.u64("u64"), Ok(Some(u64::MAX)));
+    assert_eq!(m.i64("i8"), Ok(Some(-128)));
+    assert_eq!(m.f64("f32"), Ok(Some(1.5)));
+    assert_eq!(m.bool("bool"), Ok(Some(true)));
+    assert_eq!(m.str("string"), Ok(Some("ein Schlüssel")));
+    assert_eq!(m.i32s("i8s").unwrap().unwrap()[..], [-1, 1]);
+    assert_eq!(m.u32s("u32s").unwrap().unwrap()[..], [1, u32::MAX]);
+    assert_eq!(m.f32s("f32s").unwrap().unwrap()[..], [0.5, -0.0, f32::INFINITY]);
+    let strings = m.require_strings("strings").unwrap();
+    assert_eq!(strings.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"\xff\xfe", "ü".as_bytes()]);
+    assert_eq!((strings.get(3), strings.get(4)), (Some("ü".as_bytes()), None));
+    assert_eq!(m.u32("absent"), Ok(None));
+    assert!(m.f32s("absent").unwrap().is_none());
+
+    let refused = [
+        (m.u32("string").err(), "the key \"string\" is a string, expected a u32"),
+        (m.u32("i8").err(), "the key \"i8\" has the value -128, which does not fit a u32"),
+        (m.i64("f32").err(), "the key \"f32\" is an f32, expected an i64"),
+        (m.f32("u8").err(), "the key \"u8\" is a u8, expected an f32"),
+        (m.bool("u8").err(), "the key \"u8\" is a u8, expected a bool"),
+        (m.str("strings").err(), "the key \"strings\" is an array of strings, expected a string"),
+        (m.str("bad utf-8").err(), "the key \"bad utf-8\" is \"a�\", which is not UTF-8"),
+        (m.strings("u8s").err(), "the key \"u8s\" is an array of u8s, expected an array of strings"),
+        (m.strings("u8").err(), "the key \"u8\" is a u8, expected an array of strings"),
+        (m.i32s("u32s").err(), "the key \"u32s\" has the value 4294967295, which does not fit an i32"),
+        (m.u32s("f32s").err(), "the key \"f32s\" is an array of f32s, expected an array of u32s"),
+        (m.f32s("i32s").err(), "the key \"i32s\" is an array of i32s, expected an array of f32s"),
+        (m.require_u32("absent").err(), "the required key \"absent\" is missing"),
+    ];
+    for (found, expected) in refused {
+        assert_eq!(found, Some(Error::Format(expected.into())));
+    }
+    assert!(m.f32("f64").unwrap_err().message().ends_with("which does not fit an f32"));
+    assert!(m.f32s("f64s").unwrap_err().message().ends_with("which does not fit an f32"));
 }

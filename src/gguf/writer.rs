@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::decode::alignment;
+use super::decode::{MAX_KEY_BYTES, MAX_NAME_BYTES, alignment, check_len};
+use super::index::NameIndex;
 use super::metadata::Metadata;
 use super::tensor::{Dims, TensorType};
 use super::value::{Array, Value};
@@ -36,6 +37,21 @@ struct Tensor {
     ty: TensorType,
     dims: Vec<usize>,
     data: Vec<u8>,
+}
+
+impl Tensor {
+    /// Refuses what no file can hold.
+    fn check(&self) -> std::result::Result<(), String> {
+        let Tensor { name, ty, dims, data } = self;
+        check_len(name.len(), MAX_NAME_BYTES).map_err(|why| format!("a tensor name {why}"))?;
+        let wrong = |why: String| format!("the tensor {name:?} {why}");
+        let shape = Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {dims:?}")))?;
+        ty.check().map_err(wrong)?;
+        match (shape.n_bytes(*ty).map_err(wrong)?, data.len()) {
+            (expected, len) if expected == len => Ok(()),
+            (expected, len) => Err(wrong(format!("has {len} bytes of data, expected {expected}"))),
+        }
+    }
 }
 
 impl Default for Writer {
@@ -80,8 +96,8 @@ impl Writer {
     /// The file's bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` for a version other than 2 and 3, an impossible alignment, a key or tensor name that is empty
-    /// or used twice, and a tensor whose data does not fit its type and shape.
+    /// `InvalidArgument` for a version other than 2 and 3, an impossible alignment, a key or tensor name that is
+    /// empty, too long or used twice, and a tensor whose data does not fit its type and shape.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let alignment = self.check()?;
@@ -106,39 +122,27 @@ impl Writer {
 
     /// Checks everything and tells the alignment.
     fn check(&self) -> Result<usize> {
-        let refuse = |why: String| Err(Error::InvalidArgument(why));
-        let invalid = |e: Error| Error::InvalidArgument(e.message().to_owned());
+        let invalid = Error::InvalidArgument;
         if ![2, 3].contains(&self.version) {
-            return refuse(format!("the GGUF version is {}, expected 2 or 3", self.version));
+            return Err(invalid(format!(
+                "the GGUF version is {}, expected 2 or 3",
+                self.version
+            )));
         }
-        if self.entries.iter().any(|(key, _)| key.is_empty()) {
-            return refuse("a metadata key is empty".into());
+        for (key, _) in &self.entries {
+            check_len(key.len(), MAX_KEY_BYTES).map_err(|why| invalid(format!("a metadata key {why}")))?;
         }
-        let metadata = Metadata::new(self.entries.clone()).map_err(invalid)?;
-        let mut names: Vec<&str> = self.tensors.iter().map(|t| &*t.name).collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refuse(format!("the tensor name {:?} appears more than once", pair[0]));
+        for tensor in &self.tensors {
+            tensor.check().map_err(invalid)?;
         }
-        for Tensor { name, ty, dims, data } in &self.tensors {
-            if name.is_empty() {
-                return refuse("a tensor name is empty".into());
-            }
-            let Some(shape) = Dims::new(dims) else {
-                return refuse(format!("the tensor {name:?} has the impossible shape {dims:?}"));
-            };
-            let len = data.len();
-            match shape.n_bytes(*ty) {
-                Err(why) => return refuse(format!("the tensor {name:?} {why}")),
-                Ok(n) if n != len => {
-                    return refuse(format!(
-                        "the tensor {name:?} has {len} bytes of data, expected {n}"
-                    ));
-                }
-                Ok(_) => {}
-            }
-        }
-        alignment(&metadata).map_err(invalid)
+        NameIndex::new(self.tensors.len(), |i| &self.tensors[i].name).map_err(|i| {
+            let name = &self.tensors[i].name;
+            invalid(format!("the tensor name {name:?} appears more than once"))
+        })?;
+        let metadata = Metadata::new(self.entries.clone());
+        metadata
+            .and_then(|m| alignment(&m))
+            .map_err(|e| invalid(e.message().to_owned()))
     }
 
     fn emit(&self, alignment: usize, out: &mut impl Write) -> io::Result<()> {
