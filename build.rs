@@ -3,7 +3,7 @@
 //! The header is committed, so a checkout that cannot be written, or a build from a package without the sources
 //! cbindgen needs, still works: then the committed header stays as it is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/capi");
@@ -13,23 +13,16 @@ fn main() {
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let config = cbindgen::Config::from_file(Path::new(&root).join("cbindgen.toml"));
     let header = config.map_err(|e| e.to_string()).and_then(|config| {
+        let root = Path::new(&root);
         let builder = cbindgen::Builder::new().with_config(config);
-        let builder = sources(Path::new(&root)).into_iter().fold(builder, cbindgen::Builder::with_src);
+        // `with_src` follows `mod` lines, so this is the error file and everything below capi.
+        let builder = builder.with_src(root.join("src/error.rs")).with_src(root.join("src/capi/mod.rs"));
         builder.generate().map_err(|e| e.to_string())
     });
     match header {
         Ok(header) => write_if_changed(&Path::new(&root).join("include/ember.h"), &header),
         Err(e) => println!("cargo::warning=include/ember.h was not regenerated: {e}"),
     }
-}
-
-/// The files whose public items make up the header, in a fixed order.
-fn sources(root: &Path) -> Vec<PathBuf> {
-    let capi = std::fs::read_dir(root.join("src/capi")).expect("src/capi is part of the crate");
-    let mut files: Vec<PathBuf> = capi.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    files.sort();
-    files.insert(0, root.join("src/error.rs"));
-    files
 }
 
 fn write_if_changed(path: &Path, header: &cbindgen::Bindings) {

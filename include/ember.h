@@ -35,36 +35,6 @@
 #define EMBER_TOKEN_NONE UINT32_MAX
 
 /**
- * The most dimensions a tensor can have.
- */
-#define MAX_DIMS 4
-
-/**
- * How many formats there are.
- */
-#define FORMAT_COUNT 6
-
-/**
- * Bytes per value.
- */
-#define BYTES 2
-
-/**
- * Values per block.
- */
-#define LEN 32
-
-/**
- * Most threads a pool may have; more is a mistake in the caller's arithmetic.
- */
-#define MAX_THREADS 512
-
-/**
- * Tokens in a page.
- */
-#define PAGE_LEN 32
-
-/**
  * The numbers that cross the C boundary. A number, once released, is never reused for something else.
  */
 enum ember_status
@@ -283,7 +253,7 @@ typedef struct ember_sampler ember_sampler;
 /**
  * The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
  */
-typedef struct {
+typedef struct ember_context_info {
     /**
      * Size of this struct as the caller knows it.
      */
@@ -315,7 +285,7 @@ typedef int32_t (*ember_text_callback)(const char *text, size_t len, void *user_
 /**
  * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
  */
-typedef struct {
+typedef struct ember_generate_result {
     /**
      * Size of this struct as the caller knows it.
      */
@@ -355,7 +325,7 @@ typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, 
 /**
  * Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
  */
-typedef struct {
+typedef struct ember_model_info {
     /**
      * Size of this struct as the caller knows it.
      */
@@ -425,79 +395,80 @@ extern "C" {
 /**
  * Writes new options with their defaults to `out`; free them with ember_context_options_free.
  */
-ember_status ember_context_options_new(ember_context_options **out, ember_error **err);
+ember_status ember_context_options_new(struct ember_context_options **out,
+                                       struct ember_error **err);
 
 /**
  * Frees options; contexts made with them are not affected. NULL is fine.
  */
-void ember_context_options_free(ember_context_options *options);
+void ember_context_options_free(struct ember_context_options *options);
 
 /**
  * Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
  */
-ember_status ember_context_options_set_n_ctx(ember_context_options *options,
+ember_status ember_context_options_set_n_ctx(struct ember_context_options *options,
                                              uint32_t n_ctx,
-                                             ember_error **err);
+                                             struct ember_error **err);
 
 /**
  * Number of sequences, 1 to 4096. Default: 1.
  */
-ember_status ember_context_options_set_n_seq(ember_context_options *options,
+ember_status ember_context_options_set_n_seq(struct ember_context_options *options,
                                              uint32_t n_seq,
-                                             ember_error **err);
+                                             struct ember_error **err);
 
 /**
  * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
  * 256.
  */
-ember_status ember_context_options_set_n_batch(ember_context_options *options,
+ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
                                                uint32_t n_batch,
-                                               ember_error **err);
+                                               struct ember_error **err);
 
 /**
  * Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
  * not depend on it.
  */
-ember_status ember_context_options_set_n_threads(ember_context_options *options,
+ember_status ember_context_options_set_n_threads(struct ember_context_options *options,
                                                  uint32_t n_threads,
-                                                 ember_error **err);
+                                                 struct ember_error **err);
 
 /**
  * Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
-ember_status ember_context_options_set_kv_type(ember_context_options *options,
+ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
                                                int32_t kv,
-                                               ember_error **err);
+                                               struct ember_error **err);
 
 /**
  * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
-ember_status ember_context_options_set_backend(ember_context_options *options,
+ember_status ember_context_options_set_backend(struct ember_context_options *options,
                                                int32_t kind,
-                                               ember_error **err);
+                                               struct ember_error **err);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
  * alive. `options` may be NULL and may be freed afterwards. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_NOMEM.
  */
-ember_status ember_context_new(const ember_model *model,
-                               const ember_context_options *options,
-                               ember_context **out,
-                               ember_error **err);
+ember_status ember_context_new(const struct ember_model *model,
+                               const struct ember_context_options *options,
+                               struct ember_context **out,
+                               struct ember_error **err);
 
 /**
  * Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
  */
-void ember_context_free(ember_context *context);
+void ember_context_free(struct ember_context *context);
 
 /**
  * Writes the options in force to `out`, whose struct_size must be set.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_context_info_get(const ember_context *context,
-                                    ember_context_info *out,
-                                    ember_error **err);
+ember_status ember_context_info_get(const struct ember_context *context,
+                                    struct ember_context_info *out,
+                                    struct ember_error **err);
 
 /**
  * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
@@ -508,56 +479,56 @@ ember_status ember_context_info_get(const ember_context *context,
  * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
  * EMBER_E_NOMEM, EMBER_E_BUSY.
  */
-ember_status ember_context_decode(ember_context *context,
+ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
                                   const uint32_t *positions,
                                   const uint32_t *sequences,
                                   const uint8_t *want_logits,
                                   size_t n,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
  * belong to the context and stay as they are until its next decode, generate, rewind or free.
  * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_BUSY.
  */
-ember_status ember_context_logits(const ember_context *context,
+ember_status ember_context_logits(const struct ember_context *context,
                                   size_t index,
                                   const float **out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
  * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
  */
-ember_status ember_context_n_past(const ember_context *context,
+ember_status ember_context_n_past(const struct ember_context *context,
                                   uint32_t sequence,
                                   uint32_t *out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
  */
-ember_status ember_context_rewind(ember_context *context,
+ember_status ember_context_rewind(struct ember_context *context,
                                   uint32_t sequence,
                                   uint32_t n_past,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * The status of an error; EMBER_OK for NULL. Any thread.
  */
-ember_status ember_error_status(const ember_error *error);
+ember_status ember_error_status(const struct ember_error *error);
 
 /**
  * The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.
  */
-const char *ember_error_message(const ember_error *error);
+const char *ember_error_message(const struct ember_error *error);
 
 /**
  * Frees an error. NULL is fine.
  */
-void ember_error_free(ember_error *error);
+void ember_error_free(struct ember_error *error);
 
 /**
  * The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
@@ -567,48 +538,49 @@ const char *ember_status_name(int32_t status);
 /**
  * Writes new options with their defaults to `out`; free them with ember_generate_options_free.
  */
-ember_status ember_generate_options_new(ember_generate_options **out, ember_error **err);
+ember_status ember_generate_options_new(struct ember_generate_options **out,
+                                        struct ember_error **err);
 
 /**
  * Frees options. NULL is fine.
  */
-void ember_generate_options_free(ember_generate_options *options);
+void ember_generate_options_free(struct ember_generate_options *options);
 
 /**
  * Most tokens to generate. Default: 128.
  */
-ember_status ember_generate_options_set_max_tokens(ember_generate_options *options,
+ember_status ember_generate_options_set_max_tokens(struct ember_generate_options *options,
                                                    uint32_t max_tokens,
-                                                   ember_error **err);
+                                                   struct ember_error **err);
 
 /**
  * The sequence of the context to continue. Default: 0.
  */
-ember_status ember_generate_options_set_sequence(ember_generate_options *options,
+ember_status ember_generate_options_set_sequence(struct ember_generate_options *options,
                                                  uint32_t sequence,
-                                                 ember_error **err);
+                                                 struct ember_error **err);
 
 /**
  * Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
  * users type.
  */
-ember_status ember_generate_options_set_parse_special(ember_generate_options *options,
+ember_status ember_generate_options_set_parse_special(struct ember_generate_options *options,
                                                       bool parse_special,
-                                                      ember_error **err);
+                                                      struct ember_error **err);
 
 /**
  * Whether control tokens that the model generates appear in the text. Default: false.
  */
-ember_status ember_generate_options_set_render_special(ember_generate_options *options,
+ember_status ember_generate_options_set_render_special(struct ember_generate_options *options,
                                                        bool render_special,
-                                                       ember_error **err);
+                                                       struct ember_error **err);
 
 /**
  * Whether to go on after an end-of-generation token. Default: false.
  */
-ember_status ember_generate_options_set_ignore_eog(ember_generate_options *options,
+ember_status ember_generate_options_set_ignore_eog(struct ember_generate_options *options,
                                                    bool ignore_eog,
-                                                   ember_error **err);
+                                                   struct ember_error **err);
 
 /**
  * Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
@@ -619,15 +591,15 @@ ember_status ember_generate_options_set_ignore_eog(ember_generate_options *optio
  * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
  * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
  */
-ember_status ember_generate(ember_context *context,
+ember_status ember_generate(struct ember_context *context,
                             const char *prompt,
                             size_t prompt_len,
-                            const ember_generate_options *options,
-                            ember_sampler *sampler,
+                            const struct ember_generate_options *options,
+                            struct ember_sampler *sampler,
                             ember_text_callback callback,
                             void *user_data,
-                            ember_generate_result *out_result,
-                            ember_error **err);
+                            struct ember_generate_result *out_result,
+                            struct ember_error **err);
 
 /**
  * Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
@@ -638,106 +610,108 @@ ember_status ember_generate(ember_context *context,
 ember_status ember_log_set(ember_log_callback callback,
                            void *user_data,
                            int32_t max_level,
-                           ember_error **err);
+                           struct ember_error **err);
 
 /**
  * Writes the number of metadata keys to `out`. Any thread.
  */
-ember_status ember_model_meta_count(const ember_model *model, size_t *out, ember_error **err);
+ember_status ember_model_meta_count(const struct ember_model *model,
+                                    size_t *out,
+                                    struct ember_error **err);
 
 /**
  * Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
  * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
  */
-ember_status ember_model_meta_key(const ember_model *model,
+ember_status ember_model_meta_key(const struct ember_model *model,
                                   size_t index,
                                   uint8_t *buffer,
                                   size_t capacity,
                                   size_t *n_needed,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32,
  * 5 int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12 float64. Any thread.
  * Errors: EMBER_E_NOT_FOUND.
  */
-ember_status ember_model_meta_type(const ember_model *model,
+ember_status ember_model_meta_type(const struct ember_model *model,
                                    const char *key,
                                    size_t key_len,
                                    uint32_t *out,
-                                   ember_error **err);
+                                   struct ember_error **err);
 
 /**
  * Writes the string of a key (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and its length to
  * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
  * EMBER_E_BUFFER_TOO_SMALL.
  */
-ember_status ember_model_meta_string(const ember_model *model,
+ember_status ember_model_meta_string(const struct ember_model *model,
                                      const char *key,
                                      size_t key_len,
                                      uint8_t *buffer,
                                      size_t capacity,
                                      size_t *n_needed,
-                                     ember_error **err);
+                                     struct ember_error **err);
 
 /**
  * Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
  * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
  */
-ember_status ember_model_meta_u64(const ember_model *model,
+ember_status ember_model_meta_u64(const struct ember_model *model,
                                   const char *key,
                                   size_t key_len,
                                   uint64_t *out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes an integer key that fits 64 signed bits to `out`. Any thread.
  * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
  */
-ember_status ember_model_meta_i64(const ember_model *model,
+ember_status ember_model_meta_i64(const struct ember_model *model,
                                   const char *key,
                                   size_t key_len,
                                   int64_t *out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes a floating-point key to `out`. Any thread.
  * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
  */
-ember_status ember_model_meta_f64(const ember_model *model,
+ember_status ember_model_meta_f64(const struct ember_model *model,
                                   const char *key,
                                   size_t key_len,
                                   double *out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes a boolean key to `out`. Any thread.
  * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
  */
-ember_status ember_model_meta_bool(const ember_model *model,
+ember_status ember_model_meta_bool(const struct ember_model *model,
                                    const char *key,
                                    size_t key_len,
                                    bool *out,
-                                   ember_error **err);
+                                   struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_model_options_free.
  * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
  */
-ember_status ember_model_options_new(ember_model_options **out, ember_error **err);
+ember_status ember_model_options_new(struct ember_model_options **out, struct ember_error **err);
 
 /**
  * Frees options; models loaded with them are not affected. NULL is fine.
  */
-void ember_model_options_free(ember_model_options *options);
+void ember_model_options_free(struct ember_model_options *options);
 
 /**
  * Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
  * lives: the operating system would end the process with SIGBUS. Read files that you do not control.
  */
-ember_status ember_model_options_set_use_mmap(ember_model_options *options,
+ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
-                                              ember_error **err);
+                                              struct ember_error **err);
 
 /**
  * Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
@@ -748,9 +722,9 @@ ember_status ember_model_options_set_use_mmap(ember_model_options *options,
  */
 ember_status ember_model_load(const char *path,
                               size_t path_len,
-                              const ember_model_options *options,
-                              ember_model **out,
-                              ember_error **err);
+                              const struct ember_model_options *options,
+                              struct ember_model **out,
+                              struct ember_error **err);
 
 /**
  * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
@@ -758,27 +732,27 @@ ember_status ember_model_load(const char *path,
  */
 ember_status ember_model_load_buffer(const uint8_t *data,
                                      size_t len,
-                                     ember_model **out,
-                                     ember_error **err);
+                                     struct ember_model **out,
+                                     struct ember_error **err);
 
 /**
  * Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
  */
-ember_model *ember_model_retain(ember_model *model);
+struct ember_model *ember_model_retain(struct ember_model *model);
 
 /**
  * Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
  * thread.
  */
-void ember_model_release(ember_model *model);
+void ember_model_release(struct ember_model *model);
 
 /**
  * Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT.
  */
-ember_status ember_model_info_get(const ember_model *model,
-                                  ember_model_info *out,
-                                  ember_error **err);
+ember_status ember_model_info_get(const struct ember_model *model,
+                                  struct ember_model_info *out,
+                                  struct ember_error **err);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -786,57 +760,59 @@ ember_status ember_model_info_get(const ember_model *model,
  * same choices on every platform for the same logits.
  */
 ember_status ember_sampler_new(uint64_t seed,
-                               ember_sampler **out,
-                               ember_error **err);
+                               struct ember_sampler **out,
+                               struct ember_error **err);
 
 /**
  * Frees a sampler. NULL is fine. From a callback of a call that uses the sampler nothing happens.
  */
-void ember_sampler_free(ember_sampler *sampler);
+void ember_sampler_free(struct ember_sampler *sampler);
 
 /**
  * Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_add_greedy(ember_sampler *sampler, ember_error **err);
+ember_status ember_sampler_add_greedy(struct ember_sampler *sampler, struct ember_error **err);
 
 /**
  * Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_add_temperature(ember_sampler *sampler,
+ember_status ember_sampler_add_temperature(struct ember_sampler *sampler,
                                            float temperature,
-                                           ember_error **err);
+                                           struct ember_error **err);
 
 /**
  * Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_add_top_k(ember_sampler *sampler, uint32_t k, ember_error **err);
+ember_status ember_sampler_add_top_k(struct ember_sampler *sampler,
+                                     uint32_t k,
+                                     struct ember_error **err);
 
 /**
  * Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
  * least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_add_top_p(ember_sampler *sampler,
+ember_status ember_sampler_add_top_p(struct ember_sampler *sampler,
                                      float p,
-                                     ember_error **err);
+                                     struct ember_error **err);
 
 /**
  * Starts the random numbers over, as if the sampler were new; the stages stay.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_reset(ember_sampler *sampler, ember_error **err);
+ember_status ember_sampler_reset(struct ember_sampler *sampler, struct ember_error **err);
 
 /**
  * Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
  * Errors: EMBER_E_INVALID_ARGUMENT for no logits, a NaN, or logits that rule every token out; EMBER_E_BUSY.
  */
-ember_status ember_sampler_sample(ember_sampler *sampler,
+ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   const float *logits,
                                   size_t n,
                                   uint32_t *out,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
@@ -844,7 +820,7 @@ ember_status ember_sampler_sample(ember_sampler *sampler,
  * `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
  * thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
  */
-ember_status ember_model_tokenize(const ember_model *model,
+ember_status ember_model_tokenize(const struct ember_model *model,
                                   const char *text,
                                   size_t text_len,
                                   bool add_special,
@@ -852,7 +828,7 @@ ember_status ember_model_tokenize(const ember_model *model,
                                   uint32_t *tokens,
                                   size_t capacity,
                                   size_t *n_needed,
-                                  ember_error **err);
+                                  struct ember_error **err);
 
 /**
  * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
@@ -860,34 +836,34 @@ ember_status ember_model_tokenize(const ember_model *model,
  * writes control tokens as their text instead of leaving them out. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
  */
-ember_status ember_model_detokenize(const ember_model *model,
+ember_status ember_model_detokenize(const struct ember_model *model,
                                     const uint32_t *tokens,
                                     size_t n_tokens,
                                     bool render_special,
                                     uint8_t *buffer,
                                     size_t capacity,
                                     size_t *n_needed,
-                                    ember_error **err);
+                                    struct ember_error **err);
 
 /**
  * Writes the exact bytes of one token to `buffer` of `capacity` bytes, and their number to `n_needed`. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
  */
-ember_status ember_model_token_bytes(const ember_model *model,
+ember_status ember_model_token_bytes(const struct ember_model *model,
                                      uint32_t token,
                                      uint8_t *buffer,
                                      size_t capacity,
                                      size_t *n_needed,
-                                     ember_error **err);
+                                     struct ember_error **err);
 
 /**
  * Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
  * Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer.
  */
-ember_status ember_model_token_is_eog(const ember_model *model,
+ember_status ember_model_token_is_eog(const struct ember_model *model,
                                       uint32_t token,
                                       bool *out,
-                                      ember_error **err);
+                                      struct ember_error **err);
 
 /**
  * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.
