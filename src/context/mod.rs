@@ -15,8 +15,6 @@ mod engine;
 mod loaded;
 mod plan;
 mod sequences;
-#[cfg(test)]
-mod tests;
 
 use engine::Engine;
 pub use loaded::{LoadOptions, LoadedModel};
