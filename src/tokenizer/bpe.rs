@@ -9,7 +9,7 @@ use tokenizers::Model;
 use tokenizers::models::bpe;
 
 use super::pre::PreTokenizer;
-use super::vocab::{Pieces, TOKENS, TokenType, Vocab};
+use super::vocab::{Pieces, TOKENS, Vocab};
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 
@@ -58,13 +58,9 @@ impl Bpe {
         let bytes_of: HashMap<char, u8> = (0..=255).map(|b| (byte_char(b), b)).collect();
         let mut pieces = Pieces::with_capacity(vocab.len());
         for (_, text, ty) in vocab.iter() {
-            let as_written = matches!(
-                ty,
-                TokenType::Control | TokenType::Unknown | TokenType::UserDefined
-            );
             let bytes: Option<Vec<u8>> = text.chars().map(|c| bytes_of.get(&c).copied()).collect();
             match bytes {
-                Some(bytes) if !as_written => pieces.push(&bytes),
+                Some(bytes) if !ty.is_special() => pieces.push(&bytes),
                 _ => pieces.push(text.as_bytes()),
             }
         }
