@@ -1,1 +1,32 @@
-fn main() {}
+//! Regenerates `include/ember.h` from the sources of `src/capi` and `src/error.rs`.
+//!
+//! The header is committed, so a checkout that cannot be written, or a build from a package without the sources
+//! cbindgen needs, still works: then the committed header stays as it is.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/capi");
+    println!("cargo::rerun-if-changed=src/error.rs");
+    println!("cargo::rerun-if-changed=cbindgen.toml");
+    let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let config = cbindgen::Config::from_file(Path::new(&root).join("cbindgen.toml"));
+    let header = config.map_err(|e| e.to_string()).and_then(|config| {
+        cbindgen::Builder::new().with_crate(&root).with_config(config).generate().map_err(|e| e.to_string())
+    });
+    match header {
+        Ok(header) => write_if_changed(&Path::new(&root).join("include/ember.h"), &header),
+        Err(e) => println!("cargo::warning=include/ember.h was not regenerated: {e}"),
+    }
+}
+
+fn write_if_changed(path: &Path, header: &cbindgen::Bindings) {
+    let mut new = Vec::new();
+    header.write(&mut new);
+    if std::fs::read(path).is_ok_and(|old| old == new) {
+        return;
+    }
+    if let Err(e) = std::fs::write(path, new) {
+        println!("cargo::warning={} could not be written: {e}", path.display());
+    }
+}

@@ -2,5 +2,12 @@
 
 pub mod error;
 pub mod gguf;
+pub mod kernels;
 pub mod quant;
+pub mod threads;
+pub mod backend;
+pub mod nn;
+pub mod models;
 pub mod tokenizer;
+pub mod sampler;
+pub mod context;

@@ -3,7 +3,7 @@
 
 /// 32 activations: value `i` is about `d * qs[i]`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Q8Block {
     /// The scale: the largest magnitude of the block divided by 127.
     pub d: f32,
@@ -42,8 +42,12 @@ pub fn quantize_activations(x: &[f32], out: &mut [Q8Block]) {
 fn quantize_block(x: &[f32; Q8Block::LEN]) -> Q8Block {
     let d = max_magnitude(x) / 127.0;
     let inverse = reciprocal(d);
-    let qs = x.map(|x| round_to_i8(x * inverse));
-    let sum: i32 = qs.iter().map(|&q| i32::from(q)).fold(0, i32::wrapping_add);
+    let mut qs = [0; Q8Block::LEN];
+    let mut sum = 0i32;
+    for (q, x) in qs.iter_mut().zip(x) {
+        *q = round_to_i8(x * inverse);
+        sum = sum.wrapping_add(i32::from(*q));
+    }
     Q8Block {
         d,
         sum: d * sum as f32,
@@ -52,6 +56,7 @@ fn quantize_block(x: &[f32; Q8Block::LEN]) -> Q8Block {
 }
 
 /// The largest `|x|`, NaNs left out.
+#[inline]
 pub(super) fn max_magnitude(x: &[f32; 32]) -> f32 {
     let mut lanes = [0.0f32; 8];
     for chunk in x.as_chunks::<8>().0 {
@@ -64,12 +69,14 @@ pub(super) fn max_magnitude(x: &[f32; 32]) -> f32 {
 }
 
 /// `1 / d`, and 0 for a scale of zero.
+#[inline]
 pub(super) fn reciprocal(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
 /// Rounds half away from zero; NaN and infinities give 0. Adding the largest number below one half and cutting the
 /// fraction off is exact for every magnitude that fits 8 bits, and vectorises where `f32::round` calls a function.
+#[inline]
 pub(super) fn round_to_i8(x: f32) -> i8 {
     const BELOW_HALF: f32 = 0.5f32.next_down();
     let x = if x.is_finite() { x } else { 0.0 };
@@ -78,6 +85,7 @@ pub(super) fn round_to_i8(x: f32) -> i8 {
 
 /// `Σ a[i] * b[i]`, exact. Wrapping sums, since 32 products of 8-bit numbers cannot overflow and an overflow check
 /// would keep the loop from being vectorised.
+#[inline]
 pub(super) fn dot_i8(a: &[i8; 32], b: &[i8; 32]) -> i32 {
     let mut sum = 0i32;
     for (&a, &b) in a.iter().zip(b) {

@@ -18,6 +18,7 @@ pub mod q8_0;
 #[cfg(test)]
 mod tests;
 
+use crate::gguf::TensorType;
 pub use activation::{Q8Block, quantize_activations};
 
 /// A number format of weights. The discriminant indexes [`FORMATS`].
@@ -69,8 +70,11 @@ pub enum Dot {
     Q8(fn(row: &[u8], x: &[Q8Block]) -> f32),
 }
 
+/// How many formats there are.
+pub const FORMAT_COUNT: usize = 6;
+
 /// Every format, indexed by `Format as usize`.
-pub static FORMATS: [FormatInfo; 6] = [
+pub static FORMATS: [FormatInfo; FORMAT_COUNT] = [
     f32::INFO,
     f16::INFO,
     bf16::INFO,
@@ -80,11 +84,11 @@ pub static FORMATS: [FormatInfo; 6] = [
 ];
 
 impl Format {
-    /// The format of a GGUF tensor type number, or `None` if Ember cannot compute with that type.
-    pub fn from_tensor_type(tensor_type: u32) -> Option<Format> {
+    /// The format of a GGUF tensor type, or `None` if Ember cannot compute with that type.
+    pub fn from_tensor_type(tensor_type: TensorType) -> Option<Format> {
         FORMATS
             .iter()
-            .find(|info| info.tensor_type == tensor_type)
+            .find(|info| info.tensor_type == tensor_type.0)
             .map(|info| info.format)
     }
 

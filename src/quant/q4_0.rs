@@ -27,10 +27,11 @@ pub(super) const INFO: FormatInfo = FormatInfo {
 struct Block {
     d: f32,
     /// The values in units of `d`, in 0..=15, 8 standing for zero.
-    q: [u8; LEN],
+    q: [i8; LEN],
 }
 
 impl Block {
+    #[inline]
     fn read(bytes: &[u8; BYTES]) -> Block {
         let [d0, d1, nibbles @ ..] = bytes;
         Block {
@@ -46,33 +47,40 @@ impl Block {
     }
 
     /// The values in units of `d`, in -8..=7.
-    fn signed(&self) -> [i8; LEN] {
-        self.q.map(|q| q.cast_signed() - 8)
+    #[inline]
+    fn centred(&self) -> [i8; LEN] {
+        let mut centred = self.q;
+        for q in &mut centred {
+            *q = q.wrapping_sub(8);
+        }
+        centred
     }
 }
 
 /// Low nibbles first, then high nibbles.
-pub(super) fn unpack_nibbles(nibbles: &[u8; LEN / 2]) -> [u8; LEN] {
+#[inline]
+pub(super) fn unpack_nibbles(nibbles: &[u8; LEN / 2]) -> [i8; LEN] {
     let mut q = [0; LEN];
-    for (i, &byte) in nibbles.iter().enumerate() {
-        q[i] = byte & 15;
-        q[i + LEN / 2] = byte >> 4;
+    let (low, high) = q.split_at_mut(LEN / 2);
+    for ((low, high), byte) in low.iter_mut().zip(high).zip(nibbles) {
+        *low = (byte & 15).cast_signed();
+        *high = (byte >> 4).cast_signed();
     }
     q
 }
 
 /// The inverse of [`unpack_nibbles`].
-pub(super) fn pack_nibbles(q: &[u8; LEN]) -> [u8; LEN / 2] {
+pub(super) fn pack_nibbles(q: &[i8; LEN]) -> [u8; LEN / 2] {
     let mut nibbles = [0; LEN / 2];
     for (i, byte) in nibbles.iter_mut().enumerate() {
-        *byte = q[i] | q[i + LEN / 2] << 4;
+        *byte = (q[i] | q[i + LEN / 2] << 4).cast_unsigned();
     }
     nibbles
 }
 
 /// Cuts the fraction off and limits to 0..=15; NaN and infinities give 0.
-pub(super) fn truncate_to_nibble(x: f32) -> u8 {
-    if x.is_finite() { (x as u8).min(15) } else { 0 }
+pub(super) fn truncate_to_nibble(x: f32) -> i8 {
+    if x.is_finite() { (x as i8).clamp(0, 15) } else { 0 }
 }
 
 /// Expands a row.
@@ -89,7 +97,9 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
         .zip(dst.as_chunks_mut::<LEN>().0)
     {
         let block = Block::read(bytes);
-        *values = block.signed().map(|q| block.d * f32::from(q));
+        for (value, q) in values.iter_mut().zip(block.centred()) {
+            *value = block.d * f32::from(q);
+        }
     }
 }
 
@@ -129,7 +139,7 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     let mut sum = 0.0;
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
-        sum += block.d * x.d * dot_i8(&block.signed(), &x.qs) as f32;
+        sum += block.d * x.d * dot_i8(&block.centred(), &x.qs) as f32;
     }
     sum
 }
@@ -167,7 +177,7 @@ mod tests {
 
     #[test]
     fn nibbles_round_trip() {
-        let q: [u8; LEN] = std::array::from_fn(|i| (i * 7 % 16) as u8);
+        let q: [i8; LEN] = std::array::from_fn(|i| (i * 7 % 16) as i8);
         assert_eq!(unpack_nibbles(&pack_nibbles(&q)), q);
     }
 }

@@ -29,10 +29,11 @@ struct Block {
     d: f32,
     m: f32,
     /// The values in units of `d` above `m`, in 0..=15.
-    q: [u8; LEN],
+    q: [i8; LEN],
 }
 
 impl Block {
+    #[inline]
     fn read(bytes: &[u8; BYTES]) -> Block {
         let [d0, d1, m0, m1, nibbles @ ..] = bytes;
         Block {
@@ -64,7 +65,9 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
         .zip(dst.as_chunks_mut::<LEN>().0)
     {
         let block = Block::read(bytes);
-        *values = block.q.map(|q| block.d * f32::from(q) + block.m);
+        for (value, q) in values.iter_mut().zip(block.q) {
+            *value = block.d * f32::from(q) + block.m;
+        }
     }
 }
 
@@ -94,20 +97,20 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
     }
 }
 
-/// `Σ d·x.d · Σ q·x.q + m·x.sum` over the blocks.
+/// `Σ d·x.d · Σ q·x.q` over the blocks, plus `Σ m·x.sum`.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     debug_assert_eq!(
         row.len(),
         x.len() * BYTES,
         "the row and the activations differ in length"
     );
-    let mut sum = 0.0;
+    let (mut products, mut offsets) = (0.0, 0.0);
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
-        let products = dot_i8(&block.q.map(u8::cast_signed), &x.qs);
-        sum += block.d * x.d * products as f32 + block.m * x.sum;
+        products += block.d * x.d * dot_i8(&block.q, &x.qs) as f32;
+        offsets += block.m * x.sum;
     }
-    sum
+    products + offsets
 }
 
 #[cfg(test)]

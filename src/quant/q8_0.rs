@@ -29,11 +29,16 @@ struct Block {
 }
 
 impl Block {
+    #[inline]
     fn read(bytes: &[u8; BYTES]) -> Block {
-        let [d0, d1, qs @ ..] = bytes;
+        let [d0, d1, bytes @ ..] = bytes;
+        let mut qs = [0; LEN];
+        for (q, byte) in qs.iter_mut().zip(bytes) {
+            *q = byte.cast_signed();
+        }
         Block {
             d: scale([*d0, *d1]),
-            qs: qs.map(u8::cast_signed),
+            qs,
         }
     }
 
@@ -58,7 +63,9 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
         .zip(dst.as_chunks_mut::<LEN>().0)
     {
         let block = Block::read(bytes);
-        *values = block.qs.map(|q| f32::from(q) * block.d);
+        for (value, q) in values.iter_mut().zip(block.qs) {
+            *value = f32::from(q) * block.d;
+        }
     }
 }
 

@@ -44,10 +44,15 @@ fn the_registry_is_consistent() {
         assert_eq!(info.format as usize, i, "{}", info.name);
         assert_eq!(info.format.info().name, info.name);
         assert_eq!(format!("{:?}", info.format), info.name);
-        assert_eq!(Format::from_tensor_type(info.tensor_type), Some(info.format));
+        let ty = TensorType(info.tensor_type);
+        assert_eq!(Format::from_tensor_type(ty), Some(info.format));
+        assert_eq!(
+            (ty.name(), ty.block_len(), ty.block_bytes()),
+            (info.name, info.block_len, info.block_bytes)
+        );
         assert_eq!(info.format.row_bytes(info.block_len * 3), info.block_bytes * 3);
     }
-    assert_eq!(Format::from_tensor_type(9999), None);
+    assert_eq!(Format::from_tensor_type(TensorType(9999)), None);
 }
 
 #[test]

@@ -1,0 +1,210 @@
+//! [`CpuBackend`]: every operation as a plain loop over the scalar kernels, on the caller's thread. This is the
+//! definition that every other backend is compared with; it is written to be read, not to be fast.
+#![forbid(unsafe_code)]
+
+use super::host::{HostKv, HostWeight, Part, Zeroed};
+use super::{
+    Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, Run, WeightSource,
+};
+use crate::error::Result;
+use crate::kernels::scalar::SCALAR;
+use crate::kernels::{AttnHead, Kernels};
+use crate::quant::{Dot, Q8Block};
+
+/// The scalar backend.
+pub struct CpuBackend {
+    kernels: &'static Kernels,
+    /// One activation row, quantized.
+    x_q8: Vec<Q8Block>,
+    /// One weight row, dequantized; also the cosines and sines of one position.
+    row: Vec<f32>,
+}
+
+impl CpuBackend {
+    /// A scalar backend.
+    #[allow(clippy::new_without_default, reason = "like the other backends it is made explicitly")]
+    pub fn new() -> CpuBackend {
+        CpuBackend { kernels: &SCALAR, x_q8: Vec::new(), row: Vec::new() }
+    }
+}
+
+impl Backend for CpuBackend {
+    type Buffer = Zeroed<f32>;
+    type Weight = HostWeight;
+    type Kv = HostKv;
+
+    fn upload(&self, src: &WeightSource<'_>) -> Result<HostWeight> {
+        HostWeight::new(src)
+    }
+
+    fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
+        Zeroed::new(len, "an activation buffer")
+    }
+
+    fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
+        HostKv::new(shape)
+    }
+
+    fn reserve(&mut self, limits: &Limits) -> Result<()> {
+        self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
+        self.row.resize(limits.n_cols, 0.0);
+        Ok(())
+    }
+
+    fn write(&mut self, dst: &mut Zeroed<f32>, offset: usize, src: &[f32]) {
+        dst[offset..offset + src.len()].copy_from_slice(src);
+    }
+
+    fn read(&mut self, src: &Zeroed<f32>, offset: usize, dst: &mut [f32]) {
+        dst.copy_from_slice(&src[offset..offset + dst.len()]);
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn embed(&mut self, args: Embed<'_, Self>) {
+        let table = args.table;
+        for (&i, out) in args.rows.iter().zip(args.out.chunks_exact_mut(table.n_cols)) {
+            (table.format.info().dequantize)(table.row(i as usize), out);
+        }
+    }
+
+    fn matmul(&mut self, x: &Zeroed<f32>, n: usize, product: Product<'_, Self>) {
+        let w = product.weight;
+        for t in 0..n {
+            let x = &x[t * w.n_cols..(t + 1) * w.n_cols];
+            let out = &mut product.out[t * w.n_rows..(t + 1) * w.n_rows];
+            match self.kernels.dot[w.format as usize] {
+                Dot::F32 => {
+                    let row = &mut self.row[..w.n_cols];
+                    for (i, out) in out.iter_mut().enumerate() {
+                        (w.format.info().dequantize)(w.row(i), row);
+                        *out = (self.kernels.dot_f32)(row, x);
+                    }
+                }
+                Dot::Q8(dot) => {
+                    let x_q8 = &mut self.x_q8[..w.n_cols / 32];
+                    (self.kernels.quantize_activations)(x, x_q8);
+                    for (i, out) in out.iter_mut().enumerate() {
+                        *out = dot(w.row(i), x_q8);
+                    }
+                }
+            }
+        }
+    }
+
+    fn rms_norm(&mut self, args: Norm<'_, Self>) {
+        let weight = args.weight.f32s();
+        let n = args.rows.map_or(args.n, <[u32]>::len);
+        for (i, out) in args.out.chunks_exact_mut(weight.len()).take(n).enumerate() {
+            (self.kernels.rms_norm)(norm_row(args.x, args.rows, i, weight.len()), weight, args.eps, out);
+        }
+    }
+
+    fn layer_norm(&mut self, args: Norm<'_, Self>) {
+        let (weight, bias) = (args.weight.f32s(), args.bias.map(HostWeight::f32s));
+        let n = args.rows.map_or(args.n, <[u32]>::len);
+        for (i, out) in args.out.chunks_exact_mut(weight.len()).take(n).enumerate() {
+            (self.kernels.layer_norm)(norm_row(args.x, args.rows, i, weight.len()), weight, bias, args.eps, out);
+        }
+    }
+
+    fn softmax(&mut self, x: &mut Zeroed<f32>, n: usize, n_cols: usize) {
+        x[..n * n_cols].chunks_exact_mut(n_cols).for_each(self.kernels.softmax);
+    }
+
+    fn gelu(&mut self, x: &mut Zeroed<f32>, len: usize) {
+        (self.kernels.gelu)(&mut x[..len]);
+    }
+
+    fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
+        (self.kernels.silu)(&mut x[..len]);
+    }
+
+    fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x *= y);
+    }
+
+    fn add(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x += y);
+    }
+
+    fn add_bias(&mut self, x: &mut Zeroed<f32>, bias: &HostWeight, n: usize) {
+        let bias = bias.f32s();
+        for row in x.chunks_exact_mut(bias.len()).take(n) {
+            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+        }
+    }
+
+    fn scale(&mut self, x: &mut Zeroed<f32>, factor: f32, len: usize) {
+        x[..len].iter_mut().for_each(|x| *x *= factor);
+    }
+
+    fn rope(&mut self, args: Rope<'_, Self>) {
+        let row_len = args.n_head * args.head_dim;
+        let (cos, rest) = self.row.split_at_mut(args.inv_freq.len());
+        let sin = &mut rest[..args.inv_freq.len()];
+        for (&position, row) in args.positions.iter().zip(args.x.chunks_exact_mut(row_len)) {
+            angles(position, args.inv_freq, cos, sin);
+            for head in row.chunks_exact_mut(args.head_dim) {
+                (self.kernels.rope)(head, cos, sin, args.style);
+            }
+        }
+    }
+
+    fn kv_append(&mut self, args: KvAppend<'_, Self>) {
+        let row_len = args.kv.shape.n_head_kv * args.kv.shape.head_dim;
+        for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
+            for (&slot, row) in args.slots.iter().zip(x.chunks_exact(row_len)) {
+                args.kv.append(args.layer, part, slot as usize, row);
+            }
+        }
+    }
+
+    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
+        let head_dim = args.kv.shape.head_dim;
+        for run in args.runs {
+            for i in run.first * args.n_head..(run.first + run.len) * args.n_head {
+                let query = query_head(args, run, i);
+                (self.kernels.attention)(&query, &mut out[i * head_dim..(i + 1) * head_dim]);
+            }
+        }
+    }
+}
+
+/// Cosine and sine of each pair's angle at `position`.
+pub(super) fn angles(position: u32, inv_freq: &[f32], cos: &mut [f32], sin: &mut [f32]) {
+    for ((f, cos), sin) in inv_freq.iter().zip(cos).zip(sin) {
+        (*sin, *cos) = libm::sincosf(position as f32 * f);
+    }
+}
+
+/// Query head `i` of the batch (`row * n_head + head`), which lies in `run`, as the attention kernel takes it.
+pub(super) fn query_head<'a, B>(args: &Attention<'a, B>, run: &Run, i: usize) -> AttnHead<'a>
+where
+    B: Backend<Kv = HostKv, Buffer = Zeroed<f32>>,
+{
+    let shape = &args.kv.shape;
+    let (row, head) = (i / args.n_head, i % args.n_head);
+    let end = run.position + (row - run.first) + 1;
+    AttnHead {
+        q: &args.q[i * shape.head_dim..(i + 1) * shape.head_dim],
+        k: args.kv.store(args.layer, Part::K),
+        v: args.kv.store(args.layer, Part::V),
+        pages: &args.pages[run.pages..],
+        page_len: shape.page_len,
+        kv_heads: shape.n_head_kv,
+        kv_head: head / (args.n_head / shape.n_head_kv),
+        begin: args.window.map_or(0, |w| end.saturating_sub(w)),
+        end,
+        scale: args.scale,
+        softcap: args.softcap,
+    }
+}
+
+/// The elements of row `i` of those a norm was asked for.
+pub(super) fn norm_row<'a>(x: &'a [f32], rows: Option<&[u32]>, i: usize, n_cols: usize) -> &'a [f32] {
+    let row = rows.map_or(i, |rows| rows[i] as usize);
+    &x[row * n_cols..(row + 1) * n_cols]
+}

@@ -1,0 +1,285 @@
+//! The seam: [`Backend`] and the argument structs of its operations.
+//!
+//! A model is written once against this trait. [`cpu::CpuBackend`] is the plain scalar definition of every
+//! operation; [`threaded::ThreadedBackend`] runs the same kernels on a thread pool; a GPU would be a third.
+//!
+//! Conventions: activations are row-major f32 matrices `[n_tokens, n]` in buffers the caller owns, which may be
+//! larger than needed; a weight matrix has `n_rows` rows (outputs) of `n_cols` (inputs). Shapes that do not fit are
+//! defects of the model code and panic; what a file can get wrong is refused earlier, when weights are bound.
+//! Variation is a field of an argument struct, never another method.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::gguf::FileBytes;
+use crate::kernels::RopeStyle;
+use crate::quant::Format;
+
+pub mod cpu;
+pub mod host;
+#[cfg(test)]
+mod tests;
+pub mod threaded;
+
+/// A weight as it lies in the model file.
+pub struct WeightSource<'a> {
+    /// The file; a backend may keep it alive and read from it in place.
+    pub file: &'a Arc<FileBytes>,
+    /// First byte of the weight in the file; the range was checked to lie inside.
+    pub offset: usize,
+    /// Number format of the rows.
+    pub format: Format,
+    /// Number of rows; 1 for a vector.
+    pub n_rows: usize,
+    /// Length of a row.
+    pub n_cols: usize,
+    /// What the weight is for.
+    pub role: WeightRole,
+}
+
+/// How a weight will be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightRole {
+    /// Rows of a matrix product or an embedding table.
+    Matrix,
+    /// A norm's gain or a bias: element-wise, wanted as f32.
+    Vector,
+}
+
+/// Element type of the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvType {
+    /// IEEE binary16: the default.
+    F16,
+    /// f32: twice the memory, no rounding.
+    F32,
+}
+
+/// Shape of a KV cache: for each layer two stores (K and V) laid out `[n_pages, n_head_kv, page_len, head_dim]`.
+#[derive(Debug, Clone, Copy)]
+pub struct KvShape {
+    /// Layers.
+    pub n_layer: usize,
+    /// Pages in the pool of each layer.
+    pub n_pages: usize,
+    /// Tokens in a page.
+    pub page_len: usize,
+    /// Key/value heads.
+    pub n_head_kv: usize,
+    /// Length of a head's vector.
+    pub head_dim: usize,
+    /// Element type.
+    pub kv_type: KvType,
+}
+
+/// Upper bounds of what will be asked of a backend, so that it can take its scratch memory beforehand.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most tokens in one call.
+    pub n_tokens: usize,
+    /// Longest row of a weight matrix.
+    pub n_cols: usize,
+}
+
+/// Consecutive batch rows of one sequence at consecutive positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First row in the batch.
+    pub first: usize,
+    /// Number of rows.
+    pub len: usize,
+    /// Position of the first row in its sequence.
+    pub position: usize,
+    /// Where the sequence's page table begins in the batch's `pages`.
+    pub pages: usize,
+}
+
+/// Arguments of [`Backend::embed`].
+pub struct Embed<'a, B: Backend> {
+    /// `[n_vocab, n_embd]` in any format.
+    pub table: &'a B::Weight,
+    /// Rows to take; each below `n_vocab`.
+    pub rows: &'a [u32],
+    /// `[rows.len(), n_embd]`.
+    pub out: &'a mut B::Buffer,
+}
+
+/// One product of [`Backend::matmul_many`]: `out = x · weightᵀ`.
+pub struct Product<'a, B: Backend> {
+    /// `[n_rows, n_cols]`.
+    pub weight: &'a B::Weight,
+    /// `[n, n_rows]`.
+    pub out: &'a mut B::Buffer,
+}
+
+/// Arguments of [`Backend::rms_norm`] and [`Backend::layer_norm`].
+pub struct Norm<'a, B: Backend> {
+    /// `[n, n_embd]`.
+    pub x: &'a B::Buffer,
+    /// The rows of `x` to normalise, in the order they are written to `out`; `None` means rows `0..n`.
+    pub rows: Option<&'a [u32]>,
+    /// Number of rows when `rows` is `None`.
+    pub n: usize,
+    /// Gain, `[n_embd]`.
+    pub weight: &'a B::Weight,
+    /// Shift, `[n_embd]`; layer norm only.
+    pub bias: Option<&'a B::Weight>,
+    /// Added to the variance before its root.
+    pub eps: f32,
+    /// `[n, n_embd]`.
+    pub out: &'a mut B::Buffer,
+}
+
+/// Arguments of [`Backend::rope`]: rotary position embedding (Su et al. 2021), in place.
+pub struct Rope<'a, B: Backend> {
+    /// `[n, n_head, head_dim]`.
+    pub x: &'a mut B::Buffer,
+    /// Position of each row; its length is `n`.
+    pub positions: &'a [u32],
+    /// Heads in a row.
+    pub n_head: usize,
+    /// Length of a head; elements from `2 * inv_freq.len()` on stay as they are.
+    pub head_dim: usize,
+    /// Angle per position for each rotated pair; base, scaling and frequency factors are in it already.
+    pub inv_freq: &'a [f32],
+    /// Which two elements form a pair.
+    pub style: RopeStyle,
+}
+
+/// Arguments of [`Backend::kv_append`].
+pub struct KvAppend<'a, B: Backend> {
+    /// The cache to write.
+    pub kv: &'a mut B::Kv,
+    /// Layer.
+    pub layer: usize,
+    /// `[n, n_head_kv, head_dim]`.
+    pub k: &'a B::Buffer,
+    /// `[n, n_head_kv, head_dim]`.
+    pub v: &'a B::Buffer,
+    /// For each row the slot it goes to: `page * page_len + index in the page`. Its length is `n`.
+    pub slots: &'a [u32],
+}
+
+/// Arguments of [`Backend::attention`]: softmax(scale · q·Kᵀ)·V of every row over its own sequence.
+pub struct Attention<'a, B: Backend> {
+    /// The cache to read; the batch's own keys and values are in it already.
+    pub kv: &'a B::Kv,
+    /// Layer.
+    pub layer: usize,
+    /// `[n, n_head, head_dim]`.
+    pub q: &'a B::Buffer,
+    /// Query heads; a multiple of the cache's `n_head_kv`.
+    pub n_head: usize,
+    /// The rows, by sequence. A row sees the positions up to its own.
+    pub runs: &'a [Run],
+    /// The page tables of the sequences, one after another.
+    pub pages: &'a [u32],
+    /// Factor on q·k, usually 1/√head_dim.
+    pub scale: f32,
+    /// A row sees only its last `window` positions, its own included.
+    pub window: Option<usize>,
+    /// Scores pass through `softcap · tanh(score / softcap)`.
+    pub softcap: Option<f32>,
+}
+
+/// The operations a model is made of. See the module's conventions.
+pub trait Backend: Send + Sized + 'static {
+    /// f32 activations.
+    type Buffer: Send;
+    /// A weight in a form this backend multiplies by.
+    type Weight: Send + Sync;
+    /// Keys and values of all layers.
+    type Kv: Send;
+
+    /// Makes a weight usable; `src` was validated against its file.
+    fn upload(&self, src: &WeightSource<'_>) -> Result<Self::Weight>;
+    /// A buffer of `len` zeros.
+    fn alloc(&self, len: usize) -> Result<Self::Buffer>;
+    /// An empty KV cache.
+    fn alloc_kv(&self, shape: &KvShape) -> Result<Self::Kv>;
+    /// Takes scratch memory for calls up to `limits`; afterwards operations allocate nothing.
+    fn reserve(&mut self, limits: &Limits) -> Result<()>;
+    /// Copies `src` into `dst` from element `offset` on.
+    fn write(&mut self, dst: &mut Self::Buffer, offset: usize, src: &[f32]);
+    /// Copies from element `offset` of `src` on until `dst` is full.
+    fn read(&mut self, src: &Self::Buffer, offset: usize, dst: &mut [f32]);
+    /// Waits for everything asked so far and reports what failed.
+    fn finish(&mut self) -> Result<()>;
+
+    /// `out[i] = table[rows[i]]`.
+    fn embed(&mut self, args: Embed<'_, Self>);
+    /// `product.out = x · product.weightᵀ` for the first `n` rows of `x`.
+    fn matmul(&mut self, x: &Self::Buffer, n: usize, product: Product<'_, Self>);
+    /// `out = x / sqrt(mean(x²) + eps) · weight`, row by row (Zhang & Sennrich 2019).
+    fn rms_norm(&mut self, args: Norm<'_, Self>);
+    /// `out = (x - mean) / sqrt(variance + eps) · weight + bias`, row by row (Ba et al. 2016).
+    fn layer_norm(&mut self, args: Norm<'_, Self>);
+    /// Softmax of each of the first `n` rows of `n_cols`, in place.
+    fn softmax(&mut self, x: &mut Self::Buffer, n: usize, n_cols: usize);
+    /// GELU in its tanh form of the first `len` elements, in place (Hendrycks & Gimpel 2016).
+    fn gelu(&mut self, x: &mut Self::Buffer, len: usize);
+    /// `x · sigmoid(x)` of the first `len` elements, in place.
+    fn silu(&mut self, x: &mut Self::Buffer, len: usize);
+    /// `x *= y` for the first `len` elements.
+    fn mul(&mut self, x: &mut Self::Buffer, y: &Self::Buffer, len: usize);
+    /// `x += y` for the first `len` elements.
+    fn add(&mut self, x: &mut Self::Buffer, y: &Self::Buffer, len: usize);
+    /// Adds the vector `bias` to each of the first `n` rows.
+    fn add_bias(&mut self, x: &mut Self::Buffer, bias: &Self::Weight, n: usize);
+    /// `x *= factor` for the first `len` elements.
+    fn scale(&mut self, x: &mut Self::Buffer, factor: f32, len: usize);
+    /// Rotates queries or keys by their positions.
+    fn rope(&mut self, args: Rope<'_, Self>);
+    /// Stores keys and values in the cache.
+    fn kv_append(&mut self, args: KvAppend<'_, Self>);
+    /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
+    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
+
+    /// Several products of one `x`; a backend may prepare `x` once.
+    fn matmul_many(&mut self, x: &Self::Buffer, n: usize, products: &mut [Product<'_, Self>]) {
+        for p in products {
+            self.matmul(x, n, Product { weight: p.weight, out: &mut *p.out });
+        }
+    }
+    /// `gate = silu(gate) · up` for the first `len` elements.
+    fn silu_mul(&mut self, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
+        self.silu(gate, len);
+        self.mul(gate, up, len);
+    }
+    /// `gate = gelu(gate) · up` for the first `len` elements.
+    fn gelu_mul(&mut self, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
+        self.gelu(gate, len);
+        self.mul(gate, up, len);
+    }
+    /// `x += y`, then `out = rms_norm(x)`: the residual step between two blocks. Only rows `0..n`, no row list.
+    fn add_rms_norm(&mut self, args: AddNorm<'_, Self>) {
+        self.add(args.x, args.y, args.n * args.n_embd);
+        self.rms_norm(Norm {
+            x: args.x,
+            rows: None,
+            n: args.n,
+            weight: args.weight,
+            bias: None,
+            eps: args.eps,
+            out: args.out,
+        });
+    }
+}
+
+/// Arguments of [`Backend::add_rms_norm`].
+pub struct AddNorm<'a, B: Backend> {
+    /// The residual stream, `[n, n_embd]`; `y` is added to it.
+    pub x: &'a mut B::Buffer,
+    /// `[n, n_embd]`.
+    pub y: &'a B::Buffer,
+    /// Rows.
+    pub n: usize,
+    /// Length of a row.
+    pub n_embd: usize,
+    /// Gain, `[n_embd]`.
+    pub weight: &'a B::Weight,
+    /// Added to the mean square before its root.
+    pub eps: f32,
+    /// `[n, n_embd]`.
+    pub out: &'a mut B::Buffer,
+}

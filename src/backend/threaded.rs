@@ -1,0 +1,301 @@
+//! [`ThreadedBackend`]: the operations of [`super::cpu`] spread over a thread pool, on the kernels of the best
+//! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
+//! number of threads, so results do not depend on it.
+
+use matrixmultiply::sgemm;
+
+use super::cpu::{angles, norm_row, query_head};
+use super::host::{HostKv, HostWeight, Part, Zeroed};
+use super::{
+    Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, WeightSource,
+};
+use crate::error::Result;
+use crate::kernels::Kernels;
+use crate::quant::{Dot, Format, Q8Block};
+use crate::threads::{DisjointMut, ThreadPool};
+
+/// Weight rows in one task of a matrix product.
+const ROWS_PER_TASK: usize = 32;
+/// Elements in one task of an element-wise operation.
+const ELEMENTS_PER_TASK: usize = 512;
+/// From this many activation rows on, f32 products go through the blocked `sgemm`; below, through dot products,
+/// which allocate nothing.
+const SGEMM_MIN_ROWS: usize = 8;
+
+/// The threaded backend.
+pub struct ThreadedBackend {
+    kernels: &'static Kernels,
+    pool: ThreadPool,
+    /// Quantized activations, `[n_tokens, n_cols / 32]`.
+    x_q8: Zeroed<Q8Block>,
+    /// A dequantized weight row for each thread, `[n_threads, n_cols]`.
+    rows: Zeroed<f32>,
+    /// Cosines and sines of each batch row's position, `[n_tokens, n_cols]`.
+    angles: Zeroed<f32>,
+    n_cols: usize,
+}
+
+impl ThreadedBackend {
+    /// A backend of `n_threads` threads, the caller's included.
+    pub fn new(n_threads: usize) -> Result<ThreadedBackend> {
+        Ok(ThreadedBackend {
+            kernels: Kernels::select(None),
+            pool: ThreadPool::new(n_threads)?,
+            x_q8: Zeroed::new(0, "")?,
+            rows: Zeroed::new(0, "")?,
+            angles: Zeroed::new(0, "")?,
+            n_cols: 0,
+        })
+    }
+
+    /// Fills `x_q8` from the first `n` rows of `x`.
+    fn quantize(&mut self, x: &[f32], n: usize, n_cols: usize) {
+        let n_blocks = n_cols / 32;
+        let quantize = self.kernels.quantize_activations;
+        self.pool.for_parts(&mut self.x_q8[..n * n_blocks], n_blocks, |t, out| {
+            quantize(&x[t * n_cols..(t + 1) * n_cols], out);
+        });
+    }
+}
+
+/// One product as the tasks see it.
+struct Target<'a> {
+    weight: &'a HostWeight,
+    /// `[n, n_rows]`.
+    out: DisjointMut<'a, f32>,
+    /// Number of the first task of this product.
+    first_task: usize,
+}
+
+/// Inputs that the tasks of one call share.
+struct Inputs<'a> {
+    kernels: &'static Kernels,
+    x: &'a [f32],
+    x_q8: &'a [Q8Block],
+    n: usize,
+}
+
+impl Inputs<'_> {
+    /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
+    /// `scratch` holds a weight row.
+    fn compute(&self, target: &Target<'_>, rows: std::ops::Range<usize>, scratch: &mut [f32]) {
+        let w = target.weight;
+        match self.kernels.dot[w.format as usize] {
+            Dot::Q8(dot) => {
+                let n_blocks = w.n_cols / 32;
+                self.each(target, rows, |t, row| dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks]));
+            }
+            Dot::F32 if w.format == Format::F32 && self.n >= SGEMM_MIN_ROWS => self.sgemm(target, rows),
+            Dot::F32 => {
+                let scratch = &mut scratch[..w.n_cols];
+                for i in rows {
+                    (w.format.info().dequantize)(w.row(i), scratch);
+                    self.each(target, i..i + 1, |t, _| {
+                        (self.kernels.dot_f32)(scratch, &self.x[t * w.n_cols..(t + 1) * w.n_cols])
+                    });
+                }
+            }
+        }
+    }
+
+    /// `out[t, i] = f(t, weight row i)` for `i` in `rows` and all `t`.
+    fn each(&self, target: &Target<'_>, rows: std::ops::Range<usize>, f: impl Fn(usize, &[u8]) -> f32) {
+        let w = target.weight;
+        for i in rows {
+            let row = w.row(i);
+            for t in 0..self.n {
+                let at = t * w.n_rows + i;
+                // SAFETY: each output column belongs to one task, and tasks of different products have different
+                // outputs.
+                let out = unsafe { target.out.slice(at..at + 1) };
+                out[0] = f(t, row);
+            }
+        }
+    }
+
+    fn sgemm(&self, target: &Target<'_>, rows: std::ops::Range<usize>) {
+        let w = target.weight;
+        let (m, k, n) = (self.n, w.n_cols, rows.len());
+        let a = &self.x[..m * k];
+        let b = &w.f32s()[rows.start * k..rows.end * k];
+        for t in 0..m {
+            let at = t * w.n_rows;
+            assert!(at + rows.end <= target.out.len(), "output row {t} leaves the buffer");
+        }
+        let c = target.out.as_mut_ptr().wrapping_add(rows.start);
+        let row_stride = w.n_rows as isize;
+        // SAFETY: `a` is [m, k] and `b` is [n, k] (read transposed), both checked by slicing; `c` covers columns
+        // `rows` of the m output rows, checked above, which no other task touches.
+        unsafe {
+            sgemm(m, k, n, 1.0, a.as_ptr(), k as isize, 1, b.as_ptr(), 1, k as isize, 0.0, c, row_stride, 1);
+        }
+    }
+}
+
+impl Backend for ThreadedBackend {
+    type Buffer = Zeroed<f32>;
+    type Weight = HostWeight;
+    type Kv = HostKv;
+
+    fn upload(&self, src: &WeightSource<'_>) -> Result<HostWeight> {
+        HostWeight::new(src)
+    }
+
+    fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
+        Zeroed::new(len, "an activation buffer")
+    }
+
+    fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
+        HostKv::new(shape)
+    }
+
+    fn reserve(&mut self, limits: &Limits) -> Result<()> {
+        self.n_cols = limits.n_cols;
+        self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
+        self.rows = Zeroed::new(self.pool.n_threads() * limits.n_cols, "a weight row for each thread")?;
+        self.angles = Zeroed::new(limits.n_tokens * limits.n_cols, "the rope angles")?;
+        Ok(())
+    }
+
+    fn write(&mut self, dst: &mut Zeroed<f32>, offset: usize, src: &[f32]) {
+        dst[offset..offset + src.len()].copy_from_slice(src);
+    }
+
+    fn read(&mut self, src: &Zeroed<f32>, offset: usize, dst: &mut [f32]) {
+        dst.copy_from_slice(&src[offset..offset + dst.len()]);
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn embed(&mut self, args: Embed<'_, Self>) {
+        let (table, rows) = (args.table, args.rows);
+        self.pool.for_parts(&mut args.out[..rows.len() * table.n_cols], table.n_cols, |i, out| {
+            (table.format.info().dequantize)(table.row(rows[i] as usize), out);
+        });
+    }
+
+    fn matmul(&mut self, x: &Zeroed<f32>, n: usize, product: Product<'_, Self>) {
+        self.matmul_many(x, n, &mut [product]);
+    }
+
+    fn matmul_many(&mut self, x: &Zeroed<f32>, n: usize, products: &mut [Product<'_, Self>]) {
+        const MOST: usize = 4;
+        assert!(products.len() <= MOST, "{} products in one call, at most {MOST} are planned for", products.len());
+        let Some(n_cols) = products.first().map(|p| p.weight.n_cols) else { return };
+        let is_q8 = |p: &Product<'_, Self>| matches!(self.kernels.dot[p.weight.format as usize], Dot::Q8(_));
+        if products.iter().any(is_q8) {
+            self.quantize(x, n, n_cols);
+        }
+        let inputs = Inputs { kernels: self.kernels, x, x_q8: &self.x_q8, n };
+        let mut n_tasks = 0;
+        let mut products = products.iter_mut();
+        let targets: [Option<Target<'_>>; MOST] = std::array::from_fn(|_| {
+            products.next().map(|p| {
+                assert_eq!(p.weight.n_cols, n_cols, "products of one x differ in columns");
+                let first_task = n_tasks;
+                n_tasks += p.weight.n_rows.div_ceil(ROWS_PER_TASK);
+                Target { weight: p.weight, out: DisjointMut::new(p.out), first_task }
+            })
+        });
+        let scratch_len = self.n_cols;
+        let scratch = DisjointMut::new(&mut self.rows);
+        self.pool.run(n_tasks, &|thread, task| {
+            let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else { return };
+            let first = (task - target.first_task) * ROWS_PER_TASK;
+            let rows = first..target.weight.n_rows.min(first + ROWS_PER_TASK);
+            // SAFETY: thread numbers are distinct, and so are their rows of scratch.
+            let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
+            inputs.compute(target, rows, scratch);
+        });
+    }
+
+    fn rms_norm(&mut self, args: Norm<'_, Self>) {
+        let (weight, rms_norm) = (args.weight.f32s(), self.kernels.rms_norm);
+        let Norm { x, rows, eps, .. } = args;
+        let n = rows.map_or(args.n, <[u32]>::len);
+        self.pool.for_parts(&mut args.out[..n * weight.len()], weight.len(), |i, out| {
+            rms_norm(norm_row(x, rows, i, weight.len()), weight, eps, out);
+        });
+    }
+
+    fn layer_norm(&mut self, args: Norm<'_, Self>) {
+        let (weight, bias) = (args.weight.f32s(), args.bias.map(HostWeight::f32s));
+        let layer_norm = self.kernels.layer_norm;
+        let Norm { x, rows, eps, .. } = args;
+        let n = rows.map_or(args.n, <[u32]>::len);
+        self.pool.for_parts(&mut args.out[..n * weight.len()], weight.len(), |i, out| {
+            layer_norm(norm_row(x, rows, i, weight.len()), weight, bias, eps, out);
+        });
+    }
+
+    fn softmax(&mut self, x: &mut Zeroed<f32>, n: usize, n_cols: usize) {
+        let softmax = self.kernels.softmax;
+        self.pool.for_parts(&mut x[..n * n_cols], n_cols, |_, row| softmax(row));
+    }
+
+    fn gelu(&mut self, x: &mut Zeroed<f32>, len: usize) {
+        let gelu = self.kernels.gelu;
+        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| gelu(part));
+    }
+
+    fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
+        let silu = self.kernels.silu;
+        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| silu(part));
+    }
+
+    fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x *= y);
+    }
+
+    fn add(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x += y);
+    }
+
+    fn add_bias(&mut self, x: &mut Zeroed<f32>, bias: &HostWeight, n: usize) {
+        let bias = bias.f32s();
+        for row in x.chunks_exact_mut(bias.len()).take(n) {
+            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+        }
+    }
+
+    fn scale(&mut self, x: &mut Zeroed<f32>, factor: f32, len: usize) {
+        x[..len].iter_mut().for_each(|x| *x *= factor);
+    }
+
+    fn rope(&mut self, args: Rope<'_, Self>) {
+        let rope = self.kernels.rope;
+        let (row_len, n_pairs) = (args.n_head * args.head_dim, args.inv_freq.len());
+        let angle_table = DisjointMut::new(&mut self.angles[..args.positions.len() * 2 * n_pairs]);
+        self.pool.for_parts(&mut args.x[..args.positions.len() * row_len], row_len, |i, row| {
+            // SAFETY: part numbers are distinct, and so are their rows of angles.
+            let row_angles = unsafe { angle_table.slice(i * 2 * n_pairs..(i + 1) * 2 * n_pairs) };
+            let (cos, sin) = row_angles.split_at_mut(n_pairs);
+            angles(args.positions[i], args.inv_freq, cos, sin);
+            for head in row.chunks_exact_mut(args.head_dim) {
+                rope(head, cos, sin, args.style);
+            }
+        });
+    }
+
+    fn kv_append(&mut self, args: KvAppend<'_, Self>) {
+        let row_len = args.kv.shape.n_head_kv * args.kv.shape.head_dim;
+        for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
+            for (&slot, row) in args.slots.iter().zip(x.chunks_exact(row_len)) {
+                args.kv.append(args.layer, part, slot as usize, row);
+            }
+        }
+    }
+
+    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
+        let attention = self.kernels.attention;
+        let head_dim = args.kv.shape.head_dim;
+        let n: usize = args.runs.iter().map(|run| run.len).sum();
+        self.pool.for_parts(&mut out[..n * args.n_head * head_dim], head_dim, |i, out| {
+            let row = i / args.n_head;
+            let run = &args.runs[args.runs.partition_point(|run| run.first + run.len <= row)];
+            attention(&query_head(args, run, i), out);
+        });
+    }
+}

@@ -1,0 +1,202 @@
+//! Arguments from C, checked: text, arrays, outputs. The macros name the argument after the variable.
+
+use std::ffi::{c_char, c_void};
+
+use crate::error::{Error, Result};
+
+/// `len` elements at `ptr`. NULL is fine for an empty array.
+///
+/// # Safety
+/// `ptr` is NULL or points to `len` initialised elements that nobody changes while the export runs.
+pub unsafe fn slice<'a, T>(ptr: *const T, len: usize, arg: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check_array(ptr, len, arg)?;
+    // SAFETY: not NULL, aligned, of a size that exists, and valid by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
+}
+
+/// As [`slice`], but NULL stands for "not given".
+///
+/// # Safety
+/// As [`slice`].
+pub unsafe fn optional_slice<'a, T>(ptr: *const T, len: usize, arg: &str) -> Result<Option<&'a [T]>> {
+    match ptr.is_null() {
+        true => Ok(None),
+        // SAFETY: forwarded.
+        false => unsafe { slice(ptr, len, arg) }.map(Some),
+    }
+}
+
+/// UTF-8 text of `len` bytes at `ptr`.
+///
+/// # Safety
+/// As [`slice`].
+pub unsafe fn text<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a str> {
+    // SAFETY: forwarded; char and u8 have the same layout.
+    let bytes = unsafe { slice(ptr.cast::<u8>(), len, arg) }?;
+    std::str::from_utf8(bytes)
+        .map_err(|e| Error::Utf8(format!("{arg} is not UTF-8: byte {} starts an invalid sequence", e.valid_up_to())))
+}
+
+fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
+    if ptr.is_null() {
+        return Err(Error::InvalidArgument(format!("{arg} is NULL, but its length is {len}")));
+    }
+    if !ptr.is_aligned() {
+        return Err(Error::InvalidArgument(format!("{arg} is not aligned to {} bytes", std::mem::align_of::<T>())));
+    }
+    let fits = len.checked_mul(std::mem::size_of::<T>()).is_some_and(|n| n <= isize::MAX as usize);
+    match fits {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!("{arg} has length {len}, more than memory can hold"))),
+    }
+}
+
+/// A place for a result, written only when the call succeeds.
+pub struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Checks the pointer before any work is done.
+    ///
+    /// # Safety
+    /// `ptr` is NULL or may be written as a `T` while the export runs.
+    pub unsafe fn new(ptr: *mut T, arg: &str) -> Result<Out<T>> {
+        match ptr.is_null() || !ptr.is_aligned() {
+            true => Err(Error::InvalidArgument(format!("{arg} is NULL or misaligned; it must point to the result"))),
+            false => Ok(Out(ptr)),
+        }
+    }
+
+    /// Writes the result.
+    pub fn set(self, value: T) {
+        // SAFETY: `new` checked the pointer, and its caller promised that it may be written.
+        unsafe { self.0.write(value) };
+    }
+}
+
+/// Copies `data` to the caller's buffer of `capacity` elements and writes the needed length. A buffer that is too
+/// small is left alone; the needed length is written all the same, so that a first call may have capacity 0.
+///
+/// # Safety
+/// `buffer` is NULL or may be written for `capacity` elements; `needed` is NULL or may be written.
+pub unsafe fn fill<T: Copy>(data: &[T], buffer: *mut T, capacity: usize, needed: *mut usize) -> Result<()> {
+    // SAFETY: forwarded.
+    unsafe { Out::new(needed, "n_needed") }?.set(data.len());
+    if capacity < data.len() {
+        let n = data.len();
+        return Err(Error::BufferTooSmall(format!("the buffer has room for {capacity} elements, {n} are needed")));
+    }
+    if !data.is_empty() {
+        check_array(buffer.cast_const(), data.len(), "buffer")?;
+        // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
+        // which is Ember's own.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, data.len()) };
+    }
+    Ok(())
+}
+
+/// Writes the first `struct_size` bytes of `value`, where `struct_size` is what the caller put into the struct's
+/// first field: a program built against an older, shorter struct gets the fields it knows.
+///
+/// # Safety
+/// `out` is NULL or points to a struct whose first field is a `size_t` with the number of bytes that may be written.
+pub unsafe fn write_struct<T: Copy>(out: *mut T, value: &T, arg: &str) -> Result<()> {
+    check_array(out.cast_const(), 1, arg)?;
+    let size_field = out.cast::<usize>();
+    // SAFETY: not NULL, aligned, and initialised by the caller's promise.
+    let struct_size = unsafe { size_field.read() };
+    let least = 2 * std::mem::size_of::<usize>();
+    if struct_size < least || struct_size > isize::MAX as usize {
+        return Err(Error::InvalidArgument(format!(
+            "{arg}->struct_size is {struct_size}; set it to the size of the struct before the call"
+        )));
+    }
+    let n = struct_size.min(std::mem::size_of::<T>());
+    let from = std::ptr::from_ref(value).cast::<u8>();
+    // SAFETY: `n` bytes are within both structs.
+    unsafe { std::ptr::copy_nonoverlapping(from, out.cast::<u8>(), n) };
+    // SAFETY: as for the read above; the field keeps what the caller wrote.
+    unsafe { size_field.write(struct_size) };
+    Ok(())
+}
+
+/// A caller's `user_data`: handed back to the caller's callback and never looked at.
+#[derive(Clone, Copy)]
+pub struct UserData(pub *mut c_void);
+
+// SAFETY: Ember only passes the pointer on to the callback it came with, whose documentation says on which thread
+// it runs.
+unsafe impl Send for UserData {}
+
+/// Borrows a handle argument.
+macro_rules! handle {
+    ($ptr:ident) => {{
+        // SAFETY: the header's contract: NULL, or a handle that lives while the call runs.
+        unsafe { $crate::capi::handle::borrow($ptr.cast_const(), stringify!($ptr)) }?
+    }};
+}
+
+/// Frees a handle argument, unless the given condition says that it is in use.
+macro_rules! free_handle {
+    ($ptr:ident) => {
+        free_handle!($ptr, |_| true)
+    };
+    ($ptr:ident, $may_go:expr) => {{
+        // SAFETY: the header's contract: NULL, or a handle that nothing uses any more.
+        unsafe { $crate::capi::handle::free($ptr, $may_go) }
+    }};
+}
+
+/// Checks an output argument.
+macro_rules! output {
+    ($ptr:ident) => {{
+        // SAFETY: the header's contract: NULL, or a place that may be written.
+        unsafe { $crate::capi::args::Out::new($ptr, stringify!($ptr)) }?
+    }};
+}
+
+/// Borrows a text argument.
+macro_rules! text {
+    ($ptr:ident, $len:ident) => {{
+        // SAFETY: the header's contract: NULL, or that many bytes that stay as they are while the call runs.
+        unsafe { $crate::capi::args::text($ptr, $len, stringify!($ptr)) }?
+    }};
+}
+
+/// Borrows an array argument.
+macro_rules! array {
+    ($ptr:ident, $len:ident) => {{
+        // SAFETY: the header's contract: NULL, or that many elements that stay as they are while the call runs.
+        unsafe { $crate::capi::args::slice($ptr, $len, stringify!($ptr)) }?
+    }};
+}
+
+/// Borrows an array argument that may be NULL for "not given".
+macro_rules! optional_array {
+    ($ptr:ident, $len:ident) => {{
+        // SAFETY: as for `array!`.
+        unsafe { $crate::capi::args::optional_slice($ptr, $len, stringify!($ptr)) }?
+    }};
+}
+
+/// Fills the caller's buffer.
+macro_rules! fill {
+    ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
+        let data = $data;
+        // SAFETY: the header's contract: NULL, or room for that many elements.
+        unsafe { $crate::capi::args::fill(&data[..], $buffer, $capacity, $needed) }?
+    }};
+}
+
+/// Fills the caller's struct.
+macro_rules! fill_struct {
+    ($out:ident, $value:expr) => {{
+        let value = $value;
+        // SAFETY: the header's contract: NULL, or a struct that begins with its size.
+        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }?
+    }};
+}
+
+pub(super) use {array, fill, fill_struct, free_handle, handle, optional_array, output, text};

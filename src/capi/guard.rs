@@ -1,0 +1,56 @@
+//! What every export's body is wrapped in.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::error::ember_error;
+use crate::error::{Error, Result, ember_status};
+
+/// Runs a fallible export: a panic becomes `EMBER_E_INTERNAL`, an error its status, and the sentence goes to `err`
+/// when that is not NULL. On success `*err` is set to NULL.
+///
+/// `err` comes straight from the caller, who promised NULL or a pointer that may be written.
+pub fn guard(err: *mut *mut ember_error, body: impl FnOnce() -> Result<()>) -> ember_status {
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panic_error(&*payload)));
+    let (status, error) = match outcome {
+        Ok(()) => (ember_status::EMBER_OK, std::ptr::null_mut()),
+        Err(e) => (e.status(), if err.is_null() { std::ptr::null_mut() } else { ember_error::into_raw(e) }),
+    };
+    if !err.is_null() {
+        // SAFETY: not NULL, so by the header's contract it may be written.
+        unsafe { err.write(error) };
+    }
+    status
+}
+
+/// Runs an export that returns a value and cannot fail; `default` stands in for a panic or a bad handle.
+pub fn guard_value<T>(default: T, body: impl FnOnce() -> Result<T>) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(_)) | Err(_) => default,
+    }
+}
+
+fn panic_error(payload: &(dyn std::any::Any + Send)) -> Error {
+    let what = payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "an unknown panic".to_owned());
+    Error::Internal(format!("Ember has a defect: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_status_and_a_sentence() {
+        let mut err = std::ptr::null_mut();
+        let status = guard(&mut err, || panic!("index out of range"));
+        assert_eq!(status, ember_status::EMBER_E_INTERNAL);
+        // SAFETY: `guard` just made it.
+        let error = unsafe { Box::from_raw(err) };
+        assert_eq!(error.message(), "Ember has a defect: index out of range");
+        assert_eq!(guard_value(7, || panic!("x")), 7);
+    }
+}

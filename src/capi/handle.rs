@@ -1,0 +1,103 @@
+//! Handles: heap objects that begin with a tag, so that a NULL, foreign or freed pointer is caught where it can be.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::error::{Error, Result};
+
+/// The tag of a handle that was freed. Reading it is a matter of luck: the memory may be in use again.
+const FREED: u64 = 0xdead_dead_dead_dead;
+
+/// A type as C knows it: only its address is ever used. What lies there is a [`Handle`].
+pub trait CType {
+    /// What stands behind the handle.
+    type Object;
+    /// Differs from type to type.
+    const TAG: u64;
+    /// The C name, for error sentences.
+    const NAME: &'static str;
+}
+
+/// The memory layout of every handle: a tag, then the object.
+#[repr(C)]
+pub struct Handle<T> {
+    tag: AtomicU64,
+    object: T,
+}
+
+impl<T> Deref for Handle<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}
+
+/// Moves `object` to the heap, behind a handle the caller owns.
+pub fn into_raw<C: CType>(object: C::Object) -> *mut C {
+    Box::into_raw(Box::new(Handle { tag: AtomicU64::new(C::TAG), object })).cast::<C>()
+}
+
+/// The object behind `ptr`, for as long as the export runs. `arg` names the argument.
+///
+/// # Safety
+/// `ptr` is NULL or points to a living handle of some type, which stays alive while the export runs.
+pub unsafe fn borrow<'a, C: CType>(ptr: *const C, arg: &str) -> Result<&'a Handle<C::Object>> {
+    // SAFETY: forwarded.
+    unsafe { check(ptr, arg) }?;
+    // SAFETY: the tag says it is a living handle of `C`, and the caller promised that it stays so.
+    Ok(unsafe { &*ptr.cast::<Handle<C::Object>>() })
+}
+
+/// Frees the object behind `ptr`, if `may_go` agrees. NULL and pointers to something else are left alone.
+///
+/// # Safety
+/// As [`borrow`]; and nothing uses `ptr` afterwards.
+pub unsafe fn free<C: CType>(ptr: *mut C, may_go: impl FnOnce(&C::Object) -> bool) {
+    // SAFETY: forwarded.
+    let Ok(handle) = (unsafe { borrow(ptr.cast_const(), "") }) else { return };
+    if may_go(handle) {
+        handle.tag.store(FREED, SeqCst);
+        // SAFETY: every handle was made by `into_raw`, and its tag said that it was not freed yet.
+        drop(unsafe { Box::from_raw(ptr.cast::<Handle<C::Object>>()) });
+    }
+}
+
+/// # Safety
+/// As [`borrow`].
+unsafe fn check<C: CType>(ptr: *const C, arg: &str) -> Result<()> {
+    if ptr.is_null() {
+        return Err(Error::InvalidArgument(format!("{arg} is NULL, expected an {}", C::NAME)));
+    }
+    if !ptr.cast::<Handle<C::Object>>().is_aligned() {
+        return Err(Error::InvalidArgument(format!("{arg} is not the address of an {}", C::NAME)));
+    }
+    // SAFETY: not NULL, aligned, and by the caller's promise a handle, all of which begin with a tag.
+    let tag = unsafe { &*ptr.cast::<AtomicU64>() };
+    match tag.load(SeqCst) {
+        tag if tag == C::TAG => Ok(()),
+        FREED => Err(Error::InvalidArgument(format!("{arg} is an {} that was freed", C::NAME))),
+        _ => Err(Error::InvalidArgument(format!("{arg} is not an {}", C::NAME))),
+    }
+}
+
+/// The state of a handle that one call at a time may use; another call at the same time gets `Busy`.
+pub struct Exclusive<T>(Mutex<T>);
+
+impl<T> Exclusive<T> {
+    /// Wraps the state.
+    pub fn new(value: T) -> Exclusive<T> {
+        Exclusive(Mutex::new(value))
+    }
+
+    /// The state, or `Busy` naming the argument `arg`.
+    pub fn lock(&self, arg: &str) -> Result<MutexGuard<'_, T>> {
+        self.0.try_lock().ok_or_else(|| Error::Busy(format!("{arg} is in use by another call")))
+    }
+
+    /// Whether no call uses the state.
+    pub fn is_idle(&self) -> bool {
+        !self.0.is_locked()
+    }
+}

@@ -1,0 +1,33 @@
+//! The skin: `extern "C"` functions, one file per noun. Each body is exactly one `guard…(…)` call, which catches
+//! panics and turns errors into a status; a test reads these files and fails on any other form.
+//!
+//! Rules every export keeps (they stand at the top of the header too): handles are checked by a tag, NULL is an
+//! error sentence and never a crash, outputs are written only on success, and `err` receives an owned error.
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "what a caller must keep is stated once for all functions at the top of the header"
+)]
+
+mod args;
+mod context;
+mod error;
+mod generate;
+mod guard;
+mod handle;
+mod log;
+mod meta;
+mod model;
+mod sampler;
+mod text;
+mod version;
+
+pub use context::*;
+pub use error::*;
+pub use generate::*;
+pub use log::*;
+pub use meta::*;
+pub use model::*;
+pub use sampler::*;
+pub use text::*;
+pub use version::*;

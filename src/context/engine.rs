@@ -1,0 +1,65 @@
+//! A model, a backend, its workspace and KV cache behind one object-safe trait.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::sequences::PAGE_LEN;
+use super::{BackendKind, ContextOptions, LoadedModel};
+use crate::backend::cpu::CpuBackend;
+use crate::backend::threaded::ThreadedBackend;
+use crate::backend::{Backend, KvShape};
+use crate::error::Result;
+use crate::models::Model;
+use crate::nn::Batch;
+use crate::nn::workspace::Workspace;
+
+/// What a context needs of a backend with a model on it.
+pub trait Engine: Send {
+    /// See [`Model::forward`].
+    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()>;
+}
+
+struct EngineOn<B: Backend> {
+    model: Arc<dyn Model<B>>,
+    backend: B,
+    workspace: Workspace<B>,
+    kv: B::Kv,
+}
+
+impl<B: Backend> EngineOn<B> {
+    fn new(model: Arc<dyn Model<B>>, mut backend: B, o: &ContextOptions, n_pages: usize) -> Result<Self> {
+        let info = model.info();
+        let shape = KvShape {
+            n_layer: info.n_layer,
+            n_pages,
+            page_len: PAGE_LEN,
+            n_head_kv: info.n_head_kv,
+            head_dim: info.head_dim,
+            kv_type: o.kv_type,
+        };
+        let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch))?;
+        let kv = backend.alloc_kv(&shape)?;
+        Ok(EngineOn { model, backend, workspace, kv })
+    }
+}
+
+impl<B: Backend> Engine for EngineOn<B> {
+    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()> {
+        self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, logits)
+    }
+}
+
+/// The engine that `options` ask for: the one place that knows which backends there are.
+pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Result<Box<dyn Engine>> {
+    match options.backend {
+        BackendKind::Auto => {
+            let backend = ThreadedBackend::new(options.n_threads)?;
+            Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
+        }
+        BackendKind::Scalar => {
+            let backend = CpuBackend::new();
+            let bound = Arc::from(crate::models::build(model.gguf(), &backend)?);
+            Ok(Box::new(EngineOn::new(bound, backend, options, n_pages)?))
+        }
+    }
+}

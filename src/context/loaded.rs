@@ -1,0 +1,83 @@
+//! A model file opened, checked and bound: what `ember_model` holds.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::backend::threaded::ThreadedBackend;
+use crate::error::{Error, Result};
+use crate::gguf::Gguf;
+use crate::models::{self, Model, ModelInfo};
+use crate::tokenizer::Tokenizer;
+
+/// How to load a model.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Map the file (the default) instead of reading it into memory. A mapped file must not be truncated while the
+    /// model lives: the operating system would then end the process on the next access.
+    pub use_mmap: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions { use_mmap: true }
+    }
+}
+
+/// A model: immutable, shareable between threads and contexts.
+pub struct LoadedModel {
+    gguf: Gguf,
+    tokenizer: Option<Tokenizer>,
+    threaded: Arc<dyn Model<ThreadedBackend>>,
+}
+
+impl LoadedModel {
+    /// Loads the GGUF file at `path`. Every error sentence begins with the path.
+    pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+        let gguf = if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? };
+        LoadedModel::new(gguf)
+    }
+
+    /// Loads GGUF bytes, of which a copy is kept; `name` stands for the path in error sentences.
+    pub fn from_bytes(bytes: &[u8], name: &str) -> Result<LoadedModel> {
+        LoadedModel::new(Gguf::from_bytes(bytes, name)?)
+    }
+
+    fn new(gguf: Gguf) -> Result<LoadedModel> {
+        let within = |e: Error| e.within(gguf.name());
+        let backend = ThreadedBackend::new(1)?;
+        let threaded = Arc::from(models::build(&gguf, &backend).map_err(within)?);
+        let tokenizer = match gguf.metadata().str("tokenizer.ggml.model").map_err(within)? {
+            None | Some("none" | "no_vocab") => None,
+            Some(_) => Some(Tokenizer::from_gguf(gguf.metadata()).map_err(within)?),
+        };
+        Ok(LoadedModel { gguf, tokenizer, threaded })
+    }
+
+    /// The path or buffer name.
+    pub fn name(&self) -> &str {
+        self.gguf.name()
+    }
+
+    /// The file.
+    pub fn gguf(&self) -> &Gguf {
+        &self.gguf
+    }
+
+    /// Dimensions.
+    pub fn info(&self) -> &ModelInfo {
+        self.threaded.info()
+    }
+
+    /// The tokenizer; `Unsupported` for a file without one.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| {
+            Error::Unsupported(format!("{}: the file has no tokenizer (\"tokenizer.ggml.model\")", self.name()))
+        })
+    }
+
+    /// The weights as bound for the threaded backend.
+    pub(super) fn threaded(&self) -> Arc<dyn Model<ThreadedBackend>> {
+        Arc::clone(&self.threaded)
+    }
+}

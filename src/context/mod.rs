@@ -1,0 +1,278 @@
+//! Timelines over a model: batches, the paged KV cache, rewinding, logits of the tokens that asked for them.
+//!
+//! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache,
+//! a workspace and a thread pool. This is the one place that erases [`Backend`](crate::backend::Backend), behind
+//! [`engine::Engine`].
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::backend::KvType;
+use crate::error::{Error, Result};
+use crate::threads;
+
+mod engine;
+mod loaded;
+mod plan;
+mod sequences;
+#[cfg(test)]
+mod tests;
+
+use engine::Engine;
+pub use loaded::{LoadOptions, LoadedModel};
+use plan::Plan;
+use sequences::Sequences;
+
+/// Default and largest number of positions taken without being asked for.
+const DEFAULT_N_CTX: usize = 4096;
+/// Default number of rows in a micro-batch.
+const DEFAULT_N_BATCH: usize = 256;
+/// Most sequences of one context.
+const MAX_SEQ: usize = 4096;
+
+/// Which implementation of the operations a context runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendKind {
+    /// The fastest there is: all threads.
+    Auto,
+    /// The plain scalar definition, on the caller's thread alone: the reference to compare with.
+    Scalar,
+}
+
+/// What a context is made with. Zero means "choose for me" where stated.
+#[derive(Debug, Clone)]
+pub struct ContextOptions {
+    /// Positions per sequence; 0: the model's training length, 4096 at most.
+    pub n_ctx: usize,
+    /// Sequences (numbered from 0).
+    pub n_seq: usize,
+    /// Rows run through the model at a time; longer batches are cut; 0: 256.
+    pub n_batch: usize,
+    /// Threads, the caller's included; 0: as many as the process may use at once. Ignored by the scalar backend.
+    pub n_threads: usize,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
+    /// Implementation.
+    pub backend: BackendKind,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        ContextOptions {
+            n_ctx: 0,
+            n_seq: 1,
+            n_batch: 0,
+            n_threads: 0,
+            kv_type: KvType::F16,
+            backend: BackendKind::Auto,
+        }
+    }
+}
+
+impl ContextOptions {
+    /// The options with every 0 replaced, checked against the model.
+    fn resolve(&self, model: &LoadedModel) -> Result<ContextOptions> {
+        let info = model.info();
+        let mut o = self.clone();
+        if o.n_ctx == 0 {
+            o.n_ctx = info.n_ctx_train.min(DEFAULT_N_CTX);
+        }
+        if let Some(max) = info.n_ctx_max
+            && o.n_ctx > max
+        {
+            return Err(Error::InvalidArgument(format!(
+                "n_ctx is {}, but the model \"{}\" has learned positions for {max} only",
+                o.n_ctx,
+                model.name()
+            )));
+        }
+        if o.n_ctx > i32::MAX as usize {
+            return Err(Error::InvalidArgument(format!("n_ctx must be at most {}, got {}", i32::MAX, o.n_ctx)));
+        }
+        if o.n_seq == 0 || o.n_seq > MAX_SEQ {
+            return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
+        }
+        if o.n_batch == 0 {
+            o.n_batch = DEFAULT_N_BATCH;
+        }
+        o.n_batch = o.n_batch.min(o.n_ctx.saturating_mul(o.n_seq));
+        if o.n_threads == 0 {
+            o.n_threads = threads::default_threads();
+        }
+        Ok(o)
+    }
+}
+
+/// Tokens to run, as flat arrays of the same length.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens<'a> {
+    /// Token ids.
+    pub ids: &'a [u32],
+    /// Position of each token; `None`: each goes to the end of its sequence. Given positions must say the same.
+    pub positions: Option<&'a [u32]>,
+    /// Sequence of each token; `None`: all belong to sequence 0.
+    pub seqs: Option<&'a [u32]>,
+    /// Whether each token's logits are wanted; `None`: the last token's only.
+    pub outputs: Option<&'a [bool]>,
+}
+
+impl<'a> Tokens<'a> {
+    /// Tokens at the end of sequence 0, with logits for the last.
+    pub fn next(ids: &'a [u32]) -> Tokens<'a> {
+        Tokens { ids, positions: None, seqs: None, outputs: None }
+    }
+
+    fn wants(&self, i: usize) -> bool {
+        self.outputs.map_or(i + 1 == self.ids.len(), |w| w[i])
+    }
+
+    fn check_lengths(&self) -> Result<()> {
+        let n = self.ids.len();
+        if n == 0 {
+            return Err(Error::InvalidArgument("there is no token to decode".into()));
+        }
+        let lengths = [
+            ("positions", self.positions.map(<[u32]>::len)),
+            ("sequence ids", self.seqs.map(<[u32]>::len)),
+            ("output flags", self.outputs.map(<[bool]>::len)),
+        ];
+        for (what, len) in lengths {
+            if let Some(len) = len
+                && len != n
+            {
+                return Err(Error::InvalidArgument(format!("there are {len} {what} for {n} tokens")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One or more token sequences being processed over a model. Used by one thread at a time.
+pub struct Context {
+    model: Arc<LoadedModel>,
+    options: ContextOptions,
+    engine: Box<dyn Engine>,
+    sequences: Sequences,
+    plan: Plan,
+    /// Logits of the last call, `[outputs, n_vocab]`.
+    logits: Vec<f32>,
+    /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
+    outputs: Vec<u32>,
+}
+
+impl Context {
+    /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
+    pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
+        let options = options.resolve(model)?;
+        let sequences = Sequences::new(options.n_seq, options.n_ctx)?;
+        let engine = engine::make(model, &options, sequences.n_pages())?;
+        let plan = Plan::new(&options, sequences.n_pages());
+        let mut context = Context {
+            model: Arc::clone(model),
+            options,
+            engine,
+            sequences,
+            plan,
+            logits: Vec::new(),
+            outputs: Vec::new(),
+        };
+        context.reserve_outputs(1)?;
+        Ok(context)
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<LoadedModel> {
+        &self.model
+    }
+
+    /// The options in force, every default filled in.
+    pub fn options(&self) -> &ContextOptions {
+        &self.options
+    }
+
+    /// The number of tokens in sequence `seq`; the next one has this position.
+    pub fn n_past(&self, seq: u32) -> Result<usize> {
+        self.sequences.len(seq)
+    }
+
+    /// Runs `tokens` through the model and keeps the logits that were asked for.
+    ///
+    /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range,
+    /// `ContextFull` when a sequence would grow beyond `n_ctx`.
+    pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
+        self.check(&tokens)?;
+        let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
+        self.reserve_outputs(n_outputs)?;
+        let n_vocab = self.model.info().n_vocab;
+        self.outputs.clear();
+        self.logits.resize(n_outputs * n_vocab, 0.0);
+        self.sequences.begin(&tokens)?;
+        let outcome = self.run(&tokens, n_vocab);
+        match outcome {
+            Ok(()) => self.sequences.commit(),
+            Err(_) => {
+                self.outputs.clear();
+                self.sequences.roll_back();
+            }
+        }
+        outcome
+    }
+
+    /// Runs the micro-batches.
+    fn run(&mut self, tokens: &Tokens<'_>, n_vocab: usize) -> Result<()> {
+        for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
+            let rows = first..tokens.ids.len().min(first + self.options.n_batch);
+            self.plan.fill(tokens, rows, &mut self.sequences);
+            let done = self.outputs.len();
+            self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
+            let logits = &mut self.logits[done * n_vocab..self.outputs.len() * n_vocab];
+            self.engine.forward(&self.plan.batch(tokens), logits)?;
+        }
+        Ok(())
+    }
+
+    fn reserve_outputs(&mut self, n: usize) -> Result<()> {
+        let n_vocab = self.model.info().n_vocab;
+        let n_logits = n.saturating_mul(n_vocab);
+        let more = n_logits.saturating_sub(self.logits.len());
+        let no_memory = |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
+        self.logits.try_reserve(more).map_err(no_memory)?;
+        self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)
+    }
+
+    fn check(&self, tokens: &Tokens<'_>) -> Result<()> {
+        tokens.check_lengths()?;
+        let n_vocab = self.model.info().n_vocab;
+        match tokens.ids.iter().position(|&id| id as usize >= n_vocab) {
+            Some(i) => Err(Error::InvalidArgument(format!(
+                "token {i} of the batch is {}, but the vocabulary has {n_vocab} tokens",
+                tokens.ids[i]
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The logits of token `i` of the last [`Context::decode`], `[n_vocab]`.
+    /// `NotFound` when that token did not ask for them.
+    pub fn logits(&self, i: usize) -> Result<&[f32]> {
+        let n_vocab = self.model.info().n_vocab;
+        match self.outputs.binary_search_by(|&row| (row as usize).cmp(&i)) {
+            Ok(at) => Ok(&self.logits[at * n_vocab..(at + 1) * n_vocab]),
+            Err(_) => Err(Error::NotFound(format!("token {i} of the last decode has no logits: it did not ask"))),
+        }
+    }
+
+    /// The logits of the last token of the last [`Context::decode`] that asked for them.
+    pub fn last_logits(&self) -> Result<&[f32]> {
+        match self.outputs.last() {
+            Some(&row) => self.logits(row as usize),
+            None => Err(Error::NotFound("nothing was decoded yet, so there are no logits".into())),
+        }
+    }
+
+    /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence.
+    /// `InvalidArgument` when the sequence is shorter than that.
+    pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
+        self.sequences.rewind(seq, n_past)
+    }
+}

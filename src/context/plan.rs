@@ -1,0 +1,87 @@
+//! One micro-batch, planned: positions, KV slots and per-sequence runs, in arrays that are reused from call to call.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use super::sequences::Sequences;
+use super::{ContextOptions, Tokens};
+use crate::backend::Run;
+use crate::nn::Batch;
+
+/// The planned arrays of a micro-batch.
+pub struct Plan {
+    /// The rows of the caller's batch that this micro-batch holds.
+    rows: Range<usize>,
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    runs: Vec<Run>,
+    pages: Vec<u32>,
+    outputs: Vec<u32>,
+    /// Where each sequence's page table begins in `pages`, if it is there already.
+    page_start: Vec<Option<usize>>,
+}
+
+impl Plan {
+    /// Arrays large enough for any micro-batch of a context with these options.
+    pub fn new(options: &ContextOptions, n_pages: usize) -> Plan {
+        let n = options.n_batch;
+        Plan {
+            rows: 0..0,
+            positions: Vec::with_capacity(n),
+            slots: Vec::with_capacity(n),
+            runs: Vec::with_capacity(n),
+            pages: Vec::with_capacity(n_pages),
+            outputs: Vec::with_capacity(n),
+            page_start: vec![None; options.n_seq],
+        }
+    }
+
+    /// Plans rows `rows` of `tokens`, whose pages [`Sequences::begin`] took.
+    pub fn fill(&mut self, tokens: &Tokens<'_>, rows: Range<usize>, sequences: &mut Sequences) {
+        self.positions.clear();
+        self.slots.clear();
+        self.runs.clear();
+        self.pages.clear();
+        self.outputs.clear();
+        self.page_start.fill(None);
+        let mut last_seq = None;
+        for (row, i) in rows.clone().enumerate() {
+            let seq = tokens.seqs.map_or(0, |s| s[i]) as usize;
+            let (position, slot) = sequences.place(seq);
+            self.positions.push(position as u32);
+            self.slots.push(slot);
+            match self.runs.last_mut() {
+                Some(run) if last_seq == Some(seq) => run.len += 1,
+                _ => {
+                    let pages = *self.page_start[seq].get_or_insert_with(|| {
+                        self.pages.extend_from_slice(sequences.pages(seq));
+                        self.pages.len() - sequences.pages(seq).len()
+                    });
+                    self.runs.push(Run { first: row, len: 1, position, pages });
+                }
+            }
+            last_seq = Some(seq);
+            if tokens.wants(i) {
+                self.outputs.push(row as u32);
+            }
+        }
+        self.rows = rows;
+    }
+
+    /// Rows of the micro-batch whose logits are wanted.
+    pub fn outputs(&self) -> &[u32] {
+        &self.outputs
+    }
+
+    /// The micro-batch in the form models take.
+    pub fn batch<'a>(&'a self, tokens: &Tokens<'a>) -> Batch<'a> {
+        Batch {
+            tokens: &tokens.ids[self.rows.clone()],
+            positions: &self.positions,
+            slots: &self.slots,
+            runs: &self.runs,
+            pages: &self.pages,
+            outputs: &self.outputs,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Single-threaded maths on slices: one table of functions per instruction set, all with the meaning that
+//! [`scalar`](mod@scalar) defines in plain Rust.
+//!
+//! A table holds functions that its CPU can run; tables are handed out by [`Kernels::select`] alone, which looks at
+//! the CPU. A new instruction set is a folder with a table and one row in [`ISAS`]; it takes over from the level below
+//! what it does not bring itself, and the tests of this module run over every row.
+//!
+//! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
+//! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
+//! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
+#![forbid(unsafe_code)]
+
+mod attention;
+pub mod scalar;
+#[cfg(test)]
+mod tests;
+
+use crate::quant::{Dot, FORMAT_COUNT, Q8Block};
+pub use attention::{AttnHead, KvStore};
+use half::f16;
+
+/// An instruction-set level, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isa {
+    /// Plain Rust for the compilation target: runs everywhere and defines what every other level computes.
+    Scalar,
+}
+
+/// One instruction-set level of this build.
+#[derive(Debug, Clone, Copy)]
+pub struct IsaInfo {
+    /// The level.
+    pub isa: Isa,
+    /// Its name in options and build information.
+    pub name: &'static str,
+    /// Whether this machine can run it.
+    pub supported: fn() -> bool,
+    /// Its table; call its functions only if `supported` says so.
+    kernels: &'static Kernels,
+}
+
+/// The levels of this build, lowest first.
+pub static ISAS: &[IsaInfo] = &[IsaInfo {
+    isa: Isa::Scalar,
+    name: "scalar",
+    supported: || true,
+    kernels: &scalar::SCALAR,
+}];
+
+impl Isa {
+    /// The highest level this machine can run.
+    pub fn detect() -> Isa {
+        Kernels::select(None).isa
+    }
+
+    /// The level of that name, as listed in [`ISAS`].
+    pub fn from_name(name: &str) -> Option<Isa> {
+        ISAS.iter().find(|row| row.name == name).map(|row| row.isa)
+    }
+
+    /// The level's name.
+    pub fn name(self) -> &'static str {
+        ISAS.iter()
+            .find(|row| row.isa == self)
+            .map_or("scalar", |row| row.name)
+    }
+}
+
+/// Which components of a head a rotary embedding turns together, as pair `i` of `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RopeStyle {
+    /// Components `2i` and `2i + 1`.
+    Interleaved,
+    /// Components `i` and `i + n`.
+    Halved,
+}
+
+/// See [`Kernels::layer_norm`].
+pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
+
+/// The functions of one instruction-set level.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernels {
+    /// The level.
+    pub isa: Isa,
+    /// `Σ a[i] * b[i]`.
+    pub dot_f32: fn(a: &[f32], b: &[f32]) -> f32,
+    /// `Σ a[i] * b[i]`, as if `b` were expanded first.
+    pub dot_f16: fn(a: &[f32], b: &[f16]) -> f32,
+    /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
+    pub dot: [Dot; FORMAT_COUNT],
+    /// `y[i] += a * x[i]`.
+    pub axpy: fn(y: &mut [f32], a: f32, x: &[f32]),
+    /// `y[i] += a * x[i]`, as if `x` were expanded first.
+    pub axpy_f16: fn(y: &mut [f32], a: f32, x: &[f16]),
+    /// One block per 32 activations; see [`crate::quant::quantize_activations`].
+    pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
+    /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
+    pub rms_norm: fn(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]),
+    /// `out[i] = (x[i] - mean(x)) / √(variance(x) + eps) * weight[i] + bias[i]` (Ba et al. 2016, arXiv:1607.06450);
+    /// without a bias nothing is added.
+    pub layer_norm: LayerNorm,
+    /// `x[i] = exp(x[i] - max) / Σ exp(x[j] - max)`.
+    pub softmax: fn(x: &mut [f32]),
+    /// `x[i] = x[i]/2 * (1 + tanh(√(2/π) * (x[i] + 0.044715 x[i]³)))`: the tanh form of GELU (arXiv:1606.08415).
+    pub gelu: fn(x: &mut [f32]),
+    /// `x[i] = x[i] / (1 + exp(-x[i]))`: SiLU.
+    pub silu: fn(x: &mut [f32]),
+    /// `out[i] = gelu(gate[i]) * up[i]`.
+    pub gelu_mul: fn(gate: &[f32], up: &[f32], out: &mut [f32]),
+    /// `out[i] = silu(gate[i]) * up[i]`.
+    pub silu_mul: fn(gate: &[f32], up: &[f32], out: &mut [f32]),
+    /// Turns pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
+    /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
+    /// first stay as they are.
+    pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
+    /// Attention of one query head over a range of positions; see [`AttnHead`]. Writes `out` (the value dimension).
+    pub attention: fn(head: &AttnHead<'_>, out: &mut [f32]),
+}
+
+impl Kernels {
+    /// The table of the highest level that this machine can run and that is not above `limit`.
+    pub fn select(limit: Option<Isa>) -> &'static Kernels {
+        let usable = |row: &&IsaInfo| limit.is_none_or(|limit| row.isa <= limit) && (row.supported)();
+        ISAS.iter()
+            .rev()
+            .find(usable)
+            .map_or(&scalar::SCALAR, |row| row.kernels)
+    }
+}

@@ -1,0 +1,80 @@
+//! Products of vectors.
+#![forbid(unsafe_code)]
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+/// Partial sums of a dot product.
+const LANES: usize = 16;
+/// Values expanded at a time, through a buffer on the stack; a multiple of [`LANES`], so that expanding in pieces
+/// leaves the order of a sum as it is.
+const CHUNK: usize = 256;
+
+/// The order of every sum of products: element `i` goes to partial sum `i % 16`, in ascending order; then the upper
+/// half of the partial sums is added to the lower half until one is left.
+struct Lanes([f32; LANES]);
+
+impl Lanes {
+    fn add_products(&mut self, a: &[f32], b: &[f32]) {
+        let (a, a_rest) = a.as_chunks::<LANES>();
+        let (b, b_rest) = b.as_chunks::<LANES>();
+        let mut lanes = self.0;
+        for (a, b) in a.iter().zip(b) {
+            for i in 0..LANES {
+                lanes[i] += a[i] * b[i];
+            }
+        }
+        for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+            *lane += a * b;
+        }
+        self.0 = lanes;
+    }
+
+    fn sum(mut self) -> f32 {
+        let mut width = LANES / 2;
+        while width > 0 {
+            for i in 0..width {
+                self.0[i] += self.0[i + width];
+            }
+            width /= 2;
+        }
+        self.0[0]
+    }
+}
+
+pub(super) fn dot_f32(a: &[f32], b: &[f32]) -> f32 {
+    debug_assert_eq!(a.len(), b.len(), "the vectors differ in length");
+    let n = a.len().min(b.len());
+    let mut lanes = Lanes([0.0; LANES]);
+    lanes.add_products(&a[..n], &b[..n]);
+    lanes.sum()
+}
+
+pub(super) fn dot_f16(a: &[f32], b: &[f16]) -> f32 {
+    debug_assert_eq!(a.len(), b.len(), "the vectors differ in length");
+    let mut lanes = Lanes([0.0; LANES]);
+    let mut buffer = [0.0; CHUNK];
+    for (a, b) in a.chunks(CHUNK).zip(b.chunks(CHUNK)) {
+        let n = a.len().min(b.len());
+        b[..n].convert_to_f32_slice(&mut buffer[..n]);
+        lanes.add_products(&a[..n], &buffer[..n]);
+    }
+    lanes.sum()
+}
+
+pub(super) fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
+    debug_assert_eq!(y.len(), x.len(), "the vectors differ in length");
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+}
+
+pub(super) fn axpy_f16(y: &mut [f32], a: f32, x: &[f16]) {
+    debug_assert_eq!(y.len(), x.len(), "the vectors differ in length");
+    let mut buffer = [0.0; CHUNK];
+    for (y, x) in y.chunks_mut(CHUNK).zip(x.chunks(CHUNK)) {
+        let n = y.len().min(x.len());
+        x[..n].convert_to_f32_slice(&mut buffer[..n]);
+        axpy(&mut y[..n], a, &buffer[..n]);
+    }
+}

@@ -1,0 +1,45 @@
+//! The definition of every kernel, in plain Rust that the compiler can vectorise for its target.
+//!
+//! Sums run in a fixed order that depends on nothing but the lengths, and `exp` and `tanh` are computed in software, so
+//! a result has the same bits on every machine.
+#![forbid(unsafe_code)]
+
+mod activation;
+mod attention;
+mod dot;
+mod norm;
+mod rope;
+
+use super::{Isa, Kernels};
+use crate::quant::{Dot, FORMAT_COUNT, FORMATS, quantize_activations};
+
+/// The table of plain Rust.
+pub static SCALAR: Kernels = Kernels {
+    isa: Isa::Scalar,
+    dot_f32: dot::dot_f32,
+    dot_f16: dot::dot_f16,
+    dot: format_dots(),
+    axpy: dot::axpy,
+    axpy_f16: dot::axpy_f16,
+    quantize_activations,
+    rms_norm: norm::rms_norm,
+    layer_norm: norm::layer_norm,
+    softmax: norm::softmax,
+    gelu: activation::gelu,
+    silu: activation::silu,
+    gelu_mul: activation::gelu_mul,
+    silu_mul: activation::silu_mul,
+    rope: rope::rope,
+    attention: attention::attention,
+};
+
+/// The dot product that each format brings itself.
+const fn format_dots() -> [Dot; FORMAT_COUNT] {
+    let mut dots = [Dot::F32; FORMAT_COUNT];
+    let mut i = 0;
+    while i < FORMAT_COUNT {
+        dots[i] = FORMATS[i].dot;
+        i += 1;
+    }
+    dots
+}

@@ -1,0 +1,124 @@
+use super::*;
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+#[test]
+fn rms_norms() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        let (x, weight) = (noise(n, 1), noise(n, 2));
+        let mut out = vec![0.0; n];
+        (kernels.rms_norm)(&x, &weight, 1e-5, &mut out);
+        let mean_square = wide(&x).iter().map(|x| x * x).sum::<f64>() / n as f64;
+        for i in 0..n {
+            let expected = f64::from(x[i]) * f64::from(weight[i]) / (mean_square + f64::from(1e-5f32)).sqrt();
+            assert_close(out[i], expected, 4e-7 * expected.abs(), "rms_norm");
+        }
+    }
+}
+
+#[test]
+fn layer_norms() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        // A large mean: the variance must not suffer from cancellation.
+        let x: Vec<f32> = noise(n, 1).iter().map(|x| x + 100.0).collect();
+        let (weight, bias) = (noise(n, 2), noise(n, 3));
+        let mean = wide(&x).iter().sum::<f64>() / n as f64;
+        let variance = wide(&x).iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n as f64;
+        for bias in [Some(&bias[..]), None] {
+            let mut out = vec![0.0; n];
+            (kernels.layer_norm)(&x, &weight, bias, 1e-5, &mut out);
+            for i in 0..n {
+                let factor = f64::from(weight[i]) / (variance + f64::from(1e-5f32)).sqrt();
+                let expected = (f64::from(x[i]) - mean) * factor + bias.map_or(0.0, |b| f64::from(b[i]));
+                assert_close(out[i], expected, 5e-7 * (1.0 + expected.abs()), "layer_norm");
+            }
+        }
+    }
+}
+
+#[test]
+fn softmaxes() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        let mut x: Vec<f32> = noise(n, 1).iter().map(|x| x * 30.0 + 1000.0).collect();
+        let exps: Vec<f64> = wide(&x).iter().map(|x| (x - 1000.0).exp()).collect();
+        let sum: f64 = exps.iter().sum();
+        (kernels.softmax)(&mut x);
+        for i in 0..n {
+            assert_close(x[i], exps[i] / sum, 5e-7 * exps[i] / sum, "softmax");
+        }
+    }
+    for kernels in tables() {
+        let mut x = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY, 0.0];
+        (kernels.softmax)(&mut x);
+        assert_eq!(x, [0.0, 0.5, 0.0, 0.5]);
+        let mut x = [0.0, f32::NAN];
+        (kernels.softmax)(&mut x);
+        assert!(x[0].is_nan() && x[1].is_nan());
+    }
+}
+
+#[test]
+fn activation_functions() {
+    let gelu = |x: f64| {
+        0.5 * x
+            * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + f64::from(0.044715f32) * x.powi(3))).tanh())
+    };
+    let silu = |x: f64| x / (1.0 + (-x).exp());
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        let x: Vec<f32> = noise(n, 1).iter().map(|x| x * 12.0).collect();
+        let up = noise(n, 2);
+        let (mut gelus, mut silus) = (x.clone(), x.clone());
+        (kernels.gelu)(&mut gelus);
+        (kernels.silu)(&mut silus);
+        let (mut gelu_up, mut silu_up) = (vec![0.0; n], vec![0.0; n]);
+        (kernels.gelu_mul)(&x, &up, &mut gelu_up);
+        (kernels.silu_mul)(&x, &up, &mut silu_up);
+        for i in 0..n {
+            let (x, up) = (f64::from(x[i]), f64::from(up[i]));
+            // 1 + tanh cancels for negative x, so gelu's error is absolute.
+            assert_close(gelus[i], gelu(x), 4e-7 * (1.0 + x.abs()), "gelu");
+            assert_close(silus[i], silu(x), 5e-7 * silu(x).abs(), "silu");
+            assert_close(gelu_up[i], gelu(x) * up, 4e-7 * (1.0 + x.abs()), "gelu_mul");
+            assert_close(silu_up[i], silu(x) * up, 6e-7 * (silu(x) * up).abs(), "silu_mul");
+        }
+    }
+    for kernels in tables() {
+        let mut x = [1e30, -1e30, 0.0, f32::INFINITY];
+        (kernels.gelu)(&mut x);
+        assert_eq!(x, [1e30, 0.0, 0.0, f32::INFINITY]);
+        let mut x = [1e30, -1e30, 0.0, f32::INFINITY];
+        (kernels.silu)(&mut x);
+        assert_eq!(x, [1e30, 0.0, 0.0, f32::INFINITY]);
+    }
+}
+
+#[test]
+fn rotations() {
+    for (kernels, dim) in tables().flat_map(|k| [8, 64, 80, 256].map(|dim| (k, dim))) {
+        for (pairs, style) in [dim / 2, dim / 4, 0]
+            .into_iter()
+            .flat_map(|p| [(p, RopeStyle::Interleaved), (p, RopeStyle::Halved)])
+        {
+            let x = noise(dim, 1);
+            let angles: Vec<f64> = (0..pairs)
+                .map(|i| 17.0 * 10000f64.powf(-(i as f64) / pairs as f64))
+                .collect();
+            let cos: Vec<f32> = angles.iter().map(|a| a.cos() as f32).collect();
+            let sin: Vec<f32> = angles.iter().map(|a| a.sin() as f32).collect();
+            let mut turned = x.clone();
+            (kernels.rope)(&mut turned, &cos, &sin, style);
+            for (i, angle) in angles.iter().enumerate() {
+                let (a, b) = match style {
+                    RopeStyle::Interleaved => (2 * i, 2 * i + 1),
+                    RopeStyle::Halved => (i, i + pairs),
+                };
+                let (xa, xb) = (f64::from(x[a]), f64::from(x[b]));
+                assert_close(turned[a], xa * angle.cos() - xb * angle.sin(), 3e-7, "rope");
+                assert_close(turned[b], xa * angle.sin() + xb * angle.cos(), 3e-7, "rope");
+            }
+            assert_eq!(turned[2 * pairs..], x[2 * pairs..]);
+        }
+    }
+}

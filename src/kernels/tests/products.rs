@@ -1,0 +1,106 @@
+use super::*;
+use crate::quant::FORMATS;
+
+#[test]
+fn dots() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        let (a, b) = (noise(n, 1), noise(n, 2));
+        let h = halves(&b);
+        let products: Vec<f64> = a
+            .iter()
+            .zip(&b)
+            .map(|(&a, &b)| f64::from(a) * f64::from(b))
+            .collect();
+        let magnitude: f64 = products.iter().map(|p| p.abs()).sum();
+        assert_close(
+            (kernels.dot_f32)(&a, &b),
+            products.iter().sum(),
+            3e-7 * magnitude,
+            &format!("n = {n}"),
+        );
+        let expanded: Vec<f32> = h.iter().map(|h| h.to_f32()).collect();
+        let expected: f64 = a
+            .iter()
+            .zip(&expanded)
+            .map(|(&a, &b)| f64::from(a) * f64::from(b))
+            .sum();
+        assert_close(
+            (kernels.dot_f16)(&a, &h),
+            expected,
+            3e-7 * magnitude,
+            &format!("f16, n = {n}"),
+        );
+    }
+}
+
+#[test]
+fn the_scalar_sum_order_is_the_documented_one() {
+    let (a, b) = (noise(1000, 1), noise(1000, 2));
+    let mut lanes = [0.0f32; 16];
+    for i in 0..1000 {
+        lanes[i % 16] += a[i] * b[i];
+    }
+    for width in [8, 4, 2, 1] {
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+    }
+    assert_eq!((scalar::SCALAR.dot_f32)(&a, &b).to_bits(), lanes[0].to_bits());
+    let h = halves(&b);
+    let expanded: Vec<f32> = h.iter().map(|h| h.to_f32()).collect();
+    let (short, long) = (
+        (scalar::SCALAR.dot_f16)(&a, &h),
+        (scalar::SCALAR.dot_f32)(&a, &expanded),
+    );
+    assert_eq!(short.to_bits(), long.to_bits());
+}
+
+#[test]
+fn packed_dots_agree_with_each_formats_definition() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Dot::Q8(dot), Dot::Q8(definition)) = (kernels.dot[info.format as usize], info.dot) else {
+            assert!(matches!(info.dot, Dot::F32), "{}", info.name);
+            continue;
+        };
+        for n in [0, 32, 64, 96, 256, 288, 4096] {
+            let mut row = vec![0; info.format.row_bytes(n)];
+            (info.quantize)(&noise(n, 3), &mut row);
+            let mut x = vec![Q8Block::ZERO; n / Q8Block::LEN];
+            (kernels.quantize_activations)(&noise(n, 4), &mut x);
+            let magnitude: f32 = x.iter().map(|b| b.d * 127.0 * 32.0).sum();
+            let (got, expected) = (dot(&row, &x), definition(&row, &x));
+            assert!(
+                (got - expected).abs() <= 1e-6 * magnitude,
+                "{} n = {n}: {got} {expected}",
+                info.name
+            );
+        }
+    }
+}
+
+#[test]
+fn activation_blocks_have_the_same_bits_on_every_level() {
+    for (kernels, n) in tables().flat_map(|k| [0, 32, 4096].map(|n| (k, n))) {
+        let x = noise(n, 5);
+        let (mut got, mut expected) = (vec![Q8Block::ZERO; n / 32], vec![Q8Block::ZERO; n / 32]);
+        (kernels.quantize_activations)(&x, &mut got);
+        crate::quant::quantize_activations(&x, &mut expected);
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn axpys() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        let (y, x) = (noise(n, 6), noise(n, 7));
+        let h = halves(&x);
+        let (mut sum, mut sum_h) = (y.clone(), y.clone());
+        (kernels.axpy)(&mut sum, 0.3, &x);
+        (kernels.axpy_f16)(&mut sum_h, 0.3, &h);
+        for i in 0..n {
+            let expected = |x: f32| f64::from(y[i]) + f64::from(0.3f32) * f64::from(x);
+            assert_close(sum[i], expected(x[i]), 2e-7, "axpy");
+            assert_close(sum_h[i], expected(h[i].to_f32()), 2e-7, "axpy_f16");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Binding a file's keys and tensors to a model's fields, with strict names, types and shapes.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::ModelInfo;
+use crate::backend::{Backend, WeightRole, WeightSource};
+use crate::error::{Error, Result};
+use crate::gguf::{Gguf, Metadata, TensorInfo};
+use crate::nn::linear::Linear;
+use crate::nn::norm::{LayerNorm, RmsNorm};
+use crate::quant::{FORMATS, Format};
+
+/// Largest value taken for any dimension: far beyond real models, small enough that products stay in range.
+const MAX_DIM: u32 = 1 << 24;
+
+/// Hands tensors out by name and remembers which were used.
+pub struct Binder<'a, B: Backend> {
+    gguf: &'a Gguf,
+    backend: &'a B,
+    architecture: &'a str,
+    used: HashSet<&'a str>,
+}
+
+impl<'a, B: Backend> Binder<'a, B> {
+    /// A binder over `gguf` for the architecture `architecture`.
+    pub fn new(gguf: &'a Gguf, backend: &'a B, architecture: &'a str) -> Self {
+        Binder { gguf, backend, architecture, used: HashSet::new() }
+    }
+
+    fn meta(&self) -> &'a Metadata {
+        self.gguf.metadata()
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.architecture)
+    }
+
+    /// The integer key `ARCH.name`, between 1 and a sane cap; required.
+    pub fn dim(&self, name: &str) -> Result<usize> {
+        let key = self.key(name);
+        self.check_dim(&key, self.meta().require_u32(&key)?)
+    }
+
+    /// As [`Binder::dim`], `None` when absent.
+    pub fn optional_dim(&self, name: &str) -> Result<Option<usize>> {
+        let key = self.key(name);
+        self.meta().u32(&key)?.map(|value| self.check_dim(&key, value)).transpose()
+    }
+
+    fn check_dim(&self, key: &str, value: u32) -> Result<usize> {
+        match value {
+            1..=MAX_DIM => Ok(value as usize),
+            _ => Err(Error::Format(format!("the key \"{key}\" is {value}, expected 1 to {MAX_DIM}"))),
+        }
+    }
+
+    /// The number `ARCH.name`, finite and above 0; `None` when absent.
+    pub fn optional_positive(&self, name: &str) -> Result<Option<f32>> {
+        let key = self.key(name);
+        match self.meta().f32(&key)? {
+            Some(x) if !(x.is_finite() && x > 0.0) => {
+                Err(Error::Format(format!("the key \"{key}\" is {x}, expected a finite number above 0")))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// As [`Binder::optional_positive`]; required.
+    pub fn positive(&self, name: &str) -> Result<f32> {
+        self.optional_positive(name)?
+            .ok_or_else(|| Error::Format(format!("the required key \"{}\" is missing", self.key(name))))
+    }
+
+    /// The string `ARCH.name`; `None` when absent.
+    pub fn optional_str(&self, name: &str) -> Result<Option<&'a str>> {
+        self.meta().str(&self.key(name))
+    }
+
+    /// The dimensions common to decoder architectures, checked against each other and against the vocabulary.
+    pub fn info(&self) -> Result<ModelInfo> {
+        let n_embd = self.dim("embedding_length")?;
+        let n_head = self.dim("attention.head_count")?;
+        let n_head_kv = self.optional_dim("attention.head_count_kv")?.unwrap_or(n_head);
+        if !n_head.is_multiple_of(n_head_kv) {
+            return Err(Error::Format(format!(
+                "the head count {n_head} is no multiple of the key/value head count {n_head_kv}"
+            )));
+        }
+        let head_dim = match self.optional_dim("attention.key_length")? {
+            Some(n) => n,
+            None if n_embd.is_multiple_of(n_head) => n_embd / n_head,
+            None => {
+                return Err(Error::Format(format!(
+                    "the embedding length {n_embd} is no multiple of the head count {n_head}"
+                )));
+            }
+        };
+        let value_dim = self.optional_dim("attention.value_length")?.unwrap_or(head_dim);
+        if value_dim != head_dim {
+            return Err(Error::Unsupported(format!(
+                "values of length {value_dim} beside keys of length {head_dim} are not supported"
+            )));
+        }
+        Ok(ModelInfo {
+            architecture: self.architecture.to_owned(),
+            n_vocab: self.n_vocab()?,
+            n_ctx_train: self.dim("context_length")?,
+            n_embd,
+            n_layer: self.dim("block_count")?,
+            n_head,
+            n_head_kv,
+            head_dim,
+            n_ff: self.dim("feed_forward_length")?,
+            n_ctx_max: None,
+            n_params: self.n_params(),
+        })
+    }
+
+    /// The number of rows of `token_embd.weight`, which the vocabulary, when there is one, must agree with.
+    fn n_vocab(&self) -> Result<usize> {
+        let t = self.find("token_embd.weight")?;
+        let n_vocab = if t.dims.len() == 2 { t.dims[1] } else { 1 };
+        if let Some(tokens) = self.meta().strings("tokenizer.ggml.tokens")?
+            && tokens.len() != n_vocab
+        {
+            return Err(Error::Format(format!(
+                "\"tokenizer.ggml.tokens\" has {} entries but the tensor \"token_embd.weight\" has {n_vocab} rows",
+                tokens.len()
+            )));
+        }
+        Ok(n_vocab)
+    }
+
+    fn n_params(&self) -> u64 {
+        self.gguf.tensors().iter().fold(0u64, |sum, t| {
+            sum.saturating_add(t.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)))
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<&'a TensorInfo> {
+        self.gguf.tensor(name).ok_or_else(|| Error::Format(format!("the tensor \"{name}\" is missing")))
+    }
+
+    /// Binds elements `range` of the tensor (of its rows for a matrix, of its elements for a vector), after checking
+    /// that the whole tensor has the shape `dims` (row length first, as in the file).
+    fn bind(&mut self, name: &str, dims: &[usize], range: Range<usize>, role: WeightRole) -> Result<B::Weight> {
+        let t = self.find(name)?;
+        if t.dims[..] != *dims {
+            let found = &t.dims[..];
+            return Err(Error::Format(format!("the tensor \"{name}\" has shape {found:?}, expected {dims:?}")));
+        }
+        let format = Format::from_tensor_type(t.ty).ok_or_else(|| {
+            let known: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+            Error::Unsupported(format!(
+                "the tensor \"{name}\" is of type {}, which is not supported; supported are: {}",
+                t.ty.name(),
+                known.join(", ")
+            ))
+        })?;
+        self.used.insert(&t.name);
+        let (n_rows, n_cols, first) = match dims {
+            [n_cols, _] => (range.len(), *n_cols, range.start * n_cols),
+            _ => (1, range.len(), range.start),
+        };
+        let info = format.info();
+        if !first.is_multiple_of(info.block_len) || !n_cols.is_multiple_of(info.block_len) {
+            return Err(Error::Unsupported(format!(
+                "elements {range:?} of the tensor \"{name}\" do not begin and end with blocks of {} ({})",
+                info.block_len, info.name
+            )));
+        }
+        let offset = t.offset + first / info.block_len * info.block_bytes;
+        self.backend.upload(&WeightSource { file: self.gguf.bytes(), offset, format, n_rows, n_cols, role })
+    }
+
+    /// The matrix `name` of `n_rows` rows (outputs) and `n_cols` columns (inputs).
+    pub fn matrix(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
+        self.bind(name, &[n_cols, n_rows], 0..n_rows, WeightRole::Matrix)
+    }
+
+    /// As [`Binder::matrix`], `None` when absent.
+    pub fn optional_matrix(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<Option<B::Weight>> {
+        self.gguf.tensor(name).map(|_| self.matrix(name, n_rows, n_cols)).transpose()
+    }
+
+    /// The vector `name` of `n` elements.
+    pub fn vector(&mut self, name: &str, n: usize) -> Result<B::Weight> {
+        self.bind(name, &[n], 0..n, WeightRole::Vector)
+    }
+
+    /// The vector `name` of `n` elements as plain numbers, `None` when absent; F32 only.
+    pub fn optional_f32s(&mut self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
+        let Some(t) = self.gguf.tensor(name) else { return Ok(None) };
+        if t.dims[..] != [n] || Format::from_tensor_type(t.ty) != Some(Format::F32) {
+            let (found, ty) = (&t.dims[..], t.ty.name());
+            return Err(Error::Format(format!(
+                "the tensor \"{name}\" is {ty} of shape {found:?}, expected F32 of [{n}]"
+            )));
+        }
+        self.used.insert(&t.name);
+        let mut out = vec![0.0; n];
+        (Format::F32.info().dequantize)(self.gguf.tensor_bytes(t), &mut out);
+        Ok(Some(out))
+    }
+
+    /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.bias` where the file has it.
+    pub fn linear(&mut self, name: &str, n_out: usize, n_in: usize) -> Result<Linear<B>> {
+        self.linear_part(name, 0..n_out, n_out, n_in)
+    }
+
+    /// Outputs `part` of the layer `name`, which has `n_out` outputs in all: one of several layers stored as one.
+    pub fn linear_part(&mut self, name: &str, part: Range<usize>, n_out: usize, n_in: usize) -> Result<Linear<B>> {
+        let weight = self.bind(&format!("{name}.weight"), &[n_in, n_out], part.clone(), WeightRole::Matrix)?;
+        let bias = format!("{name}.bias");
+        let bias = match self.gguf.tensor(&bias) {
+            Some(_) => Some(self.bind(&bias, &[n_out], part, WeightRole::Vector)?),
+            None => None,
+        };
+        Ok(Linear { weight, bias })
+    }
+
+    /// The gain of an RMS norm over `n` elements, `name.weight`.
+    pub fn rms_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<RmsNorm<B>> {
+        Ok(RmsNorm { weight: self.vector(&format!("{name}.weight"), n)?, eps })
+    }
+
+    /// The gain and shift of a layer norm over `n` elements, `name.weight` and `name.bias`.
+    pub fn layer_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<LayerNorm<B>> {
+        let weight = self.vector(&format!("{name}.weight"), n)?;
+        let bias = self.vector(&format!("{name}.bias"), n)?;
+        Ok(LayerNorm { weight, bias, eps })
+    }
+
+    /// Checks that every tensor of the file was used: one that was not would be left out of the computation.
+    pub fn finish(self) -> Result<()> {
+        match self.gguf.tensors().iter().find(|t| !self.used.contains(t.name.as_str())) {
+            Some(t) => Err(Error::Unsupported(format!(
+                "the tensor \"{}\" is not part of the architecture \"{}\" as this version knows it",
+                t.name, self.architecture
+            ))),
+            None => Ok(()),
+        }
+    }
+}

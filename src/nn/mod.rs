@@ -1,0 +1,29 @@
+//! Blocks that architectures share, generic over [`crate::backend::Backend`]. A block holds its weights and
+//! parameters; its `forward` reads and writes named buffers of the [`workspace::Workspace`].
+#![forbid(unsafe_code)]
+
+use crate::backend::Run;
+
+pub mod attention;
+pub mod head;
+pub mod linear;
+pub mod mlp;
+pub mod norm;
+pub mod workspace;
+
+/// Some rows of tokens to run, planned by the context. All slices but `outputs` and `pages` have one entry per row.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    /// Token ids, each below `n_vocab`.
+    pub tokens: &'a [u32],
+    /// Position of each token in its sequence.
+    pub positions: &'a [u32],
+    /// KV slot of each token.
+    pub slots: &'a [u32],
+    /// The rows by sequence.
+    pub runs: &'a [Run],
+    /// Page tables that `runs` point into.
+    pub pages: &'a [u32],
+    /// The rows whose logits are wanted, ascending.
+    pub outputs: &'a [u32],
+}

@@ -1,0 +1,77 @@
+//! Every activation buffer of a forward pass, named and allocated once.
+#![forbid(unsafe_code)]
+
+use crate::backend::{Backend, Limits};
+use crate::error::Result;
+
+/// Rows of logits computed at a time; more outputs than this are done in turns.
+const N_OUT: usize = 16;
+
+/// What sizes a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkspaceShape {
+    /// Most rows in a batch.
+    pub n_tokens: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// `n_head * head_dim`.
+    pub n_q: usize,
+    /// `n_head_kv * head_dim`.
+    pub n_kv: usize,
+    /// Width of the feed-forward block.
+    pub n_ff: usize,
+    /// Logits per row.
+    pub n_vocab: usize,
+}
+
+/// The buffers. `n` below is [`WorkspaceShape::n_tokens`].
+pub struct Workspace<B: Backend> {
+    /// Residual stream, `[n, n_embd]`.
+    pub x: B::Buffer,
+    /// Normalised input of a block, `[n, n_embd]`.
+    pub norm: B::Buffer,
+    /// Queries, `[n, n_q]`.
+    pub q: B::Buffer,
+    /// Keys, `[n, n_kv]`.
+    pub k: B::Buffer,
+    /// Values, `[n, n_kv]`.
+    pub v: B::Buffer,
+    /// Output of attention before its projection, `[n, n_q]`.
+    pub attn: B::Buffer,
+    /// Output of a block, to be added to `x`, `[n, n_embd]`.
+    pub proj: B::Buffer,
+    /// Feed-forward gate, or its only hidden layer, `[n, n_ff]`.
+    pub gate: B::Buffer,
+    /// Feed-forward values beside the gate, `[n, n_ff]`.
+    pub up: B::Buffer,
+    /// Logits of one turn, `[n_out, n_vocab]`.
+    pub logits: B::Buffer,
+    /// Rows in `logits`.
+    pub n_out: usize,
+    /// What the buffers were sized for.
+    pub shape: WorkspaceShape,
+}
+
+impl<B: Backend> Workspace<B> {
+    /// Allocates the buffers and the backend's own scratch for `shape`.
+    pub fn new(backend: &mut B, shape: WorkspaceShape) -> Result<Workspace<B>> {
+        let s = shape;
+        let n_out = N_OUT.min(s.n_tokens);
+        backend.reserve(&Limits { n_tokens: s.n_tokens, n_cols: s.n_embd.max(s.n_q).max(s.n_ff) })?;
+        let rows = |n_cols: usize| backend.alloc(s.n_tokens * n_cols);
+        Ok(Workspace {
+            x: rows(s.n_embd)?,
+            norm: rows(s.n_embd)?,
+            q: rows(s.n_q)?,
+            k: rows(s.n_kv)?,
+            v: rows(s.n_kv)?,
+            attn: rows(s.n_q)?,
+            proj: rows(s.n_embd)?,
+            gate: rows(s.n_ff)?,
+            up: rows(s.n_ff)?,
+            logits: backend.alloc(n_out * s.n_vocab)?,
+            n_out,
+            shape,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The tokens still in the race, always in ascending order of token id.
+//!
+//! Weights are probabilities in whole numbers: `⌊2⁴⁰ exp(logit - largest logit)⌋`. Sums of whole numbers do not depend
+//! on their order, so no stage has to sort for its result to be the same everywhere; a token 2⁴⁰ times less likely than
+//! the likeliest has no chance.
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, Result};
+use std::cmp::Ordering;
+
+/// The weight of the largest logit.
+const WEIGHT_ONE: f64 = (1u64 << 40) as f64;
+/// The most candidates whose weights are certain to add up within 64 bits.
+const MAX_CANDIDATES: usize = 1 << 24;
+
+/// A token that may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) id: u32,
+    pub(super) logit: f32,
+    /// Set by [`Candidates::weigh`].
+    pub(super) weight: u64,
+}
+
+impl Candidate {
+    /// Larger logits first, equal ones by ascending id.
+    pub(super) fn best_first(&self, other: &Candidate) -> Ordering {
+        other.logit.total_cmp(&self.logit).then(self.id.cmp(&other.id))
+    }
+}
+
+/// The list and room for a copy that a selection may shuffle.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Candidates {
+    list: Vec<Candidate>,
+    scratch: Vec<Candidate>,
+}
+
+impl Candidates {
+    /// Starts over with all tokens but those ruled out by an infinite logit. Leaves at least one candidate, each with a
+    /// logit that is a number and below `+inf`.
+    pub(super) fn fill(&mut self, logits: &[f32]) -> Result<()> {
+        let max = largest(logits)?;
+        self.list.clear();
+        self.list.reserve(logits.len());
+        self.scratch.clear();
+        self.scratch.reserve(logits.len());
+        let all = (0..).zip(logits);
+        if max == f32::INFINITY {
+            let certain = all.filter(|(_, logit)| **logit == f32::INFINITY);
+            self.list.extend(certain.map(|(id, _)| Candidate {
+                id,
+                logit: 0.0,
+                weight: 0,
+            }));
+        } else {
+            let possible = all.filter(|(_, logit)| **logit != f32::NEG_INFINITY);
+            // Adding 0 turns -0 into +0, so that they compare as equal.
+            self.list.extend(possible.map(|(id, &logit)| Candidate {
+                id,
+                logit: logit + 0.0,
+                weight: 0,
+            }));
+        }
+        Ok(())
+    }
+
+    /// The candidates, at least one, by ascending id.
+    pub(super) fn list(&self) -> &[Candidate] {
+        &self.list
+    }
+
+    /// Changes logits; ids are to stay.
+    pub(super) fn list_mut(&mut self) -> &mut [Candidate] {
+        &mut self.list
+    }
+
+    /// The largest logit.
+    pub(super) fn max(&self) -> f32 {
+        self.list
+            .iter()
+            .fold(f32::NEG_INFINITY, |max, c| max.max(c.logit))
+    }
+
+    /// Computes the weights; returns their sum, which is at least 2⁴⁰.
+    pub(super) fn weigh(&mut self) -> u64 {
+        /// Below this, exp gives less than 2⁻⁴⁰, so the weight is 0.
+        const NEGLIGIBLE: f32 = -28.0;
+        let max = self.max();
+        for c in &mut self.list {
+            let x = c.logit - max;
+            c.weight = if x < NEGLIGIBLE {
+                0
+            } else {
+                (libm::exp(f64::from(x)) * WEIGHT_ONE) as u64
+            };
+        }
+        self.list.iter().map(|c| c.weight).sum()
+    }
+
+    /// The token at `r` when the candidates' weights are laid end to end.
+    pub(super) fn pick(&self, mut r: u64) -> u32 {
+        for c in &self.list {
+            if r < c.weight {
+                return c.id;
+            }
+            r -= c.weight;
+        }
+        self.list.last().map_or(0, |c| c.id)
+    }
+
+    /// Keeps what is at least as good as the candidate that `select` finds in a copy it may reorder.
+    pub(super) fn keep_down_to(&mut self, select: impl FnOnce(&mut [Candidate]) -> Candidate) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.list);
+        let last = select(&mut self.scratch);
+        self.list.retain(|c| c.best_first(&last).is_le());
+    }
+}
+
+/// The largest logit, above `-inf`.
+pub(super) fn largest(logits: &[f32]) -> Result<f32> {
+    if logits.is_empty() || logits.len() > MAX_CANDIDATES {
+        let n = logits.len();
+        return Err(Error::InvalidArgument(format!(
+            "there must be 1 to {MAX_CANDIDATES} logits to sample from, got {n}"
+        )));
+    }
+    if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
+        return Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")));
+    }
+    let max = logits
+        .iter()
+        .fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
+    if max == f32::NEG_INFINITY {
+        return Err(Error::InvalidArgument(
+            "every token is ruled out: all logits are -inf".into(),
+        ));
+    }
+    Ok(max)
+}

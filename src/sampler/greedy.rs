@@ -1,0 +1,15 @@
+//! Greedy: the largest logit, of equal ones the lowest token id.
+#![forbid(unsafe_code)]
+
+use super::candidates::{Candidates, largest};
+use crate::error::Result;
+
+/// The token of the largest logit, without a list of candidates.
+pub(super) fn arg_max(logits: &[f32]) -> Result<u32> {
+    let max = largest(logits)?;
+    Ok(logits.iter().position(|&logit| logit == max).unwrap_or(0) as u32)
+}
+
+pub(super) fn apply(candidates: &mut Candidates) {
+    super::top_k::apply(candidates, 1);
+}

@@ -1,0 +1,212 @@
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use super::*;
+
+/// Repeatable logits in -8..8, with many equal ones.
+fn logits(n: usize, seed: u64) -> Vec<f32> {
+    let mut rng = Rng::new(seed);
+    (0..n).map(|_| rng.below(256) as f32 / 16.0 - 8.0).collect()
+}
+
+fn sampler(seed: u64, stages: &[Stage]) -> Sampler {
+    let mut sampler = Sampler::new(seed);
+    stages.iter().for_each(|stage| sampler.push(*stage).unwrap());
+    sampler
+}
+
+fn message(result: Result<impl std::fmt::Debug>) -> String {
+    result.unwrap_err().message().to_owned()
+}
+
+/// The ids that a chain leaves, by ascending id.
+fn kept(logits: &[f32], stage: Stage) -> Vec<u32> {
+    let mut candidates = Candidates::default();
+    candidates.fill(logits).unwrap();
+    match stage {
+        Stage::Greedy => greedy::apply(&mut candidates),
+        Stage::Temperature(t) => temperature::apply(&mut candidates, t),
+        Stage::TopK(k) => top_k::apply(&mut candidates, k),
+        Stage::TopP(p) => top_p::apply(&mut candidates, p),
+    }
+    candidates.list().iter().map(|c| c.id).collect()
+}
+
+/// Ids by descending logit, equal ones by ascending id: a full, stable sort.
+fn sorted(logits: &[f32]) -> Vec<u32> {
+    let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+    ids.sort_by(|&a, &b| logits[b as usize].partial_cmp(&logits[a as usize]).unwrap());
+    ids
+}
+
+fn ascending(ids: &[u32]) -> Vec<u32> {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn top_k_is_the_head_of_a_sort() {
+    for seed in 0..20 {
+        let logits = logits(500, seed);
+        let order = sorted(&logits);
+        for k in [1, 2, 7, 40, 499, 500, 501, usize::MAX] {
+            assert_eq!(
+                kept(&logits, Stage::TopK(k)),
+                ascending(&order[..k.min(500)]),
+                "k = {k}"
+            );
+        }
+        assert_eq!(kept(&logits, Stage::TopK(0)).len(), 500);
+    }
+}
+
+#[test]
+fn top_p_is_the_shortest_head_of_a_sort_that_reaches_p() {
+    for seed in 0..20 {
+        for n in [1, 2, 3, 65, 500, 5000] {
+            let logits = logits(n, seed);
+            let order = sorted(&logits);
+            let probability = |id: &u32| f64::from(logits[*id as usize]).exp();
+            let total: f64 = order.iter().map(probability).sum();
+            for p in [1e-9, 0.1, 0.5, 0.9, 0.95, 0.999] {
+                let mut sum = 0.0;
+                let head = order.iter().position(|id| {
+                    sum += probability(id) / total;
+                    sum >= f64::from(p)
+                });
+                let expected = ascending(&order[..head.unwrap() + 1]);
+                assert_eq!(kept(&logits, Stage::TopP(p)), expected, "n = {n}, p = {p}");
+            }
+            assert_eq!(kept(&logits, Stage::TopP(1.0)).len(), n);
+        }
+    }
+}
+
+#[test]
+fn greedy_takes_the_lowest_id_of_equal_logits() {
+    let logits = [1.0, 3.0, -2.0, 3.0, f32::NEG_INFINITY];
+    for stages in [
+        &[Stage::Greedy][..],
+        &[Stage::Temperature(0.0)],
+        &[Stage::Temperature(-0.0)],
+        &[Stage::TopK(40), Stage::TopP(0.9), Stage::Temperature(0.0)],
+        &[Stage::Temperature(1.5), Stage::Greedy],
+        &[Stage::TopK(1)],
+        &[Stage::TopP(1e-6)],
+    ] {
+        assert_eq!(sampler(5, stages).sample(&logits).unwrap(), 1, "{stages:?}");
+    }
+    assert_eq!(sampler(5, &[Stage::TopK(1)]).sample(&[-0.0, 0.0]).unwrap(), 0);
+    assert_eq!(sampler(5, &[Stage::Greedy]).sample(&[-0.0, 0.0]).unwrap(), 0);
+}
+
+/// Pearson's statistic of 100,000 draws against the expected shares; the bound is the 99.99 % quantile for 7 degrees of
+/// freedom.
+fn assert_distribution(stages: &[Stage], logits: &[f32; 8], expected: [f64; 8]) {
+    const DRAWS: f64 = 100_000.0;
+    let mut sampler = sampler(7, stages);
+    let mut counts = [0.0; 8];
+    for _ in 0..DRAWS as usize {
+        counts[sampler.sample(logits).unwrap() as usize] += 1.0;
+    }
+    let total: f64 = expected.iter().sum();
+    let mut statistic = 0.0;
+    for (count, expected) in counts.iter().zip(expected) {
+        if expected == 0.0 {
+            assert_eq!(*count, 0.0, "{stages:?}: {counts:?}");
+        } else {
+            let expected = expected / total * DRAWS;
+            statistic += (count - expected) * (count - expected) / expected;
+        }
+    }
+    assert!(statistic < 29.9, "{stages:?}: {statistic}, {counts:?}");
+}
+
+#[test]
+fn draws_follow_the_probabilities() {
+    let logits = [0.5, -1.0, 2.0, 0.0, 1.5, -3.0, 1.0, 0.5];
+    let share = logits.map(|x: f32| f64::from(x).exp());
+    assert_distribution(&[], &logits, share);
+    assert_distribution(&[Stage::Temperature(0.5)], &logits, share.map(|p| p * p));
+    assert_distribution(&[Stage::Temperature(2.0)], &logits, share.map(f64::sqrt));
+    let among = |ids: &[usize]| std::array::from_fn(|i| if ids.contains(&i) { share[i] } else { 0.0 });
+    assert_distribution(&[Stage::TopK(4)], &logits, among(&[0, 2, 4, 6]));
+    assert_distribution(&[Stage::TopP(0.7)], &logits, among(&[2, 4, 6]));
+    let both = [Stage::TopK(3), Stage::TopP(0.7), Stage::Temperature(2.0)];
+    assert_distribution(&both, &logits, among(&[2, 4]).map(f64::sqrt));
+}
+
+#[test]
+fn a_seed_gives_the_same_tokens() {
+    let logits = logits(1000, 3);
+    let stages = [Stage::TopK(40), Stage::TopP(0.95), Stage::Temperature(0.8)];
+    let run =
+        |sampler: &mut Sampler| -> Vec<u32> { (0..12).map(|_| sampler.sample(&logits).unwrap()).collect() };
+    let mut a = sampler(42, &stages);
+    let tokens = run(&mut a);
+    // Computed with an independent implementation of the chain and the generator.
+    assert_eq!(
+        tokens,
+        [729, 500, 882, 703, 723, 590, 195, 608, 278, 821, 585, 751]
+    );
+    assert_ne!(run(&mut a), tokens, "the state moves on");
+    a.reset();
+    assert_eq!(run(&mut a), tokens);
+    assert_eq!(a.seed(), 42);
+    assert_ne!(run(&mut sampler(43, &stages)), tokens);
+}
+
+#[test]
+fn infinities_decide_and_nan_is_an_error() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    for stages in [
+        &[][..],
+        &[Stage::Greedy],
+        &[Stage::Temperature(1e-40)],
+        &[Stage::TopK(2), Stage::TopP(0.5)],
+    ] {
+        let mut s = sampler(1, stages);
+        assert_eq!(s.sample(&[0.0, inf, 5.0]).unwrap(), 1, "{stages:?}");
+
+        assert_eq!(s.sample(&[-inf, -3e38, -inf]).unwrap(), 1);
+        assert_eq!(message(s.sample(&[0.0, 1.0, nan])), "the logit of token 2 is NaN");
+        assert_eq!(message(s.sample(&[inf, nan])), "the logit of token 1 is NaN");
+        assert_eq!(
+            message(s.sample(&[-inf; 3])),
+            "every token is ruled out: all logits are -inf"
+        );
+        assert_eq!(
+            message(s.sample(&[])),
+            "there must be 1 to 16777216 logits to sample from, got 0"
+        );
+        assert_eq!(s.sample(&[-7.0]).unwrap(), 0);
+    }
+    let mut s = sampler(1, &[]);
+    assert!((0..100).all(|_| s.sample(&[inf, 5.0, inf]).unwrap() != 1));
+    let mut extreme = sampler(1, &[Stage::Temperature(f32::MIN_POSITIVE), Stage::TopP(0.9)]);
+    assert_eq!(extreme.sample(&[f32::MIN, f32::MAX, 0.0]).unwrap(), 1);
+}
+
+#[test]
+fn parameters_out_of_range_are_refused_by_name() {
+    let mut s = Sampler::new(0);
+    assert_eq!(
+        message(s.push(Stage::Temperature(-1.0))),
+        "temperature must be finite and ≥ 0, got -1"
+    );
+    assert_eq!(
+        message(s.push(Stage::Temperature(f32::NAN))),
+        "temperature must be finite and ≥ 0, got NaN"
+    );
+    assert_eq!(
+        message(s.push(Stage::Temperature(f32::INFINITY))),
+        "temperature must be finite and ≥ 0, got inf"
+    );
+    for (p, shown) in [(0.0, "0"), (1.5, "1.5"), (-0.1, "-0.1"), (f32::NAN, "NaN")] {
+        assert_eq!(
+            message(s.push(Stage::TopP(p))),
+            format!("top-p must be above 0 and at most 1, got {shown}")
+        );
+    }
+    assert_eq!(s.stages(), []);
+}

@@ -1,0 +1,78 @@
+//! What several integration tests need.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
+
+/// A file of `tests/fixtures`.
+pub fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// The model the project trained itself.
+pub fn bundled_model() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/models/ember-tales.gguf")
+}
+
+/// A downloaded model; the test fails with advice when it is not there.
+pub fn real_model(file: &str) -> PathBuf {
+    let dir = std::env::var_os("EMBER_MODELS").map(PathBuf::from).unwrap_or_else(|| {
+        PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/ember/models")
+    });
+    let path = dir.join(file);
+    assert!(path.is_file(), "{} is missing: run `make models` first", path.display());
+    path
+}
+
+/// Loads a model or panics with its error sentence.
+pub fn load(path: &std::path::Path) -> Arc<LoadedModel> {
+    match LoadedModel::open(path, &LoadOptions::default()) {
+        Ok(model) => Arc::new(model),
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// A context or a panic with the error sentence.
+pub fn context(model: &Arc<LoadedModel>, options: &ContextOptions) -> Context {
+    Context::new(model, options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Decodes `ids` in one call and returns the logits of every position, `[ids.len(), n_vocab]`.
+pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
+    let wants = vec![true; ids.len()];
+    let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(ids) };
+    context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
+    (0..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
+}
+
+/// `‖a - b‖ / ‖b‖`.
+pub fn relative_rms(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let sum = |f: &dyn Fn(usize) -> f64| (0..a.len()).map(f).sum::<f64>();
+    let error = sum(&|i| (f64::from(a[i]) - f64::from(b[i])).powi(2));
+    (error / sum(&|i| f64::from(b[i]).powi(2))).sqrt()
+}
+
+/// The index of the largest value, the first of equals.
+pub fn argmax(x: &[f32]) -> usize {
+    (0..x.len()).rev().max_by(|&i, &j| x[i].total_cmp(&x[j])).expect("not empty")
+}
+
+/// Little-endian f32 values of a file.
+pub fn read_f32s(path: &std::path::Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+/// A JSON file.
+pub fn read_json(path: &std::path::Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A JSON array of token ids.
+pub fn ids(value: &serde_json::Value) -> Vec<u32> {
+    value.as_array().expect("an array").iter().map(|v| v.as_u64().expect("an id") as u32).collect()
+}

@@ -1,0 +1,87 @@
+//! Whole models against PyTorch: the tiny seeded models of `tests/fixtures/models`, whose expected logits
+//! `transformers` computed in float32 on the (dequantized) weights; see `tests/oracle/make_fixtures.py`.
+
+mod common;
+
+use common::{all_logits, argmax, context, fixture, ids, load, read_f32s, read_json, relative_rms};
+use ember::backend::KvType;
+use ember::context::{BackendKind, ContextOptions};
+
+/// Largest relative RMS error of F32 files.
+const TOLERANCE_F32: f64 = 1e-4;
+/// Largest relative RMS error of quantized files, from int8 activations. llama.cpp's own on these files is listed in
+/// `tests/fixtures/models/README.md`.
+const TOLERANCE_QUANTIZED: f64 = 3.5e-2;
+
+struct Case {
+    name: String,
+    tokens: Vec<u32>,
+    expected: Vec<f32>,
+    n_vocab: usize,
+}
+
+fn cases() -> Vec<Case> {
+    let dir = fixture("models");
+    let mut names: Vec<String> = std::fs::read_dir(&dir)
+        .expect("fixtures")
+        .filter_map(|e| e.expect("entry").file_name().into_string().ok()?.strip_suffix(".gguf").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 15, "every fixture is there");
+    let case = |name: String| {
+        let json = read_json(&dir.join(format!("{name}.json")));
+        let expected = read_f32s(&dir.join(format!("{name}.logits.f32")));
+        let n_vocab = json["n_vocab"].as_u64().expect("n_vocab") as usize;
+        let tokens = ids(&json["tokens"]);
+        assert_eq!(expected.len(), tokens.len() * n_vocab);
+        Case { name, tokens, expected, n_vocab }
+    };
+    names.into_iter().map(case).collect()
+}
+
+fn is_quantized(name: &str) -> bool {
+    ["bf16", "f16", "q8_0", "q4_0", "q4_1"].iter().any(|f| name.ends_with(f))
+}
+
+fn options(backend: BackendKind, n_threads: usize) -> ContextOptions {
+    ContextOptions { kv_type: KvType::F32, backend, n_threads, ..ContextOptions::default() }
+}
+
+#[test]
+fn logits_agree_with_pytorch_at_every_position() {
+    for case in cases() {
+        let model = load(&fixture(&format!("models/{}.gguf", case.name)));
+        let mut context = context(&model, &options(BackendKind::Scalar, 1));
+        let logits = all_logits(&mut context, &case.tokens);
+        let error = relative_rms(&logits, &case.expected);
+        let tolerance = if is_quantized(&case.name) { TOLERANCE_QUANTIZED } else { TOLERANCE_F32 };
+        println!("{:24} relative RMS error {error:.2e} (at most {tolerance:.1e})", case.name);
+        assert!(error <= tolerance, "{}: {error:.3e}", case.name);
+        let rows = logits.chunks(case.n_vocab).zip(case.expected.chunks(case.n_vocab));
+        for (i, (row, expected)) in rows.enumerate() {
+            let (got, want) = (argmax(row), argmax(expected));
+            let scale = expected.iter().map(|x| x.abs()).fold(0.0, f32::max);
+            let gap = expected[want] - expected[got];
+            assert!(gap <= 4.0 * tolerance as f32 * scale, "{}, position {i}: {got} instead of {want}", case.name);
+        }
+    }
+}
+
+#[test]
+fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
+    for case in cases() {
+        let model = load(&fixture(&format!("models/{}.gguf", case.name)));
+        let scalar = all_logits(&mut context(&model, &options(BackendKind::Scalar, 1)), &case.tokens);
+        let one = all_logits(&mut context(&model, &options(BackendKind::Auto, 1)), &case.tokens);
+        if is_quantized(&case.name) {
+            assert!(one == scalar, "{}: threaded and scalar differ", case.name);
+        } else {
+            let error = relative_rms(&one, &scalar);
+            assert!(error <= 1e-6, "{}: threaded against scalar {error:.2e}", case.name);
+        }
+        for n_threads in [2, 7] {
+            let many = all_logits(&mut context(&model, &options(BackendKind::Auto, n_threads)), &case.tokens);
+            assert!(many == one, "{}: {n_threads} threads and 1 differ", case.name);
+        }
+    }
+}
