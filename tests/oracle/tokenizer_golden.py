@@ -1,19 +1,14 @@
 """Writes tests/fixtures/tokenizer/*.json: texts and the tokens that llama.cpp gives for them.
 
-    pip install llama-cpp-python
-    python tests/oracle/tokenizer_golden.py [DIRECTORY OF MODELS]
-
-A fixture names its model file and holds cases [text, parse_special, tokens], without BOS. Characters that Unicode
-added after version 15 are avoided: which of them are letters depends on the age of each program's tables.
+A fixture names its model file and holds cases [text, parse_special, tokens], without BOS and EOS. Characters that
+Unicode added after version 15 are avoided: which of them are letters depends on the age of a program's tables.
 """
 
-import ctypes
 import json
 import os
 import random
-import sys
 
-import llama_cpp
+from llamacpp import LlamaCpp
 
 MODELS = ["SmolLM2-135M-Instruct.Q4_1.gguf", "stories15M.gguf"]
 FIXTURES = os.path.join(os.path.dirname(__file__), "..", "fixtures", "tokenizer")
@@ -57,33 +52,18 @@ def random_text(rng):
 
 
 def main():
-    directory = sys.argv[1] if len(sys.argv) > 1 else os.path.expanduser("~/.cache/ember/models")
-    silence = llama_cpp.llama_log_callback(lambda *_: None)
-    llama_cpp.llama_log_set(silence, None)
-    llama_cpp.llama_backend_init()
-    params = llama_cpp.llama_model_default_params()
-    params.vocab_only = True
-    os.makedirs(FIXTURES, exist_ok=True)
+    directory = os.environ.get("EMBER_MODELS", os.path.expanduser("~/.cache/ember/models"))
     for name in MODELS:
-        model = llama_cpp.llama_model_load_from_file(os.path.join(directory, name).encode(), params)
-        vocab = llama_cpp.llama_model_get_vocab(model)
-
-        def tokens(text, parse_special):
-            raw = text.encode()
-            buffer = (llama_cpp.llama_token * (2 * len(raw) + 8))()
-            n = llama_cpp.llama_tokenize(vocab, raw, len(raw), buffer, len(buffer), False, parse_special)
-            return list(buffer[:n])
-
-        rng = random.Random(20_26)
-        cases = [[text, special, tokens(text, special)] for text in CHOSEN for special in (False, True)]
-        for _ in range(N_RANDOM):
-            text, special = random_text(rng), rng.random() < 0.5
-            cases.append([text, special, tokens(text, special)])
+        model = LlamaCpp(os.path.join(directory, name), n_ctx=8)
+        chosen = [(text, parse_special) for text in CHOSEN for parse_special in (False, True)]
+        rng = random.Random(2026)
+        chosen += [(random_text(rng), rng.random() < 0.5) for _ in range(N_RANDOM)]
+        cases = [[text, special, model.tokenize(text, False, special)] for text, special in chosen]
+        model.close()
         stem = name.split("-")[0].split(".")[0].lower()
+        rows = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
         with open(os.path.join(FIXTURES, stem + ".json"), "w", encoding="utf-8") as f:
-            rows = ",\n".join(json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in cases)
-            f.write('{"model":%s,"cases":[\n%s\n]}\n' % (json.dumps(name), rows))
-        llama_cpp.llama_model_free(model)
+            f.write(f'{{"model":{json.dumps(name)},"cases":[\n{rows}\n]}}\n')
 
 
 main()
