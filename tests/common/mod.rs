@@ -8,9 +8,7 @@ use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
 
 /// A file of `tests/fixtures`.
 pub fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 /// The model the project trained itself.
@@ -20,17 +18,11 @@ pub fn bundled_model() -> PathBuf {
 
 /// A downloaded model; the test fails with advice when it is not there.
 pub fn real_model(file: &str) -> PathBuf {
-    let dir = std::env::var_os("EMBER_MODELS")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| {
-            PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/ember/models")
-        });
+    let dir = std::env::var_os("EMBER_MODELS").map(PathBuf::from).unwrap_or_else(|| {
+        PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/ember/models")
+    });
     let path = dir.join(file);
-    assert!(
-        path.is_file(),
-        "{} is missing: run `make models` first",
-        path.display()
-    );
+    assert!(path.is_file(), "{} is missing: run `make models` first", path.display());
     path
 }
 
@@ -50,14 +42,9 @@ pub fn context(model: &Arc<LoadedModel>, options: &ContextOptions) -> Context {
 /// Decodes `ids` in one call and returns the logits of every position, `[ids.len(), n_vocab]`.
 pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
     let wants = vec![true; ids.len()];
-    let tokens = Tokens {
-        outputs: Some(&wants),
-        ..Tokens::next(ids)
-    };
+    let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(ids) };
     context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
-    (0..ids.len())
-        .flat_map(|i| context.logits(i).expect("asked for").to_vec())
-        .collect()
+    (0..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
 }
 
 /// `‖a - b‖ / ‖b‖`.
@@ -70,19 +57,13 @@ pub fn relative_rms(a: &[f32], b: &[f32]) -> f64 {
 
 /// The index of the largest value, the first of equals.
 pub fn argmax(x: &[f32]) -> usize {
-    (0..x.len())
-        .rev()
-        .max_by(|&i, &j| x[i].total_cmp(&x[j]))
-        .expect("not empty")
+    (0..x.len()).rev().max_by(|&i, &j| x[i].total_cmp(&x[j])).expect("not empty")
 }
 
 /// Little-endian f32 values of a file.
 pub fn read_f32s(path: &std::path::Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    bytes
-        .chunks_exact(4)
-        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect()
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
 /// A JSON file.
@@ -93,10 +74,5 @@ pub fn read_json(path: &std::path::Path) -> serde_json::Value {
 
 /// A JSON array of token ids.
 pub fn ids(value: &serde_json::Value) -> Vec<u32> {
-    value
-        .as_array()
-        .expect("an array")
-        .iter()
-        .map(|v| v.as_u64().expect("an id") as u32)
-        .collect()
+    value.as_array().expect("an array").iter().map(|v| v.as_u64().expect("an id") as u32).collect()
 }
