@@ -9,6 +9,8 @@ mod bpe;
 mod pre;
 mod special;
 mod spm;
+#[cfg(test)]
+mod tests;
 mod vocab;
 
 use crate::error::{Error, Result};
@@ -142,18 +144,19 @@ impl Tokenizer {
     /// The bytes that `tokens` stand for; control tokens give their text if `special`, else nothing.
     ///
     /// `tokens` is taken as the start of a sequence: where encoding puts a space before the text, one leading space
-    /// of the first token after BOS is removed. Joining [`Tokenizer::token_bytes`] keeps it, as the continuation of
-    /// a text wants.
+    /// of the first token after BOS is removed, unless that is a special token, which has none. Joining
+    /// [`Tokenizer::token_bytes`] keeps it, as the continuation of a text wants.
     pub fn decode(&self, tokens: &[u32], special: bool) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let has_bos = tokens.first().is_some_and(|&t| Some(t) == self.roles.bos);
         let first = usize::from(has_bos);
         for (index, &token) in tokens.iter().enumerate() {
             let mut bytes = self.token_bytes(token)?;
-            if !special && self.types[token as usize].is_hidden() {
+            let ty = self.types[token as usize];
+            if !special && ty.is_hidden() {
                 continue;
             }
-            if index == first && self.prefixes_space() {
+            if index == first && self.prefixes_space() && !ty.is_special() {
                 bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
             }
             out.extend_from_slice(bytes);

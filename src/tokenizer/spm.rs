@@ -118,20 +118,13 @@ impl Spm {
         let mut pieces = Pieces::with_capacity(vocab.len());
         for (id, text, ty) in vocab.iter() {
             match ty {
-                TokenType::Normal | TokenType::Unused | TokenType::Undefined => {
-                    pieces.push(text.replace(SPACE, " ").as_bytes());
-                }
-                TokenType::Byte => {
-                    let byte = byte_token(text).ok_or_else(|| {
-                        Error::Format(format!(
-                            "token {id} is a byte token, but its text is {text:?}, not <0xNN>"
-                        ))
-                    })?;
-                    pieces.push(&[byte]);
-                }
-                TokenType::Control | TokenType::Unknown | TokenType::UserDefined => {
-                    pieces.push(text.as_bytes())
-                }
+                TokenType::Byte => pieces.push(&[byte_token(text).ok_or_else(|| {
+                    Error::Format(format!(
+                        "token {id} is a byte token, but its text is {text:?}, not <0xNN>"
+                    ))
+                })?]),
+                _ if ty.is_special() => pieces.push(text.as_bytes()),
+                _ => pieces.push(text.replace(SPACE, " ").as_bytes()),
             }
         }
         Ok(pieces)

@@ -41,6 +41,11 @@ impl TokenType {
         }
     }
 
+    /// Kept whole, and written in the file as it is in text.
+    pub(super) fn is_special(self) -> bool {
+        self.is_hidden() || self == TokenType::UserDefined
+    }
+
     /// Rendered only when special tokens are asked for.
     pub(super) fn is_hidden(self) -> bool {
         matches!(self, TokenType::Control | TokenType::Unknown)
