@@ -20,7 +20,9 @@
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
 
 #[cfg(target_endian = "big")]
-compile_error!("Ember reads weights in place from little-endian files; big-endian machines are not supported");
+compile_error!(
+    "Ember reads weights in place from little-endian files; big-endian machines are not supported"
+);
 
 pub mod backend;
 pub mod capi;

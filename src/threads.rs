@@ -181,7 +181,9 @@ impl ThreadPool {
             let worker = std::thread::Builder::new()
                 .name(format!("ember-{thread}"))
                 .spawn(move || shared.worker(thread))
-                .map_err(|e| Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}")))?;
+                .map_err(|e| {
+                    Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
+                })?;
             pool.workers.push(worker);
         }
         Ok(pool)
@@ -230,7 +232,12 @@ impl ThreadPool {
 
     /// Cuts `data` into parts of `part_len` elements (the last may be shorter) and calls `f(part number, part)` for
     /// each, on all threads.
-    pub fn for_parts<T: Send>(&mut self, data: &mut [T], part_len: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    pub fn for_parts<T: Send>(
+        &mut self,
+        data: &mut [T],
+        part_len: usize,
+        f: impl Fn(usize, &mut [T]) + Sync,
+    ) {
         if data.is_empty() || part_len == 0 {
             return;
         }
@@ -292,7 +299,11 @@ impl<'a, T> DisjointMut<'a, T> {
     /// No other part that overlaps `range` may be alive.
     #[allow(clippy::mut_from_ref, reason = "disjointness is the caller's promise, stated above")]
     pub unsafe fn slice(&self, range: Range<usize>) -> &mut [T] {
-        assert!(range.start <= range.end && range.end <= self.len, "part {range:?} of a slice of {}", self.len);
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "part {range:?} of a slice of {}",
+            self.len
+        );
         // SAFETY: the start was checked to lie inside the slice.
         let start = unsafe { self.data.add(range.start) };
         // SAFETY: the range was checked, the slice is exclusively borrowed for 'a, and the caller promises that

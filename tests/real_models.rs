@@ -79,7 +79,8 @@ fn smollm2_logits_are_as_close_to_float32_as_llama_cpps() {
             let logits = context.last_logits().expect("asked for");
             for entry in p["steps"][i].as_array().expect("entries") {
                 let token = entry[0].as_u64().expect("id") as usize;
-                let (llama_cpp, exact) = (entry[1].as_f64().expect("logit"), entry[2].as_f64().expect("logit"));
+                let (llama_cpp, exact) =
+                    (entry[1].as_f64().expect("logit"), entry[2].as_f64().expect("logit"));
                 ours += (f64::from(logits[token]) - exact).powi(2);
                 theirs += (llama_cpp - exact).powi(2);
                 n += 1;

@@ -17,12 +17,8 @@ fn check(fixture: &str) {
     assert!(cases.len() >= 200);
     for case in cases {
         let (text, parse_special) = (case[0].as_str().unwrap(), case[1].as_bool().unwrap());
-        let expected: Vec<u32> = case[2]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|id| id.as_u64().unwrap() as u32)
-            .collect();
+        let expected: Vec<u32> =
+            case[2].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
         let ids = tokens.encode(text, false, parse_special).unwrap();
         assert_eq!(ids, expected, "{text:?}, parse_special = {parse_special}");
         check_round_trip(&tokens, text, &ids);

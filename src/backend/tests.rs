@@ -30,7 +30,14 @@ fn buffer<B: Host>(b: &mut B, data: &[f32]) -> Zeroed<f32> {
     out
 }
 
-fn weight<B: Host>(b: &B, format: Format, n_rows: usize, n_cols: usize, seed: u32, role: WeightRole) -> HostWeight {
+fn weight<B: Host>(
+    b: &B,
+    format: Format,
+    n_rows: usize,
+    n_cols: usize,
+    seed: u32,
+    role: WeightRole,
+) -> HostWeight {
     let values = noise(n_rows * n_cols, seed);
     let mut bytes = vec![0u8; format.row_bytes(n_cols) * n_rows];
     (format.info().quantize)(&values, &mut bytes);
@@ -141,7 +148,15 @@ fn norms_of_all_rows_and_of_some() {
             let shift = weight(b, Format::F32, 1, 96, 3, WeightRole::Vector);
             let x = buffer(b, &noise(5 * 96, 2));
             let mut out = b.alloc(n * 96).expect("memory");
-            b.layer_norm(Norm { x: &x, rows, n: 5, weight: &gain, bias: Some(&shift), eps: 1e-5, out: &mut out });
+            b.layer_norm(Norm {
+                x: &x,
+                rows,
+                n: 5,
+                weight: &gain,
+                bias: Some(&shift),
+                eps: 1e-5,
+                out: &mut out,
+            });
             out.to_vec()
         });
     }
@@ -203,7 +218,8 @@ fn attention_over_scattered_pages() {
     for kv_type in [KvType::F16, KvType::F32] {
         for (window, softcap) in [(None, None), (Some(5), Some(2.0))] {
             check!("attention", F32, |b| {
-                let shape = KvShape { n_layer: 2, n_pages: 4, page_len: 8, n_head_kv: 2, head_dim: 16, kv_type };
+                let shape =
+                    KvShape { n_layer: 2, n_pages: 4, page_len: 8, n_head_kv: 2, head_dim: 16, kv_type };
                 let mut kv = b.alloc_kv(&shape).expect("memory");
                 // Sequence A has 12 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
                 let slots: Vec<u32> = (24..32).chain(8..12).chain(0..3).collect();

@@ -114,7 +114,13 @@ fn options_or_default(options: *const ember_context_options) -> Result<ContextOp
 }
 
 impl ContextState {
-    fn decode(&mut self, ids: &[u32], positions: Option<&[u32]>, seqs: Option<&[u32]>, wants: Option<&[u8]>) -> Result<()> {
+    fn decode(
+        &mut self,
+        ids: &[u32],
+        positions: Option<&[u32]>,
+        seqs: Option<&[u32]>,
+        wants: Option<&[u8]>,
+    ) -> Result<()> {
         self.wants.clear();
         self.wants.extend(wants.unwrap_or_default().iter().map(|&w| w != 0));
         let outputs = wants.map(|_| &self.wants[..]);
@@ -136,7 +142,9 @@ pub unsafe extern "C" fn ember_context_options_new(
     out: *mut *mut ember_context_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))))
+    guard(err, || {
+        Ok(output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default()))))
+    })
 }
 
 /// Frees options; contexts made with them are not affected. NULL is fine.

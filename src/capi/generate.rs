@@ -113,7 +113,10 @@ fn run(
 }
 
 /// The caller's callback as a closure.
-fn forward(callback: ember_text_callback, user_data: UserData) -> Result<impl FnMut(&str) -> ControlFlow<()>> {
+fn forward(
+    callback: ember_text_callback,
+    user_data: UserData,
+) -> Result<impl FnMut(&str) -> ControlFlow<()>> {
     let callback = callback.ok_or_else(|| Error::InvalidArgument("callback is NULL".into()))?;
     Ok(move |text: &str| {
         // SAFETY: the callback and its data were given together by the caller, for this use.

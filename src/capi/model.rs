@@ -120,7 +120,9 @@ pub unsafe extern "C" fn ember_model_options_new(
     out: *mut *mut ember_model_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default())))))
+    guard(err, || {
+        Ok(output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))))
+    })
 }
 
 /// Frees options; models loaded with them are not affected. NULL is fine.

@@ -68,11 +68,7 @@ impl Bpe {
             bytes.clear();
             bytes.extend(text.chars().map_while(|c| *bytes_of.get(c as usize)?));
             let in_alphabet = bytes.len() == text.chars().count();
-            pieces.push(if in_alphabet && !ty.is_special() {
-                &bytes
-            } else {
-                text.as_bytes()
-            });
+            pieces.push(if in_alphabet && !ty.is_special() { &bytes } else { text.as_bytes() });
         }
         pieces
     }
@@ -97,10 +93,8 @@ impl Bpe {
 
     /// Appends the tokens of `word`, which is in the byte alphabet, and empties it.
     fn merge(&self, word: &mut String, out: &mut Vec<u32>) -> Result<()> {
-        let tokens = self
-            .model
-            .tokenize(word)
-            .map_err(|e| Error::Internal(format!("merging a word failed: {e}")))?;
+        let tokens =
+            self.model.tokenize(word).map_err(|e| Error::Internal(format!("merging a word failed: {e}")))?;
         out.extend(tokens.iter().map(|t| t.id));
         word.clear();
         Ok(())
@@ -126,13 +120,8 @@ fn read_merges(meta: &Metadata, ids: &bpe::Vocab, control: &HashSet<&str>) -> Re
         joint.push_str(left);
         joint.push_str(right);
         let found = [left, right, &joint].map(|text| (text, ids.get(text).copied()));
-        if let Some((text, _)) = found
-            .iter()
-            .find(|(text, id)| id.is_none() && !control.contains(text))
-        {
-            return Err(bad(format!(
-                "is {line:?}, but {text:?} is not a token in {TOKENS:?}"
-            )));
+        if let Some((text, _)) = found.iter().find(|(text, id)| id.is_none() && !control.contains(text)) {
+            return Err(bad(format!("is {line:?}, but {text:?} is not a token in {TOKENS:?}")));
         }
         if let [(_, Some(a)), (_, Some(b)), (_, Some(ab))] = found
             && seen.insert((a, b), (rank as u32, ab)).is_none()
@@ -162,13 +151,7 @@ mod tests {
     fn the_byte_alphabet_is_gpt2s() {
         let all: HashSet<char> = (0..=255).map(byte_char).collect();
         assert_eq!(all.len(), 256);
-        assert_eq!(
-            (byte_char(b' '), byte_char(b'\n'), byte_char(b'a')),
-            ('Ġ', 'Ċ', 'a')
-        );
-        assert_eq!(
-            (byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)),
-            ('Ā', 'ġ', 'Ń', 'ÿ')
-        );
+        assert_eq!((byte_char(b' '), byte_char(b'\n'), byte_char(b'a')), ('Ġ', 'Ċ', 'a'));
+        assert_eq!((byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)), ('Ā', 'ġ', 'Ń', 'ÿ'));
     }
 }

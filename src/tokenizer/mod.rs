@@ -48,23 +48,13 @@ impl Tokenizer {
         match meta.require_str("tokenizer.ggml.model")? {
             "gpt2" => {
                 let pre = PreTokenizer::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
-                let defaults = Defaults {
-                    bos: None,
-                    eos: None,
-                    unk: None,
-                    add_bos: pre.add_bos,
-                };
+                let defaults = Defaults { bos: None, eos: None, unk: None, add_bos: pre.add_bos };
                 let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
                 let engine = Engine::Bpe(Box::new(Bpe::from_gguf(meta, &vocab, pre)?));
                 Ok(Tokenizer::new(engine, Bpe::token_bytes(&vocab), roles, vocab))
             }
             "llama" => {
-                let defaults = Defaults {
-                    bos: Some(1),
-                    eos: Some(2),
-                    unk: Some(0),
-                    add_bos: true,
-                };
+                let defaults = Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true };
                 let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
                 let engine = Engine::Spm(Box::new(Spm::from_gguf(meta, &vocab, roles.unk)?));
                 Ok(Tokenizer::new(engine, Spm::token_bytes(&vocab)?, roles, vocab))
@@ -77,13 +67,7 @@ impl Tokenizer {
 
     fn new(engine: Engine, pieces: Pieces, roles: Roles, vocab: Vocab<'_>) -> Tokenizer {
         let specials = SpecialTokens::new(&vocab);
-        Tokenizer {
-            engine,
-            pieces,
-            types: vocab.types,
-            roles,
-            specials,
-        }
+        Tokenizer { engine, pieces, types: vocab.types, roles, specials }
     }
 
     /// The number of tokens; every id is below it.
@@ -135,9 +119,7 @@ impl Tokenizer {
     pub fn token_bytes(&self, token: u32) -> Result<&[u8]> {
         self.pieces.get(token).ok_or_else(|| {
             let n = self.n_vocab();
-            Error::InvalidArgument(format!(
-                "token {token} does not exist: the vocabulary has {n} tokens"
-            ))
+            Error::InvalidArgument(format!("token {token} does not exist: the vocabulary has {n} tokens"))
         })
     }
 

@@ -24,8 +24,7 @@ impl Keys {
     }
 
     fn without(mut self, key: &str) -> Keys {
-        self.0
-            .retain(|(k, _)| k.strip_prefix("tokenizer.ggml.") != Some(key));
+        self.0.retain(|(k, _)| k.strip_prefix("tokenizer.ggml.") != Some(key));
         self
     }
 
@@ -38,19 +37,14 @@ impl Keys {
         for (key, value) in &self.0 {
             file.set(key, value.clone());
         }
-        Tokenizer::from_gguf(
-            Gguf::from_bytes(&file.to_bytes().unwrap(), "test")
-                .unwrap()
-                .metadata(),
-        )
+        Tokenizer::from_gguf(Gguf::from_bytes(&file.to_bytes().unwrap(), "test").unwrap().metadata())
     }
 }
 
 /// Byte-level BPE with all 256 bytes, the merges "he", "ll", "hell", "Ġhell" and six special tokens.
 fn bpe() -> Keys {
-    let mut texts: Vec<String> = ["<|begin|>", "<|im_end|>", "<tool>", "<tool>s", "\t\t", "<pad>"]
-        .map(String::from)
-        .into();
+    let mut texts: Vec<String> =
+        ["<|begin|>", "<|im_end|>", "<tool>", "<tool>s", "\t\t", "<pad>"].map(String::from).into();
     let mut types = vec![CONTROL, CONTROL, CONTROL, CONTROL, USER_DEFINED, CONTROL];
     let alphabet = ('!'..='~').chain('¡'..='¬').chain('®'..='ÿ').chain('Ā'..='Ń');
     texts.extend(alphabet.map(String::from));
@@ -70,9 +64,7 @@ fn bpe() -> Keys {
 /// The token of a text in [`bpe`].
 fn bpe_id(text: &str) -> u32 {
     let tokens = bpe().build().unwrap();
-    (0..tokens.n_vocab() as u32)
-        .find(|&t| tokens.token_bytes(t).unwrap() == text.as_bytes())
-        .unwrap()
+    (0..tokens.n_vocab() as u32).find(|&t| tokens.token_bytes(t).unwrap() == text.as_bytes()).unwrap()
 }
 
 /// SentencePiece-style: `<unk>`, `<s>`, `</s>`, 256 bytes and a few pieces, the better the longer.
@@ -119,15 +111,7 @@ fn text_of(tokens: &Tokenizer, ids: &[u32], special: bool) -> String {
 #[test]
 fn every_text_comes_back_from_bpe() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    for pre in [
-        "gpt-2",
-        "smollm",
-        "llama-bpe",
-        "qwen2",
-        "default",
-        "falcon",
-        "deepseek-v3",
-    ] {
+    for pre in ["gpt-2", "smollm", "llama-bpe", "qwen2", "default", "falcon", "deepseek-v3"] {
         let tokens = bpe().set("pre", pre).build().unwrap();
         for _ in 0..2000 {
             let text = random_text(&mut random);
@@ -146,10 +130,7 @@ fn every_character_comes_back() {
     for c in ('\0'..=char::MAX).filter(|&c| c != '▁') {
         let text = String::from(c);
         for tokens in [&bpe, &spm] {
-            assert_eq!(
-                text_of(tokens, &tokens.encode(&text, false, false).unwrap(), false),
-                text
-            );
+            assert_eq!(text_of(tokens, &tokens.encode(&text, false, false).unwrap(), false), text);
         }
     }
 }
@@ -172,21 +153,13 @@ fn every_text_comes_back_from_spm() {
 #[test]
 fn merging_follows_ranks_and_scores() {
     let tokens = bpe().build().unwrap();
-    assert_eq!(
-        tokens.encode("hell hell", false, false).unwrap(),
-        [bpe_id("hell"), bpe_id(" hell")]
-    );
-    assert_eq!(
-        tokens.encode("hel", false, false).unwrap(),
-        [bpe_id("he"), bpe_id("l")]
-    );
+    assert_eq!(tokens.encode("hell hell", false, false).unwrap(), [bpe_id("hell"), bpe_id(" hell")]);
+    assert_eq!(tokens.encode("hel", false, false).unwrap(), [bpe_id("he"), bpe_id("l")]);
 
     let tokens = spm().build().unwrap();
     let pieces = |text: &str| -> Vec<String> {
         let ids = tokens.encode(text, false, false).unwrap();
-        ids.iter()
-            .map(|&t| String::from_utf8_lossy(tokens.token_bytes(t).unwrap()).into_owned())
-            .collect()
+        ids.iter().map(|&t| String::from_utf8_lossy(tokens.token_bytes(t).unwrap()).into_owned()).collect()
     };
     assert_eq!(pieces("hello"), [" hello"]);
     assert_eq!(pieces("hello hello"), [" hello", " hello"]);
@@ -200,10 +173,7 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     let tokens = spm().build().unwrap();
     let hello = tokens.encode("hello", false, false).unwrap();
     assert_eq!(tokens.encode("", true, false).unwrap(), [1]);
-    assert_eq!(
-        tokens.encode("hello", true, false).unwrap(),
-        [&[1], &hello[..]].concat()
-    );
+    assert_eq!(tokens.encode("hello", true, false).unwrap(), [&[1], &hello[..]].concat());
     let ids = tokens.encode("hello</s>hello", false, true).unwrap();
     assert_eq!(ids, [&hello[..], &[2], &hello[..]].concat());
     // The space put at the start of the sequence is not the text's; later ones stay.
@@ -276,14 +246,8 @@ fn bos_and_eos_follow_the_file() {
     let encode = |keys: Keys| keys.build().unwrap().encode("a", true, false).unwrap();
     assert_eq!(encode(bpe()), [a]);
     assert_eq!(encode(bpe().set("pre", "llama-bpe")), [0, a]);
-    assert_eq!(
-        encode(bpe().set("pre", "llama-bpe").set("add_bos_token", false)),
-        [a]
-    );
-    assert_eq!(
-        encode(bpe().set("add_bos_token", true).set("add_eos_token", true)),
-        [0, a, 1]
-    );
+    assert_eq!(encode(bpe().set("pre", "llama-bpe").set("add_bos_token", false)), [a]);
+    assert_eq!(encode(bpe().set("add_bos_token", true).set("add_eos_token", true)), [0, a, 1]);
     let spm = spm().build().unwrap();
     assert_eq!(
         (spm.bos(), spm.eos(), spm.unk(), spm.add_bos(), spm.add_eos()),
@@ -293,59 +257,34 @@ fn bos_and_eos_follow_the_file() {
 
 #[test]
 fn tokens_that_end_a_generation() {
-    let tokens = bpe()
-        .set("eos_token_id", 2u32)
-        .set("eot_token_id", 3u32)
-        .build()
-        .unwrap();
-    let eog: Vec<u32> = (0..tokens.n_vocab() as u32 + 9)
-        .filter(|&t| tokens.is_eog(t))
-        .collect();
+    let tokens = bpe().set("eos_token_id", 2u32).set("eot_token_id", 3u32).build().unwrap();
+    let eog: Vec<u32> = (0..tokens.n_vocab() as u32 + 9).filter(|&t| tokens.is_eog(t)).collect();
     assert_eq!(eog, [1, 2, 3]); // 1 is known by its text
-    assert_eq!(
-        (tokens.eos(), tokens.eot(), tokens.pad()),
-        (Some(2), Some(3), Some(5))
-    );
+    assert_eq!((tokens.eos(), tokens.eot(), tokens.pad()), (Some(2), Some(3), Some(5)));
     assert_eq!(bpe().build().unwrap().eot(), Some(1));
 }
 
 #[test]
 fn bytes_without_a_token_are_left_out() {
-    let base = Keys(vec![])
-        .set("model", "gpt2")
-        .strings("tokens", &["a", "b", "ab"]);
+    let base = Keys(vec![]).set("model", "gpt2").strings("tokens", &["a", "b", "ab"]);
     let tokens = base.strings("merges", &["a b"]).build().unwrap();
     assert_eq!(tokens.encode("ab", false, false).unwrap(), [2]);
     assert_eq!(tokens.encode("acb", false, false).unwrap(), [0, 1]); // nothing is merged across the gap
 
-    let base = Keys(vec![])
-        .set("model", "llama")
-        .set("add_bos_token", false)
-        .set("add_space_prefix", false);
-    let base = base
-        .strings("tokens", &["?", "a"])
-        .set("scores", vec![0f32, 0.0])
-        .set("token_type", vec![2, 1]);
-    assert_eq!(
-        base.build().unwrap().encode("aba", false, false).unwrap(),
-        [1, 0, 1]
-    );
+    let base = Keys(vec![]).set("model", "llama").set("add_bos_token", false).set("add_space_prefix", false);
+    let base =
+        base.strings("tokens", &["?", "a"]).set("scores", vec![0f32, 0.0]).set("token_type", vec![2, 1]);
+    assert_eq!(base.build().unwrap().encode("aba", false, false).unwrap(), [1, 0, 1]);
 }
 
 #[test]
 fn long_runs_take_linear_time() {
     let start = std::time::Instant::now();
-    for tokens in [
-        bpe().build().unwrap(),
-        bpe().set("pre", "smollm").build().unwrap(),
-        spm().build().unwrap(),
-    ] {
+    for tokens in
+        [bpe().build().unwrap(), bpe().set("pre", "smollm").build().unwrap(), spm().build().unwrap()]
+    {
         for unit in [" ", "a", "hello", "hello ", "l", "é", "<", "\n", "<tool>"] {
-            let size = if matches!(unit, " " | "a") {
-                1 << 20
-            } else {
-                1 << 17
-            };
+            let size = if matches!(unit, " " | "a") { 1 << 20 } else { 1 << 17 };
             let text = unit.repeat(size / unit.len());
             let ids = tokens.encode(&text, false, true).unwrap();
             assert!(text_of(&tokens, &ids, true) == text, "{unit:?}");
@@ -369,9 +308,7 @@ fn many_threads_share_one_tokenizer() {
 
 #[test]
 fn tokens_of_the_same_text_are_legal() {
-    let keys = Keys(vec![])
-        .set("model", "gpt2")
-        .strings("tokens", &["a", "b", "a", "", ""]);
+    let keys = Keys(vec![]).set("model", "gpt2").strings("tokens", &["a", "b", "a", "", ""]);
     let tokens = keys.strings("merges", &[] as &[&str]).build().unwrap();
     assert_eq!(tokens.encode("ab", false, false).unwrap(), [0, 1]);
     assert_eq!(tokens.decode(&[0, 2, 3, 4, 1], true).unwrap(), b"aab");
@@ -381,36 +318,21 @@ fn tokens_of_the_same_text_are_legal() {
 fn hostile_files_are_refused_with_a_sentence() {
     let cases: Vec<(Keys, &str)> = vec![
         (bpe().without("model"), "\"tokenizer.ggml.model\""),
-        (
-            bpe().set("model", "wordpiece"),
-            "the kind of vocabulary \"wordpiece\"",
-        ),
+        (bpe().set("model", "wordpiece"), "the kind of vocabulary \"wordpiece\""),
         (bpe().set("model", 1u32), "\"tokenizer.ggml.model\""),
         (bpe().set("pre", "gpt-17"), "the pre-tokenizer \"gpt-17\""),
         (bpe().without("tokens"), "\"tokenizer.ggml.tokens\""),
         (bpe().set("tokens", vec![1u32]), "\"tokenizer.ggml.tokens\""),
-        (
-            bpe().strings("tokens", &[] as &[&str]),
-            "\"tokenizer.ggml.tokens\" is empty",
-        ),
-        (
-            bpe().strings("tokens", &["a"]),
-            "\"tokenizer.ggml.token_type\" has 266 elements",
-        ),
+        (bpe().strings("tokens", &[] as &[&str]), "\"tokenizer.ggml.tokens\" is empty"),
+        (bpe().strings("tokens", &["a"]), "\"tokenizer.ggml.token_type\" has 266 elements"),
         (
             bpe().without("token_type").strings("tokens", &[&b"a\xff"[..]]),
             "token 0 in \"tokenizer.ggml.tokens\" is not UTF-8",
         ),
         (bpe().set("token_type", "x"), "\"tokenizer.ggml.token_type\""),
-        (
-            bpe().set("token_type", vec![1i32; 3]),
-            "\"tokenizer.ggml.token_type\" has 3 elements",
-        ),
+        (bpe().set("token_type", vec![1i32; 3]), "\"tokenizer.ggml.token_type\" has 3 elements"),
         (bpe().without("merges"), "\"tokenizer.ggml.merges\""),
-        (
-            bpe().strings("merges", &["h e", "he"]),
-            "merge 1 in \"tokenizer.ggml.merges\" is \"he\"",
-        ),
+        (bpe().strings("merges", &["h e", "he"]), "merge 1 in \"tokenizer.ggml.merges\" is \"he\""),
         (
             bpe().strings("merges", &["h xyz"]),
             "merge 0 in \"tokenizer.ggml.merges\" is \"h xyz\", but \"xyz\"",
@@ -418,47 +340,20 @@ fn hostile_files_are_refused_with_a_sentence() {
         (bpe().strings("merges", &["h h"]), "but \"hh\" is not a token"),
         (bpe().strings("merges", &[" "]), "merge 0"),
         (bpe().strings("merges", &["é "]), "merge 0"),
-        (
-            bpe().strings("merges", &[&b"h \xff"[..]]),
-            "merge 0 in \"tokenizer.ggml.merges\" is not UTF-8",
-        ),
-        (
-            bpe().set("bos_token_id", u32::MAX),
-            "\"tokenizer.ggml.bos_token_id\" is 4294967295",
-        ),
-        (
-            bpe().set("eos_token_id", -1i32),
-            "\"tokenizer.ggml.eos_token_id\"",
-        ),
-        (
-            bpe().set("padding_token_id", 266u32),
-            "\"tokenizer.ggml.padding_token_id\" is 266",
-        ),
-        (
-            bpe().set("add_bos_token", 1u32),
-            "\"tokenizer.ggml.add_bos_token\"",
-        ),
+        (bpe().strings("merges", &[&b"h \xff"[..]]), "merge 0 in \"tokenizer.ggml.merges\" is not UTF-8"),
+        (bpe().set("bos_token_id", u32::MAX), "\"tokenizer.ggml.bos_token_id\" is 4294967295"),
+        (bpe().set("eos_token_id", -1i32), "\"tokenizer.ggml.eos_token_id\""),
+        (bpe().set("padding_token_id", 266u32), "\"tokenizer.ggml.padding_token_id\" is 266"),
+        (bpe().set("add_bos_token", 1u32), "\"tokenizer.ggml.add_bos_token\""),
         (
             bpe().set("add_eos_token", true).without("eos_token_id"),
             "\"tokenizer.ggml.eos_token_id\" is missing",
         ),
         (spm().without("scores"), "\"tokenizer.ggml.scores\""),
-        (
-            spm().set("scores", vec![0f32]),
-            "\"tokenizer.ggml.scores\" has 1 elements",
-        ),
-        (
-            spm().set("scores", vec![f32::NAN; 277]),
-            "the score of token 0 in \"tokenizer.ggml.scores\"",
-        ),
-        (
-            spm().set("token_type", vec![6i32; 277]),
-            "token 0 is a byte token, but its text is \"<unk>\"",
-        ),
-        (
-            spm().set("add_space_prefix", "yes"),
-            "\"tokenizer.ggml.add_space_prefix\"",
-        ),
+        (spm().set("scores", vec![0f32]), "\"tokenizer.ggml.scores\" has 1 elements"),
+        (spm().set("scores", vec![f32::NAN; 277]), "the score of token 0 in \"tokenizer.ggml.scores\""),
+        (spm().set("token_type", vec![6i32; 277]), "token 0 is a byte token, but its text is \"<unk>\""),
+        (spm().set("add_space_prefix", "yes"), "\"tokenizer.ggml.add_space_prefix\""),
     ];
     for (keys, sentence) in cases {
         match keys.build() {
@@ -473,13 +368,7 @@ fn tokens_that_do_not_exist_are_refused() {
     let tokens = bpe().build().unwrap();
     let n = tokens.n_vocab() as u32;
     for token in [n, u32::MAX] {
-        assert!(
-            tokens
-                .token_bytes(token)
-                .unwrap_err()
-                .message()
-                .contains("266 tokens")
-        );
+        assert!(tokens.token_bytes(token).unwrap_err().message().contains("266 tokens"));
         assert!(tokens.decode(&[0, token], false).is_err());
         assert!(!tokens.is_control(token) && !tokens.is_eog(token));
     }

@@ -69,10 +69,7 @@ impl<'m> Vocab<'m> {
             )));
         }
         if u32::try_from(tokens.len()).is_err() {
-            return Err(Error::Format(format!(
-                "the array {TOKENS:?} has {} tokens, too many",
-                tokens.len()
-            )));
+            return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
         }
         let text = |(id, bytes): (usize, &'m [u8])| {
             std::str::from_utf8(bytes)
@@ -98,18 +95,12 @@ impl<'m> Vocab<'m> {
         if len == self.len() {
             return Ok(());
         }
-        Err(Error::Format(format!(
-            "the array {key:?} has {len} elements, but {TOKENS:?} has {}",
-            self.len()
-        )))
+        Err(Error::Format(format!("the array {key:?} has {len} elements, but {TOKENS:?} has {}", self.len())))
     }
 
     /// Each token with its text and type, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &'m str, TokenType)> {
-        (0..)
-            .zip(&self.texts)
-            .zip(&self.types)
-            .map(|((id, &text), &ty)| (id, text, ty))
+        (0..).zip(&self.texts).zip(&self.types).map(|((id, &text), &ty)| (id, text, ty))
     }
 }
 
@@ -123,10 +114,7 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Room for `n` tokens.
     pub(super) fn with_capacity(n: usize) -> Pieces {
-        Pieces {
-            bytes: Vec::new(),
-            ends: Vec::with_capacity(n),
-        }
+        Pieces { bytes: Vec::new(), ends: Vec::with_capacity(n) }
     }
 
     /// Adds the bytes of the next token.
