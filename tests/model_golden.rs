@@ -1,5 +1,6 @@
 //! Whole models against PyTorch: the tiny seeded models of `tests/fixtures/models`, whose expected logits
 //! `transformers` computed in float32 on the (dequantized) weights; see `tests/oracle/make_fixtures.py`.
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Real files against independent engines: SmolLM2-135M against llama.cpp, stories15M against PyTorch. The expected
 //! tokens and logits were recorded by the scripts in `tests/oracle`. `make models` fetches the files.
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 mod common;
 

@@ -85,10 +85,11 @@ impl<T> Out<T> {
         }
     }
 
-    /// Writes the result.
-    pub fn set(self, value: T) {
+    /// Writes the result; returns what an export ends with.
+    pub fn set(self, value: T) -> Result<()> {
         // SAFETY: `new` checked the pointer, and its caller promised that it may be written.
         unsafe { self.0.write(value) };
+        Ok(())
     }
 }
 
@@ -104,7 +105,7 @@ pub unsafe fn copy_out<T: Copy>(
     needed: *mut usize,
 ) -> Result<()> {
     // SAFETY: forwarded.
-    unsafe { Out::new(needed, "n_needed") }?.set(data.len());
+    unsafe { Out::new(needed, "n_needed") }?.set(data.len())?;
     if capacity < data.len() {
         let n = data.len();
         return Err(Error::BufferTooSmall(format!(
@@ -209,7 +210,7 @@ macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
         // SAFETY: the header's contract: NULL, or room for that many elements.
-        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }?
+        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }
     }};
 }
 
@@ -218,7 +219,7 @@ macro_rules! fill_struct {
     ($out:ident, $value:expr) => {{
         let value = $value;
         // SAFETY: the header's contract: NULL, or a struct that begins with its size.
-        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }?
+        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }
     }};
 }
 
