@@ -26,10 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let checkpoint_bytes = std::fs::read(checkpoint)?;
     let tokenizer_bytes = std::fs::read(tokenizer)?;
-    let name = Path::new(checkpoint)
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let name = Path::new(checkpoint).file_stem().unwrap_or_default().to_string_lossy();
 
     let mut file = Writer::new();
     file.set("general.architecture", "llama");
@@ -79,16 +76,7 @@ impl Config {
 /// Writes the hyper-parameters and all tensors.
 fn write_model(file: &mut Writer, mut input: Input<'_>) -> Result<Config, Box<dyn Error>> {
     let config = Config::read(&mut input)?;
-    let Config {
-        n_embd,
-        n_ff,
-        n_layer,
-        n_head,
-        n_head_kv,
-        n_vocab,
-        n_ctx,
-        tied,
-    } = config;
+    let Config { n_embd, n_ff, n_layer, n_head, n_head_kv, n_vocab, n_ctx, tied } = config;
     let head_dim = n_embd / n_head;
     let n_kv = n_head_kv * head_dim;
 
@@ -103,12 +91,7 @@ fn write_model(file: &mut Writer, mut input: Input<'_>) -> Result<Config, Box<dy
     file.set("llama.rope.freq_base", 10_000f32);
     file.set("llama.vocab_size", n_vocab as u32);
 
-    file.tensor(
-        "token_embd.weight",
-        F32,
-        &[n_embd, n_vocab],
-        input.f32s(n_embd * n_vocab)?,
-    );
+    file.tensor("token_embd.weight", F32, &[n_embd, n_vocab], input.f32s(n_embd * n_vocab)?);
     // One entry for each kind of tensor, in the checkpoint's order; dims[0] is the length of a row.
     let kinds: [(&str, &[usize]); 9] = [
         ("attn_norm", &[n_embd]),
@@ -130,12 +113,7 @@ fn write_model(file: &mut Writer, mut input: Input<'_>) -> Result<Config, Box<dy
     file.tensor("output_norm.weight", F32, &[n_embd], input.f32s(n_embd)?);
     input.f32s(n_ctx * head_dim)?; // tables of cosines and sines, which follow from the hyper-parameters
     if !tied {
-        file.tensor(
-            "output.weight",
-            F32,
-            &[n_embd, n_vocab],
-            input.f32s(n_embd * n_vocab)?,
-        );
+        file.tensor("output.weight", F32, &[n_embd, n_vocab], input.f32s(n_embd * n_vocab)?);
     }
     match input.rest.len() {
         0 => Ok(config),
@@ -187,10 +165,8 @@ impl<'a> Input<'a> {
     }
 
     fn take(&mut self, n: usize) -> Result<&'a [u8], Box<dyn Error>> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(n)
-            .ok_or_else(|| format!("{}: the file ends too early", self.name))?;
+        let (taken, rest) =
+            self.rest.split_at_checked(n).ok_or_else(|| format!("{}: the file ends too early", self.name))?;
         self.rest = rest;
         Ok(taken)
     }

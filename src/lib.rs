@@ -1,15 +1,39 @@
-//! Ember: CPU-first language-model inference for embedding. See the layer paragraphs below.
+//! Ember: CPU-first language-model inference for embedding in other programs.
+//!
+//! A host loads a model file, makes contexts over it and asks for text or logits. C programs and all other languages
+//! use [`capi`] through `include/ember.h`; Rust programs may use the layers below it directly.
+//!
+//! The layers, top to bottom; a module uses only modules above it, and a test checks that:
+//!
+//! - [`error`]: one error type; a variant is a C status, its text a sentence that names the culprit.
+//! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
+//! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
+//! - [`kernels`]: single-threaded maths on slices, one table of functions per instruction set; the scalar one defines.
+//! - [`threads`]: the only place that knows threads: a fixed pool that spins shortly, then parks.
+//! - [`backend`]: the seam: the [`backend::Backend`] trait, its scalar definition and its threaded implementation.
+//! - [`nn`]: blocks that architectures share, generic over the backend.
+//! - [`models`]: architectures, one file each, and the registry [`models::build`].
+//! - [`tokenizer`]: text to tokens and back, from the file's metadata.
+//! - [`sampler`]: an ordered chain of stages that picks the next token.
+//! - [`context`]: token sequences over a model: batches, the paged KV cache, logits.
+//! - [`generate`]: from a prompt to text, in whole code points.
+//! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "Ember reads weights in place from little-endian files; big-endian machines are not supported"
+);
+
+pub mod backend;
+pub mod capi;
+pub mod context;
 pub mod error;
+pub mod generate;
 pub mod gguf;
 pub mod kernels;
-pub mod quant;
-pub mod threads;
-pub mod backend;
-pub mod nn;
 pub mod models;
-pub mod tokenizer;
+pub mod nn;
+pub mod quant;
 pub mod sampler;
-pub mod context;
-pub mod generate;
-pub mod capi;
+pub mod threads;
+pub mod tokenizer;

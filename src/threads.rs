@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
@@ -31,16 +31,20 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_THREADS)
 }
 
+/// Bit of [`Shared::state`] that says the job may be joined; the bits below count the workers in it, those above
+/// count the jobs.
+const OPEN: u64 = 1 << 31;
+
 /// What the caller publishes and the workers read.
 struct Shared {
-    /// Counts jobs; a change tells the workers that `job` is new. Written only while no worker is running.
-    generation: AtomicUsize,
-    /// The current job with its lifetime erased; valid from the change of `generation` until `running` is 0.
+    /// Job number, whether it is open, and how many workers are in it. A worker joins an open job by adding 1. The
+    /// caller closes it when no task is left and waits for those who joined; a worker that the system did not run
+    /// meanwhile is not waited for.
+    state: AtomicU64,
+    /// The current job with its lifetime erased; valid while it is open or a worker is in it.
     job: UnsafeCell<Option<(Job<'static>, usize)>>,
     /// The next task number to take.
     next: AtomicUsize,
-    /// Workers that have not finished the current job yet.
-    running: AtomicUsize,
     stop: AtomicBool,
     /// The payload of the first panic of a worker in the current job.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -52,12 +56,22 @@ struct Shared {
     done: Condvar,
 }
 
-// SAFETY: `job` is the only field that is not Sync by itself. The caller writes it while `running` is 0 (no worker
-// reads it then) and publishes it with the SeqCst store to `generation`; workers read it only after seeing that
-// store and before their decrement of `running`, which the caller awaits before it writes again.
+// SAFETY: `job` is the only field that is not Sync by itself. The caller writes it while the job is closed and no
+// worker is in it, then opens it with a SeqCst store to `state`; a worker reads it only between joining an open job
+// and leaving it, and the caller awaits that before it writes again.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the erased reference is to a `Sync` closure.
 unsafe impl Send for Shared {}
+
+/// The number of the job in a [`Shared::state`].
+fn job_number(state: u64) -> u64 {
+    state >> 32
+}
+
+/// How many workers are in the job.
+fn n_inside(state: u64) -> u64 {
+    state & (OPEN - 1)
+}
 
 impl Shared {
     fn take_tasks(&self, thread: usize, job: Job<'_>, n_tasks: usize) {
@@ -70,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Blocks until `ready`, spinning first; `parked` is raised while this thread sleeps on `condvar`.
+    /// Blocks until `ready`, spinning first; `enter` and `leave` frame the time this thread sleeps on `condvar`.
     fn wait(&self, condvar: &Condvar, ready: impl Fn() -> bool, enter: impl Fn(), leave: impl Fn()) {
         for _ in 0..SPIN_ROUNDS {
             if ready() {
@@ -86,21 +100,31 @@ impl Shared {
         leave();
     }
 
+    /// Whether there is an open job other than number `seen`, or the pool ends.
+    fn has_news(&self, seen: u64) -> bool {
+        let state = self.state.load(SeqCst);
+        (job_number(state) != seen && state & OPEN != 0) || self.stop.load(SeqCst)
+    }
+
     fn worker(&self, thread: usize) {
         let mut seen = 0;
         loop {
             self.wait(
                 &self.wake,
-                || self.generation.load(SeqCst) != seen,
+                || self.has_news(seen),
                 || _ = self.parked.fetch_add(1, SeqCst),
                 || _ = self.parked.fetch_sub(1, SeqCst),
             );
-            seen = self.generation.load(SeqCst);
             if self.stop.load(SeqCst) {
                 return;
             }
-            // SAFETY: `generation` changed and this worker has not decremented `running` yet, so the caller
-            // neither writes `job` nor returns from `run`, which keeps the referenced closure alive.
+            let state = self.state.load(SeqCst);
+            if state & OPEN == 0 || self.state.compare_exchange(state, state + 1, SeqCst, SeqCst).is_err() {
+                continue;
+            }
+            seen = job_number(state);
+            // SAFETY: this worker joined the open job, so the caller neither writes `job` nor returns from `run`
+            // before it has left; the referenced closure lives that long.
             let job = unsafe { *self.job.get() };
             if let Some((job, n_tasks)) = job {
                 let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(thread, job, n_tasks)));
@@ -109,15 +133,15 @@ impl Shared {
                     self.panic.lock().get_or_insert(payload);
                 }
             }
-            if self.running.fetch_sub(1, SeqCst) == 1 && self.caller_parked.load(SeqCst) {
+            if n_inside(self.state.fetch_sub(1, SeqCst)) == 1 && self.caller_parked.load(SeqCst) {
                 drop(self.lock.lock());
                 self.done.notify_one();
             }
         }
     }
 
-    fn publish(&self) {
-        self.generation.fetch_add(1, SeqCst);
+    /// Wakes the workers that sleep.
+    fn wake_workers(&self) {
         if self.parked.load(SeqCst) > 0 {
             drop(self.lock.lock());
             self.wake.notify_all();
@@ -140,10 +164,9 @@ impl ThreadPool {
             )));
         }
         let shared = Arc::new(Shared {
-            generation: AtomicUsize::new(0),
+            state: AtomicU64::new(0),
             job: UnsafeCell::new(None),
             next: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
             parked: AtomicUsize::new(0),
@@ -158,7 +181,9 @@ impl ThreadPool {
             let worker = std::thread::Builder::new()
                 .name(format!("ember-{thread}"))
                 .spawn(move || shared.worker(thread))
-                .map_err(|e| Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}")))?;
+                .map_err(|e| {
+                    Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
+                })?;
             pool.workers.push(worker);
         }
         Ok(pool)
@@ -178,21 +203,24 @@ impl ThreadPool {
             return;
         }
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes; `run` does not return, not even by unwinding, before every worker
-        // has left the job.
+        // SAFETY: only the lifetime changes; `run` does not return, not even by unwinding, before the job is closed
+        // and every worker has left it.
         let erased: Job<'static> = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
-        // SAFETY: `running` is 0 and `&mut self` excludes another `run`, so no thread reads `job` now.
+        // SAFETY: the previous job is closed with nobody in it, and `&mut self` excludes another `run`, so no thread
+        // reads `job` now.
         unsafe { *shared.job.get() = Some((erased, n_tasks)) };
         shared.next.store(0, SeqCst);
-        shared.running.store(self.workers.len(), SeqCst);
-        shared.publish();
+        let number = job_number(shared.state.load(SeqCst)).wrapping_add(1);
+        shared.state.store(number << 32 | OPEN, SeqCst);
+        shared.wake_workers();
         let mine = catch_unwind(AssertUnwindSafe(|| shared.take_tasks(0, job, n_tasks)));
         if mine.is_err() {
             shared.next.store(n_tasks, SeqCst);
         }
+        shared.state.fetch_and(!OPEN, SeqCst);
         shared.wait(
             &shared.done,
-            || shared.running.load(SeqCst) == 0,
+            || n_inside(shared.state.load(SeqCst)) == 0,
             || shared.caller_parked.store(true, SeqCst),
             || shared.caller_parked.store(false, SeqCst),
         );
@@ -204,7 +232,12 @@ impl ThreadPool {
 
     /// Cuts `data` into parts of `part_len` elements (the last may be shorter) and calls `f(part number, part)` for
     /// each, on all threads.
-    pub fn for_parts<T: Send>(&mut self, data: &mut [T], part_len: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    pub fn for_parts<T: Send>(
+        &mut self,
+        data: &mut [T],
+        part_len: usize,
+        f: impl Fn(usize, &mut [T]) + Sync,
+    ) {
         if data.is_empty() || part_len == 0 {
             return;
         }
@@ -221,7 +254,7 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
-        self.shared.publish();
+        self.shared.wake_workers();
         for worker in self.workers.drain(..) {
             // A worker catches every panic of a job, so a failed join has nothing to tell.
             let _ = worker.join();
@@ -266,7 +299,11 @@ impl<'a, T> DisjointMut<'a, T> {
     /// No other part that overlaps `range` may be alive.
     #[allow(clippy::mut_from_ref, reason = "disjointness is the caller's promise, stated above")]
     pub unsafe fn slice(&self, range: Range<usize>) -> &mut [T] {
-        assert!(range.start <= range.end && range.end <= self.len, "part {range:?} of a slice of {}", self.len);
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "part {range:?} of a slice of {}",
+            self.len
+        );
         // SAFETY: the start was checked to lie inside the slice.
         let start = unsafe { self.data.add(range.start) };
         // SAFETY: the range was checked, the slice is exclusively borrowed for 'a, and the caller promises that

@@ -48,24 +48,14 @@ impl Raw {
     /// The error this file ends in; its sentence begins with the file's name, which is taken off.
     #[track_caller]
     fn refused(&self, status: ember_status, sentence: &str) {
-        assert_error(
-            Gguf::from_bytes(&self.0, "bad.gguf"),
-            "bad.gguf: ",
-            status,
-            sentence,
-        );
+        assert_error(Gguf::from_bytes(&self.0, "bad.gguf"), "bad.gguf: ", status, sentence);
     }
 }
 
 #[track_caller]
 fn assert_error(result: Result<Gguf, Error>, prefix: &str, status: ember_status, sentence: &str) {
     let e = result.map(|_| ()).unwrap_err();
-    assert_eq!(
-        e.message().strip_prefix(prefix),
-        Some(sentence),
-        "{}",
-        e.message()
-    );
+    assert_eq!(e.message().strip_prefix(prefix), Some(sentence), "{}", e.message());
     assert_eq!(e.status(), status);
 }
 
@@ -86,12 +76,7 @@ fn files_that_are_none() {
         assert_error(Gguf::open(path), &prefix, status, sentence);
         assert_error(Gguf::read(path), &prefix, status, sentence);
     }
-    assert_error(
-        Gguf::from_bytes(b"", "x"),
-        "x: ",
-        EMBER_E_FORMAT,
-        "the file is empty",
-    );
+    assert_error(Gguf::from_bytes(b"", "x"), "x: ", EMBER_E_FORMAT, "the file is empty");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -99,50 +84,31 @@ fn files_that_are_none() {
 #[test]
 fn a_device_is_no_file() {
     let path = Path::new("/dev/zero");
-    assert_error(
-        Gguf::open(path),
-        "/dev/zero: ",
-        EMBER_E_IO,
-        "this is not a regular file",
-    );
+    assert_error(Gguf::open(path), "/dev/zero: ", EMBER_E_IO, "this is not a regular file");
 }
 
 #[test]
 fn headers() {
     let header = |magic: &[u8], version: u32| Raw(magic.to_vec()).u32(version).u64(0).u64(0);
-    header(b"ggjt", 3).refused(
-        EMBER_E_FORMAT,
-        "the magic is \"ggjt\", expected \"GGUF\": this is not a GGUF file",
-    );
-    header(b"\x80\x02}q", 3).refused(
-        EMBER_E_FORMAT,
-        "the magic is \"�\\u{2}}q\", expected \"GGUF\": this is not a GGUF file",
-    );
+    header(b"ggjt", 3)
+        .refused(EMBER_E_FORMAT, "the magic is \"ggjt\", expected \"GGUF\": this is not a GGUF file");
+    header(b"\x80\x02}q", 3)
+        .refused(EMBER_E_FORMAT, "the magic is \"�\\u{2}}q\", expected \"GGUF\": this is not a GGUF file");
     header(b"GGUF", 0).refused(EMBER_E_FORMAT, "the GGUF version is 0, which does not exist");
-    header(b"GGUF", 1).refused(
-        EMBER_E_UNSUPPORTED,
-        "this is GGUF version 1, Ember reads versions 2 and 3",
-    );
-    header(b"GGUF", 4).refused(
-        EMBER_E_UNSUPPORTED,
-        "this is GGUF version 4, Ember reads versions 2 and 3",
-    );
+    header(b"GGUF", 1).refused(EMBER_E_UNSUPPORTED, "this is GGUF version 1, Ember reads versions 2 and 3");
+    header(b"GGUF", 4).refused(EMBER_E_UNSUPPORTED, "this is GGUF version 4, Ember reads versions 2 and 3");
     header(b"GGUF", 3u32.swap_bytes()).refused(
         EMBER_E_UNSUPPORTED,
         "this is a big-endian GGUF file (version 3), Ember reads little-endian files",
     );
-    Raw(b"GGU".to_vec()).refused(
-        EMBER_E_FORMAT,
-        "the magic at byte 0 needs 4 bytes, but only 3 are left in the file",
-    );
+    Raw(b"GGU".to_vec())
+        .refused(EMBER_E_FORMAT, "the magic at byte 0 needs 4 bytes, but only 3 are left in the file");
     Raw(b"GGUF\x03\0\0\0\0".to_vec()).refused(
         EMBER_E_FORMAT,
         "the number of tensors at byte 8 needs 8 bytes, but only 1 are left in the file",
     );
-    Raw::new(1 << 40, 0).refused(
-        EMBER_E_FORMAT,
-        "the file claims 1099511627776 tensors, but only 8 bytes are left for them",
-    );
+    Raw::new(1 << 40, 0)
+        .refused(EMBER_E_FORMAT, "the file claims 1099511627776 tensors, but only 8 bytes are left for them");
     Raw::new(0, u64::MAX).refused(
         EMBER_E_FORMAT,
         "the file claims 18446744073709551615 metadata keys, but only 0 bytes are left for them",
@@ -153,29 +119,26 @@ fn headers() {
 fn counts_beyond_the_limits() {
     let mut keys = Raw::new(0, 65_537);
     keys.0.resize(2_000_000, 0);
-    keys.refused(
-        EMBER_E_UNSUPPORTED,
-        "the file has 65537 metadata keys, Ember reads at most 65536",
-    );
+    keys.refused(EMBER_E_UNSUPPORTED, "the file has 65537 metadata keys, Ember reads at most 65536");
     let mut tensors = Raw::new(262_145, 0);
     tensors.0.resize(10_000_000, 0);
-    tensors.refused(
-        EMBER_E_UNSUPPORTED,
-        "the file has 262145 tensors, Ember reads at most 262144",
-    );
+    tensors.refused(EMBER_E_UNSUPPORTED, "the file has 262145 tensors, Ember reads at most 262144");
 }
 
 #[test]
 fn keys() {
     let one = || Raw::new(0, 1);
-    one().string("").u32(0).u8(0).u8(0).refused(
-        EMBER_E_FORMAT,
-        "metadata key 0: the key has 0 bytes, expected 1 to 65535",
-    );
-    one().string("k".repeat(65_536)).u32(0).u8(0).refused(
-        EMBER_E_FORMAT,
-        "metadata key 0: the key has 65536 bytes, expected 1 to 65535",
-    );
+    one()
+        .string("")
+        .u32(0)
+        .u8(0)
+        .u8(0)
+        .refused(EMBER_E_FORMAT, "metadata key 0: the key has 0 bytes, expected 1 to 65535");
+    one()
+        .string("k".repeat(65_536))
+        .u32(0)
+        .u8(0)
+        .refused(EMBER_E_FORMAT, "metadata key 0: the key has 65536 bytes, expected 1 to 65535");
     one()
         .string(b"k\xff")
         .u32(0)
@@ -203,10 +166,7 @@ fn values() {
         EMBER_E_FORMAT,
         "the key \"k\": the value's type is 13, which is none of the value types 0 to 12",
     );
-    key()
-        .u32(7)
-        .u8(2)
-        .refused(EMBER_E_FORMAT, "the key \"k\": a bool is 2, expected 0 or 1");
+    key().u32(7).u8(2).refused(EMBER_E_FORMAT, "the key \"k\": a bool is 2, expected 0 or 1");
     key().u32(10).u32(0).refused(
         EMBER_E_FORMAT,
         "the key \"k\": the value at byte 37 needs 8 bytes, but only 4 are left in the file",
@@ -223,30 +183,17 @@ fn values() {
         EMBER_E_FORMAT,
         "the key \"k\": the file claims 1099511627776 array elements, but only 4 bytes are left for them",
     );
-    array(7)
-        .u64(2)
-        .u8(0)
-        .u8(255)
-        .refused(EMBER_E_FORMAT, "the key \"k\": a bool is 255, expected 0 or 1");
+    array(7).u64(2).u8(0).u8(255).refused(EMBER_E_FORMAT, "the key \"k\": a bool is 255, expected 0 or 1");
     array(8).u64(1).u64(7).u32(0).refused(
         EMBER_E_FORMAT,
         "the key \"k\": a string of the array claims a length of 7 bytes, but only 4 are left in the file",
     );
-    let five_deep = (0..4)
-        .fold(key().u32(9), |raw, _| raw.u32(9).u64(1))
-        .u32(0)
-        .u64(1)
-        .u8(1);
-    five_deep.refused(
-        EMBER_E_UNSUPPORTED,
-        "the key \"k\": arrays are nested deeper than 4, the most Ember reads",
-    );
+    let five_deep = (0..4).fold(key().u32(9), |raw, _| raw.u32(9).u64(1)).u32(0).u64(1).u8(1);
+    five_deep
+        .refused(EMBER_E_UNSUPPORTED, "the key \"k\": arrays are nested deeper than 4, the most Ember reads");
     let mut many = array(9).u64(65_537);
     many.0.resize(many.0.len() + 65_537 * 12, 0);
-    many.refused(
-        EMBER_E_UNSUPPORTED,
-        "the key \"k\": there are more than 65536 arrays inside arrays",
-    );
+    many.refused(EMBER_E_UNSUPPORTED, "the key \"k\": there are more than 65536 arrays inside arrays");
 }
 
 #[test]
@@ -262,42 +209,18 @@ fn alignments() {
         .string("general.alignment")
         .u32(8)
         .string("32")
-        .refused(
-            EMBER_E_FORMAT,
-            "the key \"general.alignment\" is a string, expected a u32",
-        );
+        .refused(EMBER_E_FORMAT, "the key \"general.alignment\" is a string, expected a u32");
 }
 
 #[test]
 fn tensors() {
     let refused = |dims: &[u64], ty, offset, status, sentence: &str| {
-        Raw::new(1, 0)
-            .tensor("t", dims, ty, offset)
-            .data(64)
-            .refused(status, sentence);
+        Raw::new(1, 0).tensor("t", dims, ty, offset).data(64).refused(status, sentence);
     };
     use EMBER_E_FORMAT as FORMAT;
-    refused(
-        &[],
-        0,
-        0,
-        FORMAT,
-        "the tensor \"t\" has 0 dimensions, expected 1 to 4",
-    );
-    refused(
-        &[1; 5],
-        0,
-        0,
-        FORMAT,
-        "the tensor \"t\" has 5 dimensions, expected 1 to 4",
-    );
-    refused(
-        &[4, 0],
-        0,
-        0,
-        FORMAT,
-        "the tensor \"t\" has the shape [4, 0], expected sizes of at least 1",
-    );
+    refused(&[], 0, 0, FORMAT, "the tensor \"t\" has 0 dimensions, expected 1 to 4");
+    refused(&[1; 5], 0, 0, FORMAT, "the tensor \"t\" has 5 dimensions, expected 1 to 4");
+    refused(&[4, 0], 0, 0, FORMAT, "the tensor \"t\" has the shape [4, 0], expected sizes of at least 1");
     refused(
         &[33],
         8,
@@ -305,13 +228,7 @@ fn tensors() {
         FORMAT,
         "the tensor \"t\" has rows of 33 elements, expected a multiple of 32 for Q8_0",
     );
-    refused(
-        &[4],
-        0,
-        16,
-        FORMAT,
-        "the tensor \"t\" has its data at offset 16, expected a multiple of 32",
-    );
+    refused(&[4], 0, 16, FORMAT, "the tensor \"t\" has its data at offset 16, expected a multiple of 32");
     refused(
         &[4],
         99,
@@ -352,18 +269,12 @@ fn tensors() {
         .tensor("a", &[9], 0, 0)
         .tensor("b", &[1], 0, 32)
         .data(64)
-        .refused(
-            FORMAT,
-            "the data of the tensors \"a\" and \"b\" overlap at byte 128",
-        );
+        .refused(FORMAT, "the data of the tensors \"a\" and \"b\" overlap at byte 128");
     Raw::new(2, 0)
         .tensor("a", &[1], 0, 32)
         .tensor("b", &[1], 0, 32)
         .data(64)
-        .refused(
-            FORMAT,
-            "the data of the tensors \"a\" and \"b\" overlap at byte 128",
-        );
+        .refused(FORMAT, "the data of the tensors \"a\" and \"b\" overlap at byte 128");
 }
 
 #[test]
@@ -377,21 +288,12 @@ fn a_vocabulary_alone_needs_no_data_section() {
 fn the_writer_refuses_what_no_file_can_say() {
     #[track_caller]
     fn refused(writer: &Writer, sentence: &str) {
-        assert_eq!(
-            writer.to_bytes().unwrap_err(),
-            Error::InvalidArgument(sentence.into())
-        );
+        assert_eq!(writer.to_bytes().unwrap_err(), Error::InvalidArgument(sentence.into()));
     }
     let with = |change: fn(&mut Writer) -> &mut Writer| change(&mut Writer::new()).clone();
     refused(&with(|w| w.version(1)), "the GGUF version is 1, expected 2 or 3");
-    refused(
-        &with(|w| w.set("", 1u8)),
-        "a metadata key has 0 bytes, expected 1 to 65535",
-    );
-    refused(
-        &with(|w| w.set("k", 1u8).set("k", 2u8)),
-        "the metadata key \"k\" appears more than once",
-    );
+    refused(&with(|w| w.set("", 1u8)), "a metadata key has 0 bytes, expected 1 to 65535");
+    refused(&with(|w| w.set("k", 1u8).set("k", 2u8)), "the metadata key \"k\" appears more than once");
     refused(
         &with(|w| w.set("general.alignment", 3u32)),
         "the key \"general.alignment\" is 3, expected a power of two from 8 to 65536",
@@ -409,10 +311,7 @@ fn the_writer_refuses_what_no_file_can_say() {
         "the tensor \"t\" has the type 99 (unknown), which Ember does not know",
     );
     refused(
-        &with(|w| {
-            w.tensor("t", TensorType::I8, &[1], vec![0])
-                .tensor("t", TensorType::I8, &[1], vec![0])
-        }),
+        &with(|w| w.tensor("t", TensorType::I8, &[1], vec![0]).tensor("t", TensorType::I8, &[1], vec![0])),
         "the tensor name \"t\" appears more than once",
     );
     refused(

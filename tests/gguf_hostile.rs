@@ -79,21 +79,13 @@ fn sample() -> Vec<u8> {
         .set("general.alignment", 8u32)
         .set("n", 7u64)
         .set("yes", true);
-    writer.set(
-        "tokens",
-        StringArray::copy(&["<s>", "", "▁the", "a longer string"]).unwrap(),
-    );
+    writer.set("tokens", StringArray::copy(&["<s>", "", "▁the", "a longer string"]).unwrap());
     writer
         .set("scores", vec![0.0f32, -1.0, -2.0])
         .set("bytes", vec![1u8, 2, 3])
         .set("flags", vec![true, false]);
-    writer.set(
-        "nested",
-        Array::Array(vec![
-            Array::I32(vec![1, 2]),
-            Array::Array(vec![Array::F64(vec![1.0])]),
-        ]),
-    );
+    writer
+        .set("nested", Array::Array(vec![Array::I32(vec![1, 2]), Array::Array(vec![Array::F64(vec![1.0])])]));
     writer.tensor("embedding", TensorType::Q8_0, &[32, 4], vec![3; 136]);
     writer.tensor("norm", TensorType::F32, &[4], vec![0; 16]);
     writer.to_bytes().unwrap()
@@ -126,10 +118,7 @@ fn every_field_at_its_extremes() {
                 let mut damaged = file.clone();
                 damaged[at..at + width].copy_from_slice(&pattern);
                 let peak = parse(&damaged).1;
-                assert!(
-                    peak <= budget(file.len()),
-                    "{peak} bytes allocated for {pattern:?} at {at}"
-                );
+                assert!(peak <= budget(file.len()), "{peak} bytes allocated for {pattern:?} at {at}");
             }
         }
     }
@@ -164,22 +153,13 @@ fn a_claim_of_2_to_the_40_elements_allocates_little() {
     let header = |n_tensors, n_keys| [b"GGUF".to_vec(), le32(3), le64(n_tensors), le64(n_keys)].concat();
     let key = || [header(0, 1), le64(1), b"k".to_vec()].concat();
 
-    let mut files = vec![
-        header(MANY, 0),
-        header(0, MANY),
-        [header(0, 1), le64(MANY)].concat(),
-    ];
+    let mut files = vec![header(MANY, 0), header(0, MANY), [header(0, 1), le64(MANY)].concat()];
     files.push([key(), le32(8), le64(MANY)].concat());
     for element_type in 0..=12 {
         files.push([key(), le32(9), le32(element_type), le64(MANY)].concat());
         files.push([key(), le32(9), le32(9), le64(1), le32(element_type), le64(MANY)].concat());
     }
-    for dims in [
-        vec![MANY],
-        vec![MANY, MANY],
-        vec![MANY, 1 << 23, 4],
-        vec![u64::MAX; 4],
-    ] {
+    for dims in [vec![MANY], vec![MANY, MANY], vec![MANY, 1 << 23, 4], vec![u64::MAX; 4]] {
         let dims: Vec<u8> = [le32(dims.len() as u32), dims.into_iter().flat_map(le64).collect()].concat();
         files.push([header(1, 0), le64(1), b"t".to_vec(), dims, le32(0), le64(0)].concat());
     }
@@ -187,11 +167,7 @@ fn a_claim_of_2_to_the_40_elements_allocates_little() {
         file.resize(1024, 0);
         let (result, peak) = parse(&file);
         assert!(result.is_err());
-        assert!(
-            peak < 1 << 20,
-            "{peak} bytes allocated for {:?}",
-            result.unwrap_err()
-        );
+        assert!(peak < 1 << 20, "{peak} bytes allocated for {:?}", result.unwrap_err());
     }
 }
 
@@ -206,11 +182,7 @@ fn the_largest_directories_take_little_memory_and_time() {
     let file = writer.to_bytes().unwrap();
     let (result, peak) = parse(&file);
     assert_eq!(result, Ok(()));
-    assert!(
-        peak < file.len() + 4 * tokens.len() + 4096,
-        "{peak} bytes for a vocabulary of {}",
-        file.len()
-    );
+    assert!(peak < file.len() + 4 * tokens.len() + 4096, "{peak} bytes for a vocabulary of {}", file.len());
 
     let mut writer = Writer::new();
     (0..65_536u32).for_each(|i| _ = writer.set(&format!("{i}"), 0u8));
@@ -218,11 +190,7 @@ fn the_largest_directories_take_little_memory_and_time() {
     let file = writer.to_bytes().unwrap();
     let (result, peak) = parse(&file);
     assert_eq!(result, Ok(()));
-    assert!(
-        peak < file.len() + (64 << 20),
-        "{peak} bytes for a directory of {}",
-        file.len()
-    );
+    assert!(peak < file.len() + (64 << 20), "{peak} bytes for a directory of {}", file.len());
 
     assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
 }

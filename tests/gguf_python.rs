@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use ember::gguf::{Array, Gguf, StringArray, TensorType, Value};
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/gguf")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gguf").join(name)
 }
 
 #[test]
@@ -40,10 +38,7 @@ fn every_key_is_read() {
         ("array.int32", vec![-5i32, 6].into()),
         ("array.float32", vec![0.5f32, -2.0].into()),
         ("array.bool", vec![true, false, true].into()),
-        (
-            "array.string",
-            StringArray::copy(&["a", "", "ß", "▁the"]).unwrap().into(),
-        ),
+        ("array.string", StringArray::copy(&["a", "", "ß", "▁the"]).unwrap().into()),
         ("array.uint64", vec![u64::MAX].into()),
         ("array.int64", vec![i64::MIN].into()),
         ("array.float64", vec![1e300f64, -0.5].into()),
@@ -56,11 +51,7 @@ fn every_key_is_read() {
 #[test]
 fn every_tensor_is_read() {
     let file = Gguf::open(&fixture("py_v3.gguf")).unwrap();
-    let shapes: Vec<_> = file
-        .tensors()
-        .iter()
-        .map(|t| (&*t.name, t.ty, &*t.dims, t.n_bytes))
-        .collect();
+    let shapes: Vec<_> = file.tensors().iter().map(|t| (&*t.name, t.ty, &*t.dims, t.n_bytes)).collect();
     let expected: [(&str, TensorType, &[usize], usize); 4] = [
         ("ramp.f32", TensorType::F32, &[32, 2], 256),
         ("ramp.f16", TensorType::F16, &[32, 2], 128),
@@ -72,9 +63,8 @@ fn every_tensor_is_read() {
     let bytes = |name| file.tensor_bytes(file.tensor(name).unwrap());
     let ramp: Vec<u8> = (0..64i16).flat_map(|i| f32::from(i - 31).to_le_bytes()).collect();
     assert_eq!(bytes("ramp.f32"), ramp);
-    let ramp_16: Vec<u8> = (0..64i16)
-        .flat_map(|i| half::f16::from_f32(f32::from(i - 31)).to_le_bytes())
-        .collect();
+    let ramp_16: Vec<u8> =
+        (0..64i16).flat_map(|i| half::f16::from_f32(f32::from(i - 31)).to_le_bytes()).collect();
     assert_eq!(bytes("ramp.f16"), ramp_16);
     let cube: Vec<u8> = (0..24i32).flat_map(i32::to_le_bytes).collect();
     assert_eq!(bytes("cube.i32"), cube);
@@ -96,8 +86,6 @@ fn the_type_table_agrees() {
         assert_eq!(ty.block_bytes(), expected, "{name}");
     }
     // Newer than the package.
-    let missing: Vec<_> = TensorType::all()
-        .filter(|ty| !table.contains_key(ty.name()))
-        .collect();
+    let missing: Vec<_> = TensorType::all().filter(|ty| !table.contains_key(ty.name())).collect();
     assert_eq!(missing, [TensorType::Q2_0]);
 }

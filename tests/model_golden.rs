@@ -1,5 +1,6 @@
 //! Whole models against PyTorch: the tiny seeded models of `tests/fixtures/models`, whose expected logits
 //! `transformers` computed in float32 on the (dequantized) weights; see `tests/oracle/make_fixtures.py`.
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 mod common;
 
@@ -24,7 +25,9 @@ fn cases() -> Vec<Case> {
     let dir = fixture("models");
     let mut names: Vec<String> = std::fs::read_dir(&dir)
         .expect("fixtures")
-        .filter_map(|e| e.expect("entry").file_name().into_string().ok()?.strip_suffix(".gguf").map(str::to_owned))
+        .filter_map(|e| {
+            e.expect("entry").file_name().into_string().ok()?.strip_suffix(".gguf").map(str::to_owned)
+        })
         .collect();
     names.sort();
     assert_eq!(names.len(), 15, "every fixture is there");
@@ -62,7 +65,11 @@ fn logits_agree_with_pytorch_at_every_position() {
             let (got, want) = (argmax(row), argmax(expected));
             let scale = expected.iter().map(|x| x.abs()).fold(0.0, f32::max);
             let gap = expected[want] - expected[got];
-            assert!(gap <= 4.0 * tolerance as f32 * scale, "{}, position {i}: {got} instead of {want}", case.name);
+            assert!(
+                gap <= 4.0 * tolerance as f32 * scale,
+                "{}, position {i}: {got} instead of {want}",
+                case.name
+            );
         }
     }
 }

@@ -3,9 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::host::{HostKv, HostWeight, Part, Zeroed};
-use super::{
-    Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, Run, WeightSource,
-};
+use super::{Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, Run, WeightSource};
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
 use crate::kernels::{AttnHead, Kernels};
@@ -106,7 +104,13 @@ impl Backend for CpuBackend {
         let (weight, bias) = (args.weight.f32s(), args.bias.map(HostWeight::f32s));
         let n = args.rows.map_or(args.n, <[u32]>::len);
         for (i, out) in args.out.chunks_exact_mut(weight.len()).take(n).enumerate() {
-            (self.kernels.layer_norm)(norm_row(args.x, args.rows, i, weight.len()), weight, bias, args.eps, out);
+            (self.kernels.layer_norm)(
+                norm_row(args.x, args.rows, i, weight.len()),
+                weight,
+                bias,
+                args.eps,
+                out,
+            );
         }
     }
 

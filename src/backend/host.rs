@@ -163,7 +163,9 @@ impl HostKv {
         let len = [shape.n_layer, 2, shape.n_pages, shape.n_head_kv, shape.page_len, shape.head_dim]
             .iter()
             .try_fold(1usize, |n, &d| n.checked_mul(d))
-            .ok_or_else(|| Error::NoMemory(format!("a KV cache of {shape:?} has more elements than memory")))?;
+            .ok_or_else(|| {
+                Error::NoMemory(format!("a KV cache of {shape:?} has more elements than memory"))
+            })?;
         let data = match shape.kv_type {
             KvType::F16 => KvData::F16(Zeroed::new(len, "the KV cache")?),
             KvType::F32 => KvData::F32(Zeroed::new(len, "the KV cache")?),

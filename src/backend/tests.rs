@@ -1,0 +1,251 @@
+//! Every operation of the threaded backend against the scalar definition (second oracle of the crate: NMSE at most
+//! 1e-7 for f32 operations, 5e-4 for quantized products), for 1, 2 and 7 threads, which must agree bit for bit.
+
+use super::cpu::CpuBackend;
+use super::host::{HostKv, HostWeight, Zeroed};
+use super::threaded::ThreadedBackend;
+use super::*;
+use crate::quant::FORMATS;
+
+/// Backends of these tests share their memory types, so one helper can run an operation on each.
+trait Host: Backend<Buffer = Zeroed<f32>, Weight = HostWeight, Kv = HostKv> {}
+impl Host for CpuBackend {}
+impl Host for ThreadedBackend {}
+
+/// Numbers between -1 and 1 that look random and are the same everywhere.
+fn noise(n: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        f64::from(state) / f64::from(u32::MAX) * 2.0 - 1.0
+    };
+    (0..n).map(|_| next() as f32).collect()
+}
+
+fn buffer<B: Host>(b: &mut B, data: &[f32]) -> Zeroed<f32> {
+    let mut out = b.alloc(data.len()).expect("memory");
+    b.write(&mut out, 0, data);
+    out
+}
+
+fn weight<B: Host>(
+    b: &B,
+    format: Format,
+    n_rows: usize,
+    n_cols: usize,
+    seed: u32,
+    role: WeightRole,
+) -> HostWeight {
+    let values = noise(n_rows * n_cols, seed);
+    let mut bytes = vec![0u8; format.row_bytes(n_cols) * n_rows];
+    (format.info().quantize)(&values, &mut bytes);
+    let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
+    b.upload(&WeightSource { file: &file, offset: 0, format, n_rows, n_cols, role }).expect("memory")
+}
+
+fn nmse(got: &[f32], want: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let error: f64 = got.iter().zip(want).map(|(&g, &w)| square(f64::from(g) - f64::from(w))).sum();
+    error / want.iter().map(|&w| square(f64::from(w))).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+/// Runs `op` on the scalar backend and on 1, 2 and 7 threads and compares what it returns.
+fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
+    let limits = Limits { n_tokens: 64, n_cols: 512 };
+    let mut cpu = CpuBackend::new();
+    cpu.reserve(&limits).expect("memory");
+    let want = op(&mut |run| (run.cpu)(&mut cpu));
+    assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
+    let mut first: Option<Vec<f32>> = None;
+    for n_threads in [1, 2, 7] {
+        let mut threaded = ThreadedBackend::new(n_threads).expect("threads");
+        threaded.reserve(&limits).expect("memory");
+        let got = op(&mut |run| (run.threaded)(&mut threaded));
+        let error = nmse(&got, &want);
+        assert!(error <= tolerance, "{what}, {n_threads} threads: NMSE {error:.2e}");
+        let one = first.get_or_insert_with(|| got.clone());
+        assert!(*one == got, "{what}: {n_threads} threads and 1 differ");
+    }
+}
+
+/// The same operation for both backends.
+struct Runner<'a> {
+    cpu: &'a dyn Fn(&mut CpuBackend) -> Vec<f32>,
+    threaded: &'a dyn Fn(&mut ThreadedBackend) -> Vec<f32>,
+}
+
+/// `check!("name", tolerance, |b| …)`: the closure's body is compiled for both backends.
+macro_rules! check {
+    ($what:expr, $tolerance:expr, |$b:ident| $body:expr) => {
+        compare($what, $tolerance, |run| {
+            run(Runner { cpu: &|$b: &mut CpuBackend| $body, threaded: &|$b: &mut ThreadedBackend| $body })
+        })
+    };
+}
+
+/// Largest error of operations in f32.
+const F32: f64 = 1e-7;
+/// Largest error of products with int8 activations.
+const QUANTIZED: f64 = 5e-4;
+
+#[test]
+fn products_of_every_format_and_shape() {
+    for info in &FORMATS {
+        for (n, n_rows, n_cols) in [(1, 1, 32), (1, 97, 64), (3, 33, 96), (8, 65, 160), (33, 70, 512)] {
+            let what = format!("matmul {} {n}x{n_rows}x{n_cols}", info.name);
+            let tolerance = if matches!(info.dot, crate::quant::Dot::F32) { F32 } else { QUANTIZED };
+            check!(&what, tolerance, |b| {
+                let w = weight(b, info.format, n_rows, n_cols, 1, WeightRole::Matrix);
+                let x = buffer(b, &noise(n * n_cols, 2));
+                let mut out = b.alloc(n * n_rows).expect("memory");
+                b.matmul(&x, n, Product { weight: &w, out: &mut out });
+                out.to_vec()
+            });
+        }
+    }
+}
+
+#[test]
+fn products_share_one_input() {
+    check!("matmul_many", QUANTIZED, |b| {
+        let q = weight(b, Format::Q4_0, 96, 64, 1, WeightRole::Matrix);
+        let k = weight(b, Format::F32, 33, 64, 2, WeightRole::Matrix);
+        let x = buffer(b, &noise(5 * 64, 3));
+        let (mut q_out, mut k_out) = (b.alloc(5 * 96).expect("memory"), b.alloc(5 * 33).expect("memory"));
+        let mut products = [Product { weight: &q, out: &mut q_out }, Product { weight: &k, out: &mut k_out }];
+        b.matmul_many(&x, 5, &mut products);
+        [&q_out[..], &k_out[..]].concat()
+    });
+}
+
+#[test]
+fn embedding_rows() {
+    for info in &FORMATS {
+        check!(&format!("embed {}", info.name), 0.0, |b| {
+            let table = weight(b, info.format, 40, 64, 1, WeightRole::Matrix);
+            let mut out = b.alloc(4 * 64).expect("memory");
+            b.embed(Embed { table: &table, rows: &[39, 0, 7, 7], out: &mut out });
+            out.to_vec()
+        });
+    }
+}
+
+#[test]
+fn norms_of_all_rows_and_of_some() {
+    for rows in [None, Some(&[4u32, 0, 4][..])] {
+        let n = rows.map_or(5, <[u32]>::len);
+        check!("rms_norm", F32, |b| {
+            let gain = weight(b, Format::F16, 1, 96, 1, WeightRole::Vector);
+            let x = buffer(b, &noise(5 * 96, 2));
+            let mut out = b.alloc(n * 96).expect("memory");
+            b.rms_norm(Norm { x: &x, rows, n: 5, weight: &gain, bias: None, eps: 1e-5, out: &mut out });
+            out.to_vec()
+        });
+        check!("layer_norm", F32, |b| {
+            let gain = weight(b, Format::F32, 1, 96, 1, WeightRole::Vector);
+            let shift = weight(b, Format::F32, 1, 96, 3, WeightRole::Vector);
+            let x = buffer(b, &noise(5 * 96, 2));
+            let mut out = b.alloc(n * 96).expect("memory");
+            b.layer_norm(Norm {
+                x: &x,
+                rows,
+                n: 5,
+                weight: &gain,
+                bias: Some(&shift),
+                eps: 1e-5,
+                out: &mut out,
+            });
+            out.to_vec()
+        });
+    }
+    check!("add_rms_norm", F32, |b| {
+        let gain = weight(b, Format::F32, 1, 96, 1, WeightRole::Vector);
+        let (mut x, y) = (buffer(b, &noise(3 * 96, 2)), buffer(b, &noise(3 * 96, 4)));
+        let mut out = b.alloc(3 * 96).expect("memory");
+        let (n, n_embd, eps) = (3, 96, 1e-5);
+        b.add_rms_norm(AddNorm { x: &mut x, y: &y, n, n_embd, weight: &gain, eps, out: &mut out });
+        [&x[..], &out[..]].concat()
+    });
+}
+
+#[test]
+fn element_wise_operations() {
+    let (n, n_cols) = (3, 700);
+    let len = n * n_cols;
+    macro_rules! in_place {
+        ($what:expr, |$b:ident, $x:ident, $y:ident| $op:expr) => {
+            check!($what, F32, |$b| {
+                let (mut $x, $y) = (buffer($b, &noise(len, 1)), buffer($b, &noise(len, 2)));
+                $op;
+                assert_eq!($y[..], noise(len, 2));
+                $x.to_vec()
+            })
+        };
+    }
+    in_place!("softmax", |b, x, _y| b.softmax(&mut x, n, n_cols));
+    in_place!("gelu", |b, x, _y| b.gelu(&mut x, len));
+    in_place!("silu", |b, x, _y| b.silu(&mut x, len));
+    in_place!("mul", |b, x, y| b.mul(&mut x, &y, len));
+    in_place!("add", |b, x, y| b.add(&mut x, &y, len));
+    in_place!("scale", |b, x, _y| b.scale(&mut x, -0.5, len));
+    in_place!("silu_mul", |b, x, y| b.silu_mul(&mut x, &y, len));
+    in_place!("gelu_mul", |b, x, y| b.gelu_mul(&mut x, &y, len));
+    check!("add_bias", F32, |b| {
+        let bias = weight(b, Format::F32, 1, n_cols, 3, WeightRole::Vector);
+        let mut x = buffer(b, &noise(len, 1));
+        b.add_bias(&mut x, &bias, n - 1);
+        x.to_vec()
+    });
+}
+
+#[test]
+fn rotary_positions() {
+    for style in [RopeStyle::Interleaved, RopeStyle::Halved] {
+        check!("rope", F32, |b| {
+            let mut x = buffer(b, &noise(4 * 3 * 16, 1));
+            let inv_freq: Vec<f32> = (0..6).map(|i| 1.0 / (i + 1) as f32).collect();
+            let (positions, n_head, head_dim) = (&[0, 1, 90, 4000][..], 3, 16);
+            b.rope(Rope { x: &mut x, positions, n_head, head_dim, inv_freq: &inv_freq, style });
+            x.to_vec()
+        });
+    }
+}
+
+#[test]
+fn attention_over_scattered_pages() {
+    for kv_type in [KvType::F16, KvType::F32] {
+        for (window, softcap) in [(None, None), (Some(5), Some(2.0))] {
+            check!("attention", F32, |b| {
+                let shape =
+                    KvShape { n_layer: 2, n_pages: 4, page_len: 8, n_head_kv: 2, head_dim: 16, kv_type };
+                let mut kv = b.alloc_kv(&shape).expect("memory");
+                // Sequence A has 12 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
+                let slots: Vec<u32> = (24..32).chain(8..12).chain(0..3).collect();
+                let (k, v) = (buffer(b, &noise(15 * 32, 1)), buffer(b, &noise(15 * 32, 2)));
+                b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
+                let q = buffer(b, &noise(6 * 64, 3));
+                // The last four tokens of A and two of B are the queries.
+                let runs = [
+                    Run { first: 0, len: 4, position: 8, pages: 0 },
+                    Run { first: 4, len: 2, position: 1, pages: 2 },
+                ];
+                let mut out = b.alloc(6 * 64).expect("memory");
+                let args = Attention {
+                    kv: &kv,
+                    layer: 1,
+                    q: &q,
+                    n_head: 4,
+                    runs: &runs,
+                    pages: &[3, 1, 0],
+                    scale: 0.25,
+                    window,
+                    softcap,
+                };
+                b.attention(&args, &mut out);
+                out.to_vec()
+            });
+        }
+    }
+}

@@ -6,9 +6,7 @@ use matrixmultiply::sgemm;
 
 use super::cpu::{angles, norm_row, query_head};
 use super::host::{HostKv, HostWeight, Part, Zeroed};
-use super::{
-    Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, WeightSource,
-};
+use super::{Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, WeightSource};
 use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::quant::{Dot, Format, Q8Block};
@@ -182,7 +180,11 @@ impl Backend for ThreadedBackend {
 
     fn matmul_many(&mut self, x: &Zeroed<f32>, n: usize, products: &mut [Product<'_, Self>]) {
         const MOST: usize = 4;
-        assert!(products.len() <= MOST, "{} products in one call, at most {MOST} are planned for", products.len());
+        assert!(
+            products.len() <= MOST,
+            "{} products in one call, at most {MOST} are planned for",
+            products.len()
+        );
         let Some(n_cols) = products.first().map(|p| p.weight.n_cols) else { return };
         let is_q8 = |p: &Product<'_, Self>| matches!(self.kernels.dot[p.weight.format as usize], Dot::Q8(_));
         if products.iter().any(is_q8) {
@@ -202,7 +204,9 @@ impl Backend for ThreadedBackend {
         let scratch_len = self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
         self.pool.run(n_tasks, &|thread, task| {
-            let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else { return };
+            let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else {
+                return;
+            };
             let first = (task - target.first_task) * ROWS_PER_TASK;
             let rows = first..target.weight.n_rows.min(first + ROWS_PER_TASK);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.

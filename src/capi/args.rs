@@ -46,8 +46,9 @@ pub unsafe fn utf8<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a 
     };
     // SAFETY: forwarded; char and u8 have the same layout.
     let bytes = unsafe { slice(ptr.cast::<u8>(), len, arg) }?;
-    std::str::from_utf8(bytes)
-        .map_err(|e| Error::Utf8(format!("{arg} is not UTF-8: byte {} starts an invalid sequence", e.valid_up_to())))
+    std::str::from_utf8(bytes).map_err(|e| {
+        Error::Utf8(format!("{arg} is not UTF-8: byte {} starts an invalid sequence", e.valid_up_to()))
+    })
 }
 
 fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
@@ -55,7 +56,10 @@ fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
         return Err(Error::InvalidArgument(format!("{arg} is NULL, but its length is {len}")));
     }
     if !ptr.is_aligned() {
-        return Err(Error::InvalidArgument(format!("{arg} is not aligned to {} bytes", std::mem::align_of::<T>())));
+        return Err(Error::InvalidArgument(format!(
+            "{arg} is not aligned to {} bytes",
+            std::mem::align_of::<T>()
+        )));
     }
     let fits = len.checked_mul(std::mem::size_of::<T>()).is_some_and(|n| n <= isize::MAX as usize);
     match fits {
@@ -74,15 +78,18 @@ impl<T> Out<T> {
     /// `ptr` is NULL or may be written as a `T` while the export runs.
     pub unsafe fn new(ptr: *mut T, arg: &str) -> Result<Out<T>> {
         match ptr.is_null() || !ptr.is_aligned() {
-            true => Err(Error::InvalidArgument(format!("{arg} is NULL or misaligned; it must point to the result"))),
+            true => Err(Error::InvalidArgument(format!(
+                "{arg} is NULL or misaligned; it must point to the result"
+            ))),
             false => Ok(Out(ptr)),
         }
     }
 
-    /// Writes the result.
-    pub fn set(self, value: T) {
+    /// Writes the result; returns what an export ends with.
+    pub fn set(self, value: T) -> Result<()> {
         // SAFETY: `new` checked the pointer, and its caller promised that it may be written.
         unsafe { self.0.write(value) };
+        Ok(())
     }
 }
 
@@ -91,12 +98,19 @@ impl<T> Out<T> {
 ///
 /// # Safety
 /// `buffer` is NULL or may be written for `capacity` elements; `needed` is NULL or may be written.
-pub unsafe fn copy_out<T: Copy>(data: &[T], buffer: *mut T, capacity: usize, needed: *mut usize) -> Result<()> {
+pub unsafe fn copy_out<T: Copy>(
+    data: &[T],
+    buffer: *mut T,
+    capacity: usize,
+    needed: *mut usize,
+) -> Result<()> {
     // SAFETY: forwarded.
-    unsafe { Out::new(needed, "n_needed") }?.set(data.len());
+    unsafe { Out::new(needed, "n_needed") }?.set(data.len())?;
     if capacity < data.len() {
         let n = data.len();
-        return Err(Error::BufferTooSmall(format!("the buffer has room for {capacity} elements, {n} are needed")));
+        return Err(Error::BufferTooSmall(format!(
+            "the buffer has room for {capacity} elements, {n} are needed"
+        )));
     }
     if !data.is_empty() {
         check_array(buffer.cast_const(), data.len(), "buffer")?;
@@ -196,7 +210,7 @@ macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
         // SAFETY: the header's contract: NULL, or room for that many elements.
-        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }?
+        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }
     }};
 }
 
@@ -205,7 +219,7 @@ macro_rules! fill_struct {
     ($out:ident, $value:expr) => {{
         let value = $value;
         // SAFETY: the header's contract: NULL, or a struct that begins with its size.
-        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }?
+        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }
     }};
 }
 

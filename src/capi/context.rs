@@ -114,7 +114,13 @@ fn options_or_default(options: *const ember_context_options) -> Result<ContextOp
 }
 
 impl ContextState {
-    fn decode(&mut self, ids: &[u32], positions: Option<&[u32]>, seqs: Option<&[u32]>, wants: Option<&[u8]>) -> Result<()> {
+    fn decode(
+        &mut self,
+        ids: &[u32],
+        positions: Option<&[u32]>,
+        seqs: Option<&[u32]>,
+        wants: Option<&[u8]>,
+    ) -> Result<()> {
         self.wants.clear();
         self.wants.extend(wants.unwrap_or_default().iter().map(|&w| w != 0));
         let outputs = wants.map(|_| &self.wants[..]);
@@ -136,13 +142,15 @@ pub unsafe extern "C" fn ember_context_options_new(
     out: *mut *mut ember_context_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))))
+    guard(err, || {
+        output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))
+    })
 }
 
 /// Frees options; contexts made with them are not affected. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_options) {
-    guard_value((), || Ok(free_handle!(options)))
+    guard_value((), || free_handle!(options))
 }
 
 /// Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
@@ -152,7 +160,10 @@ pub unsafe extern "C" fn ember_context_options_set_n_ctx(
     n_ctx: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.n_ctx = n_ctx as usize))
+    guard(err, || {
+        handle!(options).lock("options")?.n_ctx = n_ctx as usize;
+        Ok(())
+    })
 }
 
 /// Number of sequences, 1 to 4096. Default: 1.
@@ -162,7 +173,10 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
     n_seq: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.n_seq = n_seq as usize))
+    guard(err, || {
+        handle!(options).lock("options")?.n_seq = n_seq as usize;
+        Ok(())
+    })
 }
 
 /// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
@@ -173,7 +187,10 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
     n_batch: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.n_batch = n_batch as usize))
+    guard(err, || {
+        handle!(options).lock("options")?.n_batch = n_batch as usize;
+        Ok(())
+    })
 }
 
 /// Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
@@ -184,7 +201,10 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
     n_threads: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.n_threads = n_threads as usize))
+    guard(err, || {
+        handle!(options).lock("options")?.n_threads = n_threads as usize;
+        Ok(())
+    })
 }
 
 /// Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
@@ -194,7 +214,10 @@ pub unsafe extern "C" fn ember_context_options_set_kv_type(
     kv: i32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.kv_type = kv_type(kv)?))
+    guard(err, || {
+        handle!(options).lock("options")?.kv_type = kv_type(kv)?;
+        Ok(())
+    })
 }
 
 /// Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
@@ -204,7 +227,10 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
     kind: i32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.backend = backend(kind)?))
+    guard(err, || {
+        handle!(options).lock("options")?.backend = backend(kind)?;
+        Ok(())
+    })
 }
 
 /// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
@@ -220,14 +246,14 @@ pub unsafe extern "C" fn ember_context_new(
     guard(err, || {
         let (model, out) = (handle!(model), output!(out));
         let context = Context::new(&model.model, &options_or_default(options)?)?;
-        Ok(out.set(into_raw::<ember_context>(Exclusive::new(ContextState { context, wants: Vec::new() }))))
+        out.set(into_raw::<ember_context>(Exclusive::new(ContextState { context, wants: Vec::new() })))
     })
 }
 
 /// Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
-    guard_value((), || Ok(free_handle!(context, may_go)))
+    guard_value((), || free_handle!(context, may_go))
 }
 
 /// Writes the options in force to `out`, whose struct_size must be set.
@@ -238,7 +264,7 @@ pub unsafe extern "C" fn ember_context_info_get(
     out: *mut ember_context_info,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(fill_struct!(out, context_info(&handle!(context).lock("context")?.context))))
+    guard(err, || fill_struct!(out, context_info(&handle!(context).lock("context")?.context)))
 }
 
 /// Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
@@ -278,7 +304,7 @@ pub unsafe extern "C" fn ember_context_logits(
 ) -> ember_status {
     guard(err, || {
         let (context, out) = (handle!(context), output!(out));
-        Ok(out.set(context.lock("context")?.context.logits(index)?.as_ptr()))
+        out.set(context.lock("context")?.context.logits(index)?.as_ptr())
     })
 }
 
@@ -293,7 +319,7 @@ pub unsafe extern "C" fn ember_context_n_past(
 ) -> ember_status {
     guard(err, || {
         let (context, out) = (handle!(context), output!(out));
-        Ok(out.set(context.lock("context")?.context.n_past(sequence)? as u32))
+        out.set(context.lock("context")?.context.n_past(sequence)? as u32)
     })
 }
 

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn ember_error_message(error: *const ember_error) -> *cons
 /// Frees an error. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_error_free(error: *mut ember_error) {
-    guard_value((), || Ok(free_handle!(error)))
+    guard_value((), || free_handle!(error))
 }
 
 /// The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
@@ -84,7 +84,9 @@ mod tests {
     fn a_message_is_cut_off_nowhere() {
         let error = error_into_raw(&Error::Format("the key \"a\0b\" is bad".into()));
         // SAFETY: a living error.
-        let message = unsafe { std::ffi::CStr::from_ptr(ember_error_message(error)) };
+        let message = unsafe { ember_error_message(error) };
+        // SAFETY: its message, NUL-terminated.
+        let message = unsafe { std::ffi::CStr::from_ptr(message) };
         assert_eq!(message.to_bytes(), b"the key \"ab\" is bad");
         // SAFETY: made above, used no more.
         unsafe { ember_error_free(error) };

@@ -113,7 +113,10 @@ fn run(
 }
 
 /// The caller's callback as a closure.
-fn forward(callback: ember_text_callback, user_data: UserData) -> Result<impl FnMut(&str) -> ControlFlow<()>> {
+fn forward(
+    callback: ember_text_callback,
+    user_data: UserData,
+) -> Result<impl FnMut(&str) -> ControlFlow<()>> {
     let callback = callback.ok_or_else(|| Error::InvalidArgument("callback is NULL".into()))?;
     Ok(move |text: &str| {
         // SAFETY: the callback and its data were given together by the caller, for this use.
@@ -129,14 +132,14 @@ pub unsafe extern "C" fn ember_generate_options_new(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        Ok(output!(out).set(into_raw::<ember_generate_options>(Exclusive::new(GenerateOptions::default()))))
+        output!(out).set(into_raw::<ember_generate_options>(Exclusive::new(GenerateOptions::default())))
     })
 }
 
 /// Frees options. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_free(options: *mut ember_generate_options) {
-    guard_value((), || Ok(free_handle!(options)))
+    guard_value((), || free_handle!(options))
 }
 
 /// Most tokens to generate. Default: 128.
@@ -146,7 +149,10 @@ pub unsafe extern "C" fn ember_generate_options_set_max_tokens(
     max_tokens: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.max_tokens = max_tokens as usize))
+    guard(err, || {
+        handle!(options).lock("options")?.max_tokens = max_tokens as usize;
+        Ok(())
+    })
 }
 
 /// The sequence of the context to continue. Default: 0.
@@ -156,7 +162,10 @@ pub unsafe extern "C" fn ember_generate_options_set_sequence(
     sequence: u32,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.seq = sequence))
+    guard(err, || {
+        handle!(options).lock("options")?.seq = sequence;
+        Ok(())
+    })
 }
 
 /// Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
@@ -167,7 +176,10 @@ pub unsafe extern "C" fn ember_generate_options_set_parse_special(
     parse_special: bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.parse_special = parse_special))
+    guard(err, || {
+        handle!(options).lock("options")?.parse_special = parse_special;
+        Ok(())
+    })
 }
 
 /// Whether control tokens that the model generates appear in the text. Default: false.
@@ -177,7 +189,10 @@ pub unsafe extern "C" fn ember_generate_options_set_render_special(
     render_special: bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.render_special = render_special))
+    guard(err, || {
+        handle!(options).lock("options")?.render_special = render_special;
+        Ok(())
+    })
 }
 
 /// Whether to go on after an end-of-generation token. Default: false.
@@ -187,7 +202,10 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
     ignore_eog: bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.ignore_eog = ignore_eog))
+    guard(err, || {
+        handle!(options).lock("options")?.ignore_eog = ignore_eog;
+        Ok(())
+    })
 }
 
 /// Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
@@ -222,6 +240,6 @@ pub unsafe extern "C" fn ember_generate(
 fn write_result(out_result: *mut ember_generate_result, outcome: &Outcome) -> Result<()> {
     match out_result.is_null() {
         true => Ok(()),
-        false => Ok(fill_struct!(out_result, result(outcome))),
+        false => fill_struct!(out_result, result(outcome)),
     }
 }

@@ -50,7 +50,9 @@ mod tests {
         let status = guard(&mut err, || panic!("index out of range"));
         assert_eq!(status, ember_status::EMBER_E_INTERNAL);
         // SAFETY: `guard` just made it.
-        let message = unsafe { std::ffi::CStr::from_ptr(ember_error_message(err)) };
+        let message = unsafe { ember_error_message(err) };
+        // SAFETY: its message, NUL-terminated.
+        let message = unsafe { std::ffi::CStr::from_ptr(message) };
         assert_eq!(message.to_str(), Ok("Ember has a defect: index out of range"));
         // SAFETY: as above; it is used no more.
         unsafe { ember_error_free(err) };

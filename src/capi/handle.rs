@@ -54,14 +54,15 @@ pub unsafe fn borrow<'a, C: CType>(ptr: *const C, arg: &str) -> Result<&'a Handl
 ///
 /// # Safety
 /// As [`borrow`]; and nothing uses `ptr` afterwards.
-pub unsafe fn free<C: CType>(ptr: *mut C, may_go: impl FnOnce(&C::Object) -> bool) {
+pub unsafe fn free<C: CType>(ptr: *mut C, may_go: impl FnOnce(&C::Object) -> bool) -> Result<()> {
     // SAFETY: forwarded.
-    let Ok(handle) = (unsafe { borrow(ptr.cast_const(), "") }) else { return };
+    let handle = unsafe { borrow(ptr.cast_const(), "the handle") }?;
     if may_go(handle) {
         handle.tag.store(FREED, SeqCst);
         // SAFETY: every handle was made by `into_raw`, and its tag said that it was not freed yet.
         drop(unsafe { Box::from_raw(ptr.cast::<Handle<C::Object>>()) });
     }
+    Ok(())
 }
 
 /// # Safety

@@ -62,7 +62,9 @@ impl Log for Forward {
         };
         let line = record.args().to_string().replace('\n', " ");
         // SAFETY: the callback and its data were given together by the caller, for this use.
-        unsafe { (sink.callback)(level as i32, line.as_ptr().cast::<c_char>(), line.len(), sink.user_data.0) };
+        unsafe {
+            (sink.callback)(level as i32, line.as_ptr().cast::<c_char>(), line.len(), sink.user_data.0)
+        };
     }
 
     fn flush(&self) {}
@@ -89,7 +91,9 @@ fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Res
         3 => LevelFilter::Info,
         4 => LevelFilter::Debug,
         _ => {
-            return Err(Error::InvalidArgument(format!("max_level must be an ember_log_level (1 to 4), got {max_level}")));
+            return Err(Error::InvalidArgument(format!(
+                "max_level must be an ember_log_level (1 to 4), got {max_level}"
+            )));
         }
     };
     // When a Rust host has its own logger in this copy of the library, that one stays.

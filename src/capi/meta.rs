@@ -37,7 +37,7 @@ pub unsafe extern "C" fn ember_model_meta_count(
     out: *mut usize,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(handle!(model).model.gguf().metadata().len())))
+    guard(err, || output!(out).set(handle!(model).model.gguf().metadata().len()))
 }
 
 /// Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn ember_model_meta_key(
 ) -> ember_status {
     guard(err, || {
         let key = nth_key(handle!(model).model.gguf().metadata(), index)?;
-        Ok(fill!(key.as_bytes(), buffer, capacity, n_needed))
+        fill!(key.as_bytes(), buffer, capacity, n_needed)
     })
 }
 
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn ember_model_meta_type(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        Ok(out.set(present(key, model.model.gguf().metadata().get(key))?.value_type() as u32))
+        out.set(present(key, model.model.gguf().metadata().get(key))?.value_type() as u32)
     })
 }
 
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn ember_model_meta_string(
 ) -> ember_status {
     guard(err, || {
         let (model, key) = (handle!(model), text!(key, key_len));
-        Ok(fill!(string(model.model.gguf().metadata(), key)?, buffer, capacity, n_needed))
+        fill!(string(model.model.gguf().metadata(), key)?, buffer, capacity, n_needed)
     })
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn ember_model_meta_u64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        Ok(out.set(present(key, model.model.gguf().metadata().u64(key)?)?))
+        out.set(present(key, model.model.gguf().metadata().u64(key)?)?)
     })
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn ember_model_meta_i64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        Ok(out.set(present(key, model.model.gguf().metadata().i64(key)?)?))
+        out.set(present(key, model.model.gguf().metadata().i64(key)?)?)
     })
 }
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn ember_model_meta_f64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        Ok(out.set(present(key, model.model.gguf().metadata().f64(key)?)?))
+        out.set(present(key, model.model.gguf().metadata().f64(key)?)?)
     })
 }
 
@@ -153,6 +153,6 @@ pub unsafe extern "C" fn ember_model_meta_bool(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        Ok(out.set(present(key, model.model.gguf().metadata().bool(key)?)?))
+        out.set(present(key, model.model.gguf().metadata().bool(key)?)?)
     })
 }

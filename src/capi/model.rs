@@ -120,13 +120,13 @@ pub unsafe extern "C" fn ember_model_options_new(
     out: *mut *mut ember_model_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default())))))
+    guard(err, || output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))))
 }
 
 /// Frees options; models loaded with them are not affected. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_options) {
-    guard_value((), || Ok(free_handle!(options)))
+    guard_value((), || free_handle!(options))
 }
 
 /// Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
@@ -137,7 +137,10 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     use_mmap: bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(options).lock("options")?.use_mmap = use_mmap))
+    guard(err, || {
+        handle!(options).lock("options")?.use_mmap = use_mmap;
+        Ok(())
+    })
 }
 
 /// Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
@@ -156,7 +159,7 @@ pub unsafe extern "C" fn ember_model_load(
     guard(err, || {
         let (path, out) = (text!(path, path_len), output!(out));
         let options = options_or_default(options)?;
-        Ok(out.set(new_model(LoadedModel::open(Path::new(path), &options)?)))
+        out.set(new_model(LoadedModel::open(Path::new(path), &options)?))
     })
 }
 
@@ -171,7 +174,7 @@ pub unsafe extern "C" fn ember_model_load_buffer(
 ) -> ember_status {
     guard(err, || {
         let (data, out) = (array!(data, len), output!(out));
-        Ok(out.set(new_model(LoadedModel::from_bytes(data, "<buffer>")?)))
+        out.set(new_model(LoadedModel::from_bytes(data, "<buffer>")?))
     })
 }
 
@@ -188,7 +191,7 @@ pub unsafe extern "C" fn ember_model_retain(model: *mut ember_model) -> *mut emb
 /// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_release(model: *mut ember_model) {
-    guard_value((), || Ok(free_handle!(model, |m| m.references.fetch_sub(1, SeqCst) == 1)))
+    guard_value((), || free_handle!(model, |m| m.references.fetch_sub(1, SeqCst) == 1))
 }
 
 /// Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
@@ -199,5 +202,5 @@ pub unsafe extern "C" fn ember_model_info_get(
     out: *mut ember_model_info,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(fill_struct!(out, model_info(&handle!(model).model))))
+    guard(err, || fill_struct!(out, model_info(&handle!(model).model)))
 }

@@ -28,13 +28,13 @@ pub unsafe extern "C" fn ember_sampler_new(
     out: *mut *mut ember_sampler,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(into_raw::<ember_sampler>(Exclusive::new(Sampler::new(seed))))))
+    guard(err, || output!(out).set(into_raw::<ember_sampler>(Exclusive::new(Sampler::new(seed)))))
 }
 
 /// Frees a sampler. NULL is fine. From a callback of a call that uses the sampler nothing happens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_free(sampler: *mut ember_sampler) {
-    guard_value((), || Ok(free_handle!(sampler, may_go)))
+    guard_value((), || free_handle!(sampler, may_go))
 }
 
 /// Frees a sampler unless a call is using it, which the log then says.
@@ -99,7 +99,10 @@ pub unsafe extern "C" fn ember_sampler_reset(
     sampler: *mut ember_sampler,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(handle!(sampler).lock("sampler")?.reset()))
+    guard(err, || {
+        handle!(sampler).lock("sampler")?.reset();
+        Ok(())
+    })
 }
 
 /// Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
@@ -114,6 +117,6 @@ pub unsafe extern "C" fn ember_sampler_sample(
 ) -> ember_status {
     guard(err, || {
         let (sampler, logits, out) = (handle!(sampler), array!(logits, n), output!(out));
-        Ok(out.set(sampler.lock("sampler")?.sample(logits)?))
+        out.set(sampler.lock("sampler")?.sample(logits)?)
     })
 }

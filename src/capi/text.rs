@@ -27,7 +27,7 @@ pub unsafe extern "C" fn ember_model_tokenize(
     guard(err, || {
         let (model, text) = (handle!(model), text!(text, text_len));
         let ids = model.model.tokenizer()?.encode(text, add_special, parse_special)?;
-        Ok(fill!(ids, tokens, capacity, n_needed))
+        fill!(ids, tokens, capacity, n_needed)
     })
 }
 
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn ember_model_detokenize(
     guard(err, || {
         let (model, tokens) = (handle!(model), array!(tokens, n_tokens));
         let bytes = model.model.tokenizer()?.decode(tokens, render_special)?;
-        Ok(fill!(bytes, buffer, capacity, n_needed))
+        fill!(bytes, buffer, capacity, n_needed)
     })
 }
 
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ember_model_token_bytes(
 ) -> ember_status {
     guard(err, || {
         let model = handle!(model);
-        Ok(fill!(model.model.tokenizer()?.token_bytes(token)?, buffer, capacity, n_needed))
+        fill!(model.model.tokenizer()?.token_bytes(token)?, buffer, capacity, n_needed)
     })
 }
 
@@ -79,5 +79,5 @@ pub unsafe extern "C" fn ember_model_token_is_eog(
     out: *mut bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || Ok(output!(out).set(handle!(model).model.tokenizer()?.is_eog(token))))
+    guard(err, || output!(out).set(handle!(model).model.tokenizer()?.is_eog(token)))
 }

@@ -82,7 +82,10 @@ impl LoadedModel {
     /// The tokenizer; `Unsupported` for a file without one.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| {
-            Error::Unsupported(format!("{}: the file has no tokenizer (\"tokenizer.ggml.model\")", self.name()))
+            Error::Unsupported(format!(
+                "{}: the file has no tokenizer (\"tokenizer.ggml.model\")",
+                self.name()
+            ))
         })
     }
 

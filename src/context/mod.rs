@@ -15,8 +15,6 @@ mod engine;
 mod loaded;
 mod plan;
 mod sequences;
-#[cfg(test)]
-mod tests;
 
 use engine::Engine;
 pub use loaded::{LoadOptions, LoadedModel};
@@ -87,7 +85,11 @@ impl ContextOptions {
             )));
         }
         if o.n_ctx > i32::MAX as usize {
-            return Err(Error::InvalidArgument(format!("n_ctx must be at most {}, got {}", i32::MAX, o.n_ctx)));
+            return Err(Error::InvalidArgument(format!(
+                "n_ctx must be at most {}, got {}",
+                i32::MAX,
+                o.n_ctx
+            )));
         }
         if o.n_seq == 0 || o.n_seq > MAX_SEQ {
             return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
@@ -235,7 +237,8 @@ impl Context {
         let n_vocab = self.model.info().n_vocab;
         let n_logits = n.saturating_mul(n_vocab);
         let more = n_logits.saturating_sub(self.logits.len());
-        let no_memory = |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
+        let no_memory =
+            |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
         self.logits.try_reserve(more).map_err(no_memory)?;
         self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)
     }
@@ -258,7 +261,9 @@ impl Context {
         let n_vocab = self.model.info().n_vocab;
         match self.outputs.binary_search_by(|&row| (row as usize).cmp(&i)) {
             Ok(at) => Ok(&self.logits[at * n_vocab..(at + 1) * n_vocab]),
-            Err(_) => Err(Error::NotFound(format!("token {i} of the last decode has no logits: it did not ask"))),
+            Err(_) => {
+                Err(Error::NotFound(format!("token {i} of the last decode has no logits: it did not ask")))
+            }
         }
     }
 

@@ -31,8 +31,9 @@ impl Sequences {
     /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all.
     pub fn new(n_seq: usize, n_ctx: usize) -> Result<Sequences> {
         let per_seq = n_ctx.div_ceil(PAGE_LEN);
-        let too_many =
-            || Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"));
+        let too_many = || {
+            Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
+        };
         let n_pages = per_seq.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
         let mut free = Vec::new();
         free.try_reserve_exact(n_pages).map_err(|_| too_many())?;
@@ -55,7 +56,9 @@ impl Sequences {
         let n = self.sequences.len();
         match seq as usize {
             i if i < n => Ok(i),
-            _ => Err(Error::InvalidArgument(format!("sequence {seq} does not exist: the context has {n}, from 0 on"))),
+            _ => Err(Error::InvalidArgument(format!(
+                "sequence {seq} does not exist: the context has {n}, from 0 on"
+            ))),
         }
     }
 

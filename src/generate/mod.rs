@@ -29,7 +29,13 @@ pub struct GenerateOptions {
 
 impl Default for GenerateOptions {
     fn default() -> Self {
-        GenerateOptions { max_tokens: 128, seq: 0, parse_special: false, render_special: false, ignore_eog: false }
+        GenerateOptions {
+            max_tokens: 128,
+            seq: 0,
+            parse_special: false,
+            render_special: false,
+            ignore_eog: false,
+        }
     }
 }
 
@@ -86,7 +92,9 @@ pub fn generate(
         let seqs = vec![options.seq; ids.len()];
         context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) })?;
     } else if is_start {
-        return Err(Error::InvalidArgument("the prompt is empty and so is the sequence: nothing to continue".into()));
+        return Err(Error::InvalidArgument(
+            "the prompt is empty and so is the sequence: nothing to continue".into(),
+        ));
     }
     let prefill = start.elapsed();
 

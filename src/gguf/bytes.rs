@@ -108,20 +108,15 @@ fn open_regular(path: &Path) -> Result<(File, u64)> {
 
 /// Reads the `len` bytes of `file` into owned memory.
 fn read_all(file: File, len: u64) -> Result<FileBytes> {
-    let too_big = |_| {
-        Error::NoMemory(format!(
-            "the file has {len} bytes, more than this machine can address"
-        ))
-    };
+    let too_big =
+        |_| Error::NoMemory(format!("the file has {len} bytes, more than this machine can address"));
     let (mut buffer, start) = aligned_buffer(usize::try_from(len).map_err(too_big)?)?;
     let n_read = file
         .take(len)
         .read_to_end(&mut buffer)
         .map_err(|e| Error::Io(format!("the file cannot be read: {e}")))?;
     if n_read as u64 != len {
-        return Err(Error::Io(format!(
-            "the file has {len} bytes, but only {n_read} could be read"
-        )));
+        return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
     }
     Ok(FileBytes(Storage::Owned { buffer, start }))
 }

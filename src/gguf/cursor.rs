@@ -62,14 +62,9 @@ impl<'a> Cursor<'a> {
     pub fn count(&mut self, min_bytes: usize, what: impl Display) -> Result<usize> {
         let n = self.u64(format_args!("the number of {what}"))?;
         let left = self.remaining();
-        usize::try_from(n)
-            .ok()
-            .filter(|&n| n <= left / min_bytes)
-            .ok_or_else(|| {
-                Error::Format(format!(
-                    "the file claims {n} {what}, but only {left} bytes are left for them"
-                ))
-            })
+        usize::try_from(n).ok().filter(|&n| n <= left / min_bytes).ok_or_else(|| {
+            Error::Format(format!("the file claims {n} {what}, but only {left} bytes are left for them"))
+        })
     }
 
     /// A string: its length in bytes as eight bytes, then the bytes, not checked for UTF-8.
@@ -103,15 +98,8 @@ mod tests {
         let mut c = Cursor::new(&[1, 2, 3, 4, 5]);
         assert_eq!(c.u32("a").unwrap(), 0x0403_0201);
         let e = c.u32("the tail").unwrap_err();
-        assert_eq!(
-            e.message(),
-            "the tail at byte 4 needs 4 bytes, but only 1 are left in the file"
-        );
-        assert_eq!(
-            (c.position(), c.remaining()),
-            (4, 1),
-            "a failed read does not move"
-        );
+        assert_eq!(e.message(), "the tail at byte 4 needs 4 bytes, but only 1 are left in the file");
+        assert_eq!((c.position(), c.remaining()), (4, 1), "a failed read does not move");
     }
 
     #[test]

@@ -40,11 +40,7 @@ pub(super) struct Contents {
 
 /// Reads and checks all of a file but the tensors' elements.
 pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
-    let mut decoder = Decoder {
-        file,
-        cursor: Cursor::new(file),
-        inner_arrays_left: MAX_INNER_ARRAYS,
-    };
+    let mut decoder = Decoder { file, cursor: Cursor::new(file), inner_arrays_left: MAX_INNER_ARRAYS };
     let version = decoder.magic_and_version()?;
     let n_tensors = decoder.cursor.count(MIN_TENSOR_BYTES, "tensors")?;
     let n_keys = decoder.cursor.count(MIN_KEY_VALUE_BYTES, "metadata keys")?;
@@ -57,12 +53,7 @@ pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
         let name = &tensors[i].name;
         Error::Format(format!("the tensor name {name:?} appears more than once"))
     })?;
-    Ok(Contents {
-        version,
-        metadata,
-        tensors,
-        tensor_index,
-    })
+    Ok(Contents { version, metadata, tensors, tensor_index })
 }
 
 /// The checked alignment of the tensor data: a power of two from 8 to 65536.
@@ -78,9 +69,7 @@ pub(super) fn alignment(metadata: &Metadata) -> Result<usize> {
 
 fn at_most(max: usize, n: usize, what: &str) -> Result<()> {
     match n > max {
-        true => Err(Error::Unsupported(format!(
-            "the file has {n} {what}, Ember reads at most {max}"
-        ))),
+        true => Err(Error::Unsupported(format!("the file has {n} {what}, Ember reads at most {max}"))),
         false => Ok(()),
     }
 }
@@ -103,19 +92,13 @@ impl<'a> Decoder<'a> {
         let version = self.cursor.u32("the version")?;
         match version {
             2 | 3 => Ok(version),
-            0 => Err(Error::Format(
-                "the GGUF version is 0, which does not exist".into(),
-            )),
-            1 => Err(Error::Unsupported(
-                "this is GGUF version 1, Ember reads versions 2 and 3".into(),
-            )),
+            0 => Err(Error::Format("the GGUF version is 0, which does not exist".into())),
+            1 => Err(Error::Unsupported("this is GGUF version 1, Ember reads versions 2 and 3".into())),
             v if v.swap_bytes() < 0x1_0000 => Err(Error::Unsupported(format!(
                 "this is a big-endian GGUF file (version {}), Ember reads little-endian files",
                 v.swap_bytes()
             ))),
-            v => Err(Error::Unsupported(format!(
-                "this is GGUF version {v}, Ember reads versions 2 and 3"
-            ))),
+            v => Err(Error::Unsupported(format!("this is GGUF version {v}, Ember reads versions 2 and 3"))),
         }
     }
 
@@ -129,12 +112,10 @@ impl<'a> Decoder<'a> {
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
         let mut entries = Vec::with_capacity(n);
         for i in 0..n {
-            let key = self
-                .name("the key", MAX_KEY_BYTES)
-                .map_err(|e| e.within(&format!("metadata key {i}")))?;
-            let value = self
-                .any_value()
-                .map_err(|e| e.within(&format!("the key {}", quoted(key.as_bytes()))))?;
+            let key =
+                self.name("the key", MAX_KEY_BYTES).map_err(|e| e.within(&format!("metadata key {i}")))?;
+            let value =
+                self.any_value().map_err(|e| e.within(&format!("the key {}", quoted(key.as_bytes()))))?;
             entries.push((key.into(), value));
         }
         Metadata::new(entries)
@@ -142,11 +123,8 @@ impl<'a> Decoder<'a> {
 
     fn value_type(&mut self, what: &str) -> Result<ValueType> {
         let id = self.cursor.u32(what)?;
-        ValueType::from_id(id).ok_or_else(|| {
-            Error::Format(format!(
-                "{what} is {id}, which is none of the value types 0 to 12"
-            ))
-        })
+        ValueType::from_id(id)
+            .ok_or_else(|| Error::Format(format!("{what} is {id}, which is none of the value types 0 to 12")))
     }
 
     fn any_value(&mut self) -> Result<Value> {
@@ -223,9 +201,7 @@ impl<'a> Decoder<'a> {
             )));
         }
         self.inner_arrays_left = self.inner_arrays_left.checked_sub(n).ok_or_else(|| {
-            Error::Unsupported(format!(
-                "there are more than {MAX_INNER_ARRAYS} arrays inside arrays"
-            ))
+            Error::Unsupported(format!("there are more than {MAX_INNER_ARRAYS} arrays inside arrays"))
         })?;
         (0..n).map(|_| self.any_array(depth + 1)).collect()
     }
@@ -233,17 +209,11 @@ impl<'a> Decoder<'a> {
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
         let mut tensors = Vec::with_capacity(n);
         for i in 0..n {
-            let name = self
-                .name("the name", MAX_NAME_BYTES)
-                .map_err(|e| e.within(&format!("tensor {i}")))?;
+            let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;
             let tensor = self.tensor(name, alignment)?;
             tensors.push(tensor);
         }
-        place(
-            &mut tensors,
-            self.cursor.position().next_multiple_of(alignment),
-            self.file.len(),
-        )?;
+        place(&mut tensors, self.cursor.position().next_multiple_of(alignment), self.file.len())?;
         Ok(tensors)
     }
 
@@ -255,9 +225,7 @@ impl<'a> Decoder<'a> {
 
         let n_dims = self.cursor.u32("the number of dimensions").map_err(located)?;
         if !(1..=MAX_DIMS as u32).contains(&n_dims) {
-            return Err(wrong(format!(
-                "has {n_dims} dimensions, expected 1 to {MAX_DIMS}"
-            )));
+            return Err(wrong(format!("has {n_dims} dimensions, expected 1 to {MAX_DIMS}")));
         }
         let mut sizes = [0; MAX_DIMS];
         let sizes = &mut sizes[..n_dims as usize];
@@ -269,8 +237,7 @@ impl<'a> Decoder<'a> {
             .ok_or_else(|| wrong(format!("has the shape {sizes:?}, expected sizes of at least 1")))?;
 
         let ty = TensorType(self.cursor.u32("the type").map_err(located)?);
-        ty.check()
-            .map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
+        ty.check().map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
         let n_bytes = dims.n_bytes(ty).map_err(wrong)?;
 
         let offset = self.cursor.u64("the offset").map_err(located)?;
@@ -280,13 +247,7 @@ impl<'a> Decoder<'a> {
             )));
         }
         let offset = usize::try_from(offset).map_err(|_| too_large("its data at offset", offset))?;
-        Ok(TensorInfo {
-            name: name.to_owned(),
-            ty,
-            dims,
-            offset,
-            n_bytes,
-        })
+        Ok(TensorInfo { name: name.to_owned(), ty, dims, offset, n_bytes })
     }
 }
 
@@ -324,10 +285,7 @@ fn place(tensors: &mut [TensorInfo], data_start: usize, file_len: usize) -> Resu
     }
     let mut by_offset: Vec<&TensorInfo> = tensors.iter().collect();
     by_offset.sort_unstable_by_key(|t| t.offset);
-    match by_offset
-        .windows(2)
-        .find(|pair| pair[0].offset + pair[0].n_bytes > pair[1].offset)
-    {
+    match by_offset.windows(2).find(|pair| pair[0].offset + pair[0].n_bytes > pair[1].offset) {
         Some(pair) => Err(Error::Format(format!(
             "the data of the tensors {:?} and {:?} overlap at byte {}",
             pair[0].name, pair[1].name, pair[1].offset

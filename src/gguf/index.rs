@@ -10,10 +10,7 @@ impl NameIndex {
     pub fn new<'a>(n: usize, name: impl Fn(usize) -> &'a str) -> Result<NameIndex, usize> {
         let mut order: Vec<u32> = (0..n as u32).collect();
         order.sort_unstable_by_key(|&i| name(i as usize));
-        match order
-            .windows(2)
-            .find(|pair| name(pair[0] as usize) == name(pair[1] as usize))
-        {
+        match order.windows(2).find(|pair| name(pair[0] as usize) == name(pair[1] as usize)) {
             Some(pair) => Err(pair[0] as usize),
             None => Ok(NameIndex(order)),
         }

@@ -46,9 +46,7 @@ impl Metadata {
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.index
-            .find(key, |i| &self.entries[i].0)
-            .map(|i| &self.entries[i].1)
+        self.index.find(key, |i| &self.entries[i].0).map(|i| &self.entries[i].1)
     }
 
     /// The array of `key`, or what to say instead.
@@ -75,9 +73,7 @@ impl Metadata {
             None => Ok(None),
             Some(Value::String(s)) => match s.as_str() {
                 Some(text) => Ok(Some(text)),
-                None => Err(Error::Format(format!(
-                    "the key {key:?} is {s:?}, which is not UTF-8"
-                ))),
+                None => Err(Error::Format(format!("the key {key:?} is {s:?}, which is not UTF-8"))),
             },
             Some(v) => Err(mismatch(key, v, "a string")),
         }
@@ -132,9 +128,7 @@ impl Metadata {
         let Some(value) = self.get(key) else {
             return Ok(None);
         };
-        let n = value
-            .integer()
-            .ok_or_else(|| mismatch(key, value, &with_article(type_name)))?;
+        let n = value.integer().ok_or_else(|| mismatch(key, value, &with_article(type_name)))?;
         T::try_from(n).map(Some).map_err(|_| misfit(key, n, type_name))
     }
 
@@ -152,9 +146,7 @@ impl Metadata {
         if let Some(elements) = same(array) {
             return Ok(Some(Cow::Borrowed(elements)));
         }
-        let integers = array
-            .integers()
-            .ok_or_else(|| mismatch_array(key, array, &expected))?;
+        let integers = array.integers().ok_or_else(|| mismatch_array(key, array, &expected))?;
         let converted = integers.map(|n| T::try_from(n).map_err(|_| misfit(key, n, type_name)));
         Ok(Some(Cow::Owned(converted.collect::<Result<_>>()?)))
     }
@@ -220,17 +212,12 @@ fn narrow(v: f64) -> Option<f32> {
 }
 
 fn mismatch(key: &str, found: &Value, expected: &str) -> Error {
-    Error::Format(format!(
-        "the key {key:?} is {}, expected {expected}",
-        found.describe()
-    ))
+    Error::Format(format!("the key {key:?} is {}, expected {expected}", found.describe()))
 }
 
 fn mismatch_array(key: &str, found: &Array, expected: &str) -> Error {
     let found = found.element_type();
-    Error::Format(format!(
-        "the key {key:?} is an array of {found}s, expected {expected}"
-    ))
+    Error::Format(format!("the key {key:?} is an array of {found}s, expected {expected}"))
 }
 
 fn misfit(key: &str, value: impl std::fmt::Display, type_name: &str) -> Error {

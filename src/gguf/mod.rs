@@ -5,10 +5,7 @@
 //! sentence that begins with the file's name. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 #![deny(unsafe_code)]
 
-#[allow(
-    unsafe_code,
-    reason = "mapping a file is unsafe; nothing else in this module is"
-)]
+#[allow(unsafe_code, reason = "mapping a file is unsafe; nothing else in this module is")]
 mod bytes;
 mod cursor;
 mod decode;
@@ -86,20 +83,8 @@ impl Gguf {
             Ok((bytes, contents))
         });
         let (bytes, contents) = contents.map_err(|e| e.within(&name))?;
-        let decode::Contents {
-            version,
-            metadata,
-            tensors,
-            tensor_index,
-        } = contents;
-        Ok(Gguf {
-            name,
-            version,
-            bytes,
-            metadata,
-            tensors,
-            tensor_index,
-        })
+        let decode::Contents { version, metadata, tensors, tensor_index } = contents;
+        Ok(Gguf { name, version, bytes, metadata, tensors, tensor_index })
     }
 
     /// The path, or the name given to [`Gguf::from_bytes`]: what an error sentence about this file begins with.
@@ -124,9 +109,7 @@ impl Gguf {
 
     /// The entry of the tensor called `name`.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensor_index
-            .find(name, |i| &self.tensors[i].name)
-            .map(|i| &self.tensors[i])
+        self.tensor_index.find(name, |i| &self.tensors[i].name).map(|i| &self.tensors[i])
     }
 
     /// The whole file.

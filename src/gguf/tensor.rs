@@ -94,20 +94,14 @@ impl TensorType {
     pub(super) fn check(self) -> Result<(), String> {
         match self.is_known() {
             true => Ok(()),
-            false => Err(format!(
-                "has the type {} ({self}), which Ember does not know",
-                self.0
-            )),
+            false => Err(format!("has the type {} ({self}), which Ember does not know", self.0)),
         }
     }
 
     /// ggml's name, "Q8_0"; a withdrawn type has a name too, anything else is "unknown".
     pub fn name(self) -> &'static str {
         let withdrawn = || WITHDRAWN.iter().find(|w| w.0 == self.0).map(|w| w.1);
-        self.row()
-            .map(|row| row.1)
-            .or_else(withdrawn)
-            .unwrap_or("unknown")
+        self.row().map(|row| row.1).or_else(withdrawn).unwrap_or("unknown")
     }
 
     /// Elements per block; a row's length is a multiple of it. 1 for an unknown type.
@@ -149,10 +143,7 @@ impl Dims {
         }
         let mut padded = [1; MAX_DIMS];
         padded[..dims.len()].copy_from_slice(dims);
-        Some(Dims {
-            len: dims.len() as u8,
-            dims: padded,
-        })
+        Some(Dims { len: dims.len() as u8, dims: padded })
     }
 
     /// The number of bytes that a tensor of the known type `ty` and this shape takes: whole blocks along each row.
@@ -168,14 +159,10 @@ impl Dims {
         }
         let product = |first: usize| self.dims[1..].iter().try_fold(first, |n, &d| n.checked_mul(d));
         let n_elements = product(row_len);
-        let n_bytes = (row_len / block_len)
-            .checked_mul(ty.block_bytes())
-            .and_then(product);
+        let n_bytes = (row_len / block_len).checked_mul(ty.block_bytes()).and_then(product);
         match (n_elements, n_bytes) {
             (Some(_), Some(n_bytes)) => Ok(n_bytes),
-            _ => Err(format!(
-                "has the shape {self:?}, which is more than this machine can address"
-            )),
+            _ => Err(format!("has the shape {self:?}, which is more than this machine can address")),
         }
     }
 }

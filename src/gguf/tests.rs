@@ -37,11 +37,7 @@ fn every_value() -> Vec<(&'static str, Value)> {
         ("no strings", StringArray::copy::<&str>(&[]).unwrap().into()),
         (
             "nested",
-            Array::Array(vec![
-                Array::Array(vec![Array::U8(vec![1, 2])]),
-                Array::String(strings),
-            ])
-            .into(),
+            Array::Array(vec![Array::Array(vec![Array::U8(vec![1, 2])]), Array::String(strings)]).into(),
         ),
     ]
 }
@@ -53,9 +49,7 @@ fn every_value_round_trips() {
             let mut writer = Writer::new();
             writer.version(version).set("general.alignment", alignment);
             let values = every_value();
-            values
-                .iter()
-                .for_each(|(key, value)| _ = writer.set(key, value.clone()));
+            values.iter().for_each(|(key, value)| _ = writer.set(key, value.clone()));
             writer.tensor("a", TensorType::F32, &[3], (0..12).collect());
             writer.tensor("b", TensorType::Q8_0, &[64, 2, 1, 3], vec![7; 2 * 34 * 6]);
             writer.tensor("c", TensorType::F16, &[1], vec![8, 9]);
@@ -71,16 +65,9 @@ fn every_value_round_trips() {
             let b = file.tensor("b").unwrap();
             assert_eq!((b.ty, &*b.dims), (TensorType::Q8_0, &[64, 2, 1, 3][..]));
             assert_eq!(file.tensor_bytes(b), [7; 2 * 34 * 6]);
-            assert_eq!(
-                file.tensor_bytes(&file.tensors()[0]),
-                (0..12).collect::<Vec<u8>>()
-            );
+            assert_eq!(file.tensor_bytes(&file.tensors()[0]), (0..12).collect::<Vec<u8>>());
             assert_eq!(file.tensor_bytes(file.tensor("c").unwrap()), [8, 9]);
-            assert!(
-                file.tensors()
-                    .iter()
-                    .all(|t| t.offset.is_multiple_of(alignment as usize))
-            );
+            assert!(file.tensors().iter().all(|t| t.offset.is_multiple_of(alignment as usize)));
             assert_eq!(file.tensor("d"), None);
         }
     }
@@ -90,9 +77,7 @@ fn every_value_round_trips() {
 fn a_file_is_the_same_mapped_and_read() {
     let path = std::env::temp_dir().join(format!("ember-gguf-{}.gguf", std::process::id()));
     let mut writer = Writer::new();
-    writer
-        .set("general.name", "x")
-        .tensor("t", TensorType::F32, &[2], vec![1; 8]);
+    writer.set("general.name", "x").tensor("t", TensorType::F32, &[2], vec![1; 8]);
     writer.write(&path).unwrap();
     for file in [Gguf::open(&path).unwrap(), Gguf::read(&path).unwrap()] {
         assert_eq!(file.name(), path.to_str().unwrap());

@@ -33,17 +33,14 @@ impl ValueType {
     /// The type with this number, if there is one.
     pub fn from_id(id: u32) -> Option<ValueType> {
         use ValueType::*;
-        const BY_ID: [ValueType; 13] = [
-            U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64,
-        ];
+        const BY_ID: [ValueType; 13] = [U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64];
         BY_ID.get(usize::try_from(id).ok()?).copied()
     }
 
     /// The name in error sentences: "u32", "string".
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; 13] = [
-            "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
-        ];
+        const NAMES: [&str; 13] =
+            ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"];
         NAMES[self as usize]
     }
 
@@ -81,10 +78,7 @@ impl GgufString {
 
     /// A string of its own, for a file to be written.
     pub fn copy(bytes: &[u8]) -> GgufString {
-        GgufString {
-            file: Arc::new(FileBytes::unaligned(bytes.to_vec())),
-            range: 0..bytes.len(),
-        }
+        GgufString { file: Arc::new(FileBytes::unaligned(bytes.to_vec())), range: 0..bytes.len() }
     }
 
     /// The bytes as they are in the file.
@@ -140,11 +134,7 @@ impl StringArray {
             let too_long = |_| Error::InvalidArgument("the strings of an array take 4 GiB or more".into());
             ends.push(u32::try_from(blob.len()).map_err(too_long)?);
         }
-        Ok(StringArray {
-            file: Arc::new(FileBytes::unaligned(blob)),
-            base: 0,
-            ends,
-        })
+        Ok(StringArray { file: Arc::new(FileBytes::unaligned(blob)), base: 0, ends })
     }
 
     /// How many strings.
@@ -184,9 +174,7 @@ impl PartialEq for StringArray {
 
 impl fmt::Debug for StringArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.iter().map(String::from_utf8_lossy))
-            .finish()
+        f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
     }
 }
 
@@ -326,11 +314,7 @@ impl Value {
 
 /// "a u32", but "an i32", "an f32", "an array": a type's name after the article it is read with.
 pub(super) fn with_article(type_name: &str) -> String {
-    let article = if type_name.starts_with(['a', 'f', 'i']) {
-        "an"
-    } else {
-        "a"
-    };
+    let article = if type_name.starts_with(['a', 'f', 'i']) { "an" } else { "a" };
     format!("{article} {type_name}")
 }
 

@@ -63,11 +63,7 @@ impl Default for Writer {
 impl Writer {
     /// A file without keys and tensors.
     pub fn new() -> Writer {
-        Writer {
-            version: 3,
-            entries: Vec::new(),
-            tensors: Vec::new(),
-        }
+        Writer { version: 3, entries: Vec::new(), tensors: Vec::new() }
     }
 
     /// Sets the format version, 2 or 3; they differ in nothing else.
@@ -84,12 +80,7 @@ impl Writer {
 
     /// Adds a tensor after those already there. `dims` begins with the row length; `data` is in `ty`'s layout.
     pub fn tensor(&mut self, name: &str, ty: TensorType, dims: &[usize], data: Vec<u8>) -> &mut Writer {
-        self.tensors.push(Tensor {
-            name: name.into(),
-            ty,
-            dims: dims.into(),
-            data,
-        });
+        self.tensors.push(Tensor { name: name.into(), ty, dims: dims.into(), data });
         self
     }
 
@@ -124,10 +115,7 @@ impl Writer {
     fn check(&self) -> Result<usize> {
         let invalid = Error::InvalidArgument;
         if ![2, 3].contains(&self.version) {
-            return Err(invalid(format!(
-                "the GGUF version is {}, expected 2 or 3",
-                self.version
-            )));
+            return Err(invalid(format!("the GGUF version is {}, expected 2 or 3", self.version)));
         }
         for (key, _) in &self.entries {
             check_len(key.len(), MAX_KEY_BYTES).map_err(|why| invalid(format!("a metadata key {why}")))?;
@@ -140,9 +128,7 @@ impl Writer {
             invalid(format!("the tensor name {name:?} appears more than once"))
         })?;
         let metadata = Metadata::new(self.entries.clone());
-        metadata
-            .and_then(|m| alignment(&m))
-            .map_err(|e| invalid(e.message().to_owned()))
+        metadata.and_then(|m| alignment(&m)).map_err(|e| invalid(e.message().to_owned()))
     }
 
     fn emit(&self, alignment: usize, out: &mut impl Write) -> io::Result<()> {

@@ -40,12 +40,8 @@ pub struct IsaInfo {
 }
 
 /// The levels of this build, lowest first.
-pub static ISAS: &[IsaInfo] = &[IsaInfo {
-    isa: Isa::Scalar,
-    name: "scalar",
-    supported: || true,
-    kernels: &scalar::SCALAR,
-}];
+pub static ISAS: &[IsaInfo] =
+    &[IsaInfo { isa: Isa::Scalar, name: "scalar", supported: || true, kernels: &scalar::SCALAR }];
 
 impl Isa {
     /// The highest level this machine can run.
@@ -60,9 +56,7 @@ impl Isa {
 
     /// The level's name.
     pub fn name(self) -> &'static str {
-        ISAS.iter()
-            .find(|row| row.isa == self)
-            .map_or("scalar", |row| row.name)
+        ISAS.iter().find(|row| row.isa == self).map_or("scalar", |row| row.name)
     }
 }
 
@@ -122,9 +116,6 @@ impl Kernels {
     /// The table of the highest level that this machine can run and that is not above `limit`.
     pub fn select(limit: Option<Isa>) -> &'static Kernels {
         let usable = |row: &&IsaInfo| limit.is_none_or(|limit| row.isa <= limit) && (row.supported)();
-        ISAS.iter()
-            .rev()
-            .find(usable)
-            .map_or(&scalar::SCALAR, |row| row.kernels)
+        ISAS.iter().rev().find(usable).map_or(&scalar::SCALAR, |row| row.kernels)
     }
 }

@@ -145,11 +145,19 @@ impl<'a, B: Backend> Binder<'a, B> {
 
     /// Binds elements `range` of the tensor (of its rows for a matrix, of its elements for a vector), after checking
     /// that the whole tensor has the shape `dims` (row length first, as in the file).
-    fn bind(&mut self, name: &str, dims: &[usize], range: Range<usize>, role: WeightRole) -> Result<B::Weight> {
+    fn bind(
+        &mut self,
+        name: &str,
+        dims: &[usize],
+        range: Range<usize>,
+        role: WeightRole,
+    ) -> Result<B::Weight> {
         let t = self.find(name)?;
         if t.dims[..] != *dims {
             let found = &t.dims[..];
-            return Err(Error::Format(format!("the tensor \"{name}\" has shape {found:?}, expected {dims:?}")));
+            return Err(Error::Format(format!(
+                "the tensor \"{name}\" has shape {found:?}, expected {dims:?}"
+            )));
         }
         let format = Format::from_tensor_type(t.ty).ok_or_else(|| {
             let known: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
@@ -211,8 +219,15 @@ impl<'a, B: Backend> Binder<'a, B> {
     }
 
     /// Outputs `part` of the layer `name`, which has `n_out` outputs in all: one of several layers stored as one.
-    pub fn linear_part(&mut self, name: &str, part: Range<usize>, n_out: usize, n_in: usize) -> Result<Linear<B>> {
-        let weight = self.bind(&format!("{name}.weight"), &[n_in, n_out], part.clone(), WeightRole::Matrix)?;
+    pub fn linear_part(
+        &mut self,
+        name: &str,
+        part: Range<usize>,
+        n_out: usize,
+        n_in: usize,
+    ) -> Result<Linear<B>> {
+        let weight =
+            self.bind(&format!("{name}.weight"), &[n_in, n_out], part.clone(), WeightRole::Matrix)?;
         let bias = format!("{name}.bias");
         let bias = match self.gguf.tensor(&bias) {
             Some(_) => Some(self.bind(&bias, &[n_out], part, WeightRole::Vector)?),

@@ -40,7 +40,9 @@ impl<B: Backend> Llama<B> {
     pub fn bind(file: &mut Binder<'_, B>) -> Result<Self> {
         let info = file.info()?;
         if file.optional_dim("expert_count")?.is_some() {
-            return Err(Error::Unsupported("llama with experts (\"llama.expert_count\") is not supported".into()));
+            return Err(Error::Unsupported(
+                "llama with experts (\"llama.expert_count\") is not supported".into(),
+            ));
         }
         let eps = file.positive("attention.layer_norm_rms_epsilon")?;
         let (n_embd, n_ff) = (info.n_embd, info.n_ff);
@@ -109,7 +111,9 @@ fn inv_freq<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize) -> Result<Vec
         })
         .collect();
     match inv_freq.iter().position(|x| !x.is_finite()) {
-        Some(i) => Err(Error::Format(format!("the rope frequency of pair {i} is not finite: check its factors"))),
+        Some(i) => {
+            Err(Error::Format(format!("the rope frequency of pair {i} is not finite: check its factors")))
+        }
         None => Ok(inv_freq),
     }
 }

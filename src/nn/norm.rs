@@ -35,6 +35,14 @@ impl<B: Backend> NormLayer<B> for RmsNorm<B> {
 
 impl<B: Backend> NormLayer<B> for LayerNorm<B> {
     fn forward(&self, backend: &mut B, x: &B::Buffer, rows: Option<&[u32]>, n: usize, out: &mut B::Buffer) {
-        backend.layer_norm(Norm { x, rows, n, weight: &self.weight, bias: Some(&self.bias), eps: self.eps, out });
+        backend.layer_norm(Norm {
+            x,
+            rows,
+            n,
+            weight: &self.weight,
+            bias: Some(&self.bias),
+            eps: self.eps,
+            out,
+        });
     }
 }

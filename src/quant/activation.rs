@@ -19,11 +19,7 @@ impl Q8Block {
     /// Values per block.
     pub const LEN: usize = 32;
     /// A block of zeros.
-    pub const ZERO: Q8Block = Q8Block {
-        d: 0.0,
-        sum: 0.0,
-        qs: [0; Q8Block::LEN],
-    };
+    pub const ZERO: Q8Block = Q8Block { d: 0.0, sum: 0.0, qs: [0; Q8Block::LEN] };
 }
 
 /// Quantizes `x` into `out`, which has one block per 32 values of `x`.
@@ -48,11 +44,7 @@ fn quantize_block(x: &[f32; Q8Block::LEN]) -> Q8Block {
         *q = round_to_i8(x * inverse);
         sum = sum.wrapping_add(i32::from(*q));
     }
-    Q8Block {
-        d,
-        sum: d * sum as f32,
-        qs,
-    }
+    Q8Block { d, sum: d * sum as f32, qs }
 }
 
 /// The largest `|x|`, NaNs left out.

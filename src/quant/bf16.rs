@@ -21,11 +21,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
 
 /// Expands a row of any alignment; exact, NaNs keep their bits.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len(),
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(src.len(), dst.len() * BYTES, "row bytes and number of values do not agree");
     for (bytes, value) in src.as_chunks::<BYTES>().0.iter().zip(dst) {
         *value = f32::from_bits(u32::from(u16::from_le_bytes(*bytes)) << 16);
     }
@@ -33,11 +29,7 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 
 /// Rounds to nearest, ties to even; a NaN becomes a quiet NaN with the upper bits of its payload.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len(),
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(dst.len(), src.len() * BYTES, "row bytes and number of values do not agree");
     for (bytes, value) in dst.as_chunks_mut::<BYTES>().0.iter_mut().zip(src) {
         *bytes = bf16::from_f32(*value).to_le_bytes();
     }

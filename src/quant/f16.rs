@@ -25,18 +25,9 @@ const CHUNK: usize = 256;
 
 /// Expands a row of any alignment; exact.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len(),
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(src.len(), dst.len() * BYTES, "row bytes and number of values do not agree");
     let mut buffer = [f16::ZERO; CHUNK];
-    for (src, dst) in src
-        .as_chunks::<BYTES>()
-        .0
-        .chunks(CHUNK)
-        .zip(dst.chunks_mut(CHUNK))
-    {
+    for (src, dst) in src.as_chunks::<BYTES>().0.chunks(CHUNK).zip(dst.chunks_mut(CHUNK)) {
         let n = src.len().min(dst.len());
         for (value, bytes) in buffer.iter_mut().zip(&src[..n]) {
             *value = f16::from_le_bytes(*bytes);
@@ -47,16 +38,9 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 
 /// Rounds to nearest, ties to even; magnitudes from 65520 up become infinity.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len(),
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(dst.len(), src.len() * BYTES, "row bytes and number of values do not agree");
     let mut buffer = [f16::ZERO; CHUNK];
-    for (src, dst) in src
-        .chunks(CHUNK)
-        .zip(dst.as_chunks_mut::<BYTES>().0.chunks_mut(CHUNK))
-    {
+    for (src, dst) in src.chunks(CHUNK).zip(dst.as_chunks_mut::<BYTES>().0.chunks_mut(CHUNK)) {
         let n = src.len().min(dst.len());
         buffer[..n].convert_from_f32_slice(&src[..n]);
         for (bytes, value) in dst.iter_mut().zip(&buffer[..n]) {
@@ -74,11 +58,7 @@ pub(super) fn scale(bytes: [u8; BYTES]) -> f32 {
     let bits = u32::from(u16::from_le_bytes(bytes));
     let (sign, magnitude) = (bits & 0x8000, bits & 0x7fff);
     let normal = (magnitude << 13) + REBIAS;
-    let normal = if magnitude >= 0x7c00 {
-        normal + REBIAS
-    } else {
-        normal
-    };
+    let normal = if magnitude >= 0x7c00 { normal + REBIAS } else { normal };
     // In the sum of one half and a subnormal, the last bits of the mantissa are the subnormal's.
     let subnormal = (f32::from_bits(0x3f00_0000 | magnitude) - 0.5).to_bits();
     f32::from_bits(sign << 16 | if magnitude < 0x0400 { subnormal } else { normal })
@@ -100,11 +80,8 @@ mod tests {
         dequantize(&bytes, &mut values);
         let mut back = vec![0; bytes.len()];
         quantize(&values, &mut back);
-        for (bytes, (value, back)) in bytes
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .zip(values.iter().zip(back.as_chunks::<2>().0))
+        for (bytes, (value, back)) in
+            bytes.as_chunks::<2>().0.iter().zip(values.iter().zip(back.as_chunks::<2>().0))
         {
             let expected = f16::from_le_bytes(*bytes);
             if expected.is_nan() {

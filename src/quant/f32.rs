@@ -20,11 +20,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
 
 /// Copies a row of any alignment.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len(),
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(src.len(), dst.len() * BYTES, "row bytes and number of values do not agree");
     for (bytes, value) in src.as_chunks::<BYTES>().0.iter().zip(dst) {
         *value = f32::from_le_bytes(*bytes);
     }
@@ -32,11 +28,7 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 
 /// Copies values to a row.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len(),
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
+    debug_assert_eq!(dst.len(), src.len() * BYTES, "row bytes and number of values do not agree");
     for (bytes, value) in dst.as_chunks_mut::<BYTES>().0.iter_mut().zip(src) {
         *bytes = value.to_le_bytes();
     }

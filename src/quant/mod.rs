@@ -74,22 +74,13 @@ pub enum Dot {
 pub const FORMAT_COUNT: usize = 6;
 
 /// Every format, indexed by `Format as usize`.
-pub static FORMATS: [FormatInfo; FORMAT_COUNT] = [
-    f32::INFO,
-    f16::INFO,
-    bf16::INFO,
-    q8_0::INFO,
-    q4_0::INFO,
-    q4_1::INFO,
-];
+pub static FORMATS: [FormatInfo; FORMAT_COUNT] =
+    [f32::INFO, f16::INFO, bf16::INFO, q8_0::INFO, q4_0::INFO, q4_1::INFO];
 
 impl Format {
     /// The format of a GGUF tensor type, or `None` if Ember cannot compute with that type.
     pub fn from_tensor_type(tensor_type: TensorType) -> Option<Format> {
-        FORMATS
-            .iter()
-            .find(|info| info.tensor_type == tensor_type.0)
-            .map(|info| info.format)
+        FORMATS.iter().find(|info| info.tensor_type == tensor_type.0).map(|info| info.format)
     }
 
     /// This format's row of [`FORMATS`].

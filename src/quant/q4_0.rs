@@ -34,10 +34,7 @@ impl Block {
     #[inline]
     fn read(bytes: &[u8; BYTES]) -> Block {
         let [d0, d1, nibbles @ ..] = bytes;
-        Block {
-            d: scale([*d0, *d1]),
-            q: unpack_nibbles(nibbles),
-        }
+        Block { d: scale([*d0, *d1]), q: unpack_nibbles(nibbles) }
     }
 
     fn write(&self, bytes: &mut [u8; BYTES]) {
@@ -85,17 +82,8 @@ pub(super) fn truncate_to_nibble(x: f32) -> i8 {
 
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len() * LEN,
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (bytes, values) in src
-        .as_chunks::<BYTES>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<LEN>().0)
-    {
+    debug_assert_eq!(src.len() * LEN, dst.len() * BYTES, "row bytes and number of values do not agree");
+    for (bytes, values) in src.as_chunks::<BYTES>().0.iter().zip(dst.as_chunks_mut::<LEN>().0) {
         let block = Block::read(bytes);
         for (value, q) in values.iter_mut().zip(block.centred()) {
             *value = block.d * f32::from(q);
@@ -105,37 +93,18 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 
 /// Packs values: `d` is the (first) value of largest magnitude divided by -8, so that this value is exact.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len() * LEN,
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (values, bytes) in src
-        .as_chunks::<LEN>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<BYTES>().0)
-    {
-        let largest = values
-            .iter()
-            .fold(values[0], |a, &x| if x.abs() > a.abs() { x } else { a });
+    debug_assert_eq!(dst.len() * LEN, src.len() * BYTES, "row bytes and number of values do not agree");
+    for (values, bytes) in src.as_chunks::<LEN>().0.iter().zip(dst.as_chunks_mut::<BYTES>().0) {
+        let largest = values.iter().fold(values[0], |a, &x| if x.abs() > a.abs() { x } else { a });
         let d = largest / -8.0;
         let inverse = reciprocal(d);
-        Block {
-            d,
-            q: values.map(|x| truncate_to_nibble(x * inverse + 8.5)),
-        }
-        .write(bytes);
+        Block { d, q: values.map(|x| truncate_to_nibble(x * inverse + 8.5)) }.write(bytes);
     }
 }
 
 /// `Σ d·x.d · Σ (q - 8)·x.q` over the blocks.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    debug_assert_eq!(
-        row.len(),
-        x.len() * BYTES,
-        "the row and the activations differ in length"
-    );
+    debug_assert_eq!(row.len(), x.len() * BYTES, "the row and the activations differ in length");
     let mut sum = 0.0;
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
@@ -157,21 +126,10 @@ mod tests {
         values[17] = -0.51;
         let mut row = [0; BYTES];
         quantize(&values, &mut row);
-        assert_eq!(
-            row[..4],
-            [0x00, 0x3c, 0x90, 0x7f],
-            "d = 1; values 0 and 16, 1 and 17"
-        );
+        assert_eq!(row[..4], [0x00, 0x3c, 0x90, 0x7f], "d = 1; values 0 and 16, 1 and 17");
         dequantize(&row, &mut values);
-        assert_eq!(
-            (values[0], values[1], values[16], values[17], values[2]),
-            (-8.0, 7.0, 1.0, -1.0, 0.0)
-        );
-        let x = Q8Block {
-            d: 0.5,
-            sum: 64.0,
-            qs: [4; LEN],
-        };
+        assert_eq!((values[0], values[1], values[16], values[17], values[2]), (-8.0, 7.0, 1.0, -1.0, 0.0));
+        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (-8.0 + 7.0 + 1.0 - 1.0));
     }
 

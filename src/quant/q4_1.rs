@@ -36,11 +36,7 @@ impl Block {
     #[inline]
     fn read(bytes: &[u8; BYTES]) -> Block {
         let [d0, d1, m0, m1, nibbles @ ..] = bytes;
-        Block {
-            d: scale([*d0, *d1]),
-            m: scale([*m0, *m1]),
-            q: unpack_nibbles(nibbles),
-        }
+        Block { d: scale([*d0, *d1]), m: scale([*m0, *m1]), q: unpack_nibbles(nibbles) }
     }
 
     fn write(&self, bytes: &mut [u8; BYTES]) {
@@ -53,17 +49,8 @@ impl Block {
 
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len() * LEN,
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (bytes, values) in src
-        .as_chunks::<BYTES>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<LEN>().0)
-    {
+    debug_assert_eq!(src.len() * LEN, dst.len() * BYTES, "row bytes and number of values do not agree");
+    for (bytes, values) in src.as_chunks::<BYTES>().0.iter().zip(dst.as_chunks_mut::<LEN>().0) {
         let block = Block::read(bytes);
         for (value, q) in values.iter_mut().zip(block.q) {
             *value = block.d * f32::from(q) + block.m;
@@ -73,37 +60,19 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 
 /// Packs values: 16 equal steps from the smallest to the largest value.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len() * LEN,
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (values, bytes) in src
-        .as_chunks::<LEN>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<BYTES>().0)
-    {
+    debug_assert_eq!(dst.len() * LEN, src.len() * BYTES, "row bytes and number of values do not agree");
+    for (values, bytes) in src.as_chunks::<LEN>().0.iter().zip(dst.as_chunks_mut::<BYTES>().0) {
         let m = values.iter().fold(f32::INFINITY, |m, &x| m.min(x));
         let max = values.iter().fold(f32::NEG_INFINITY, |m, &x| m.max(x));
         let d = (max - m) / 15.0;
         let inverse = reciprocal(d);
-        Block {
-            d,
-            m,
-            q: values.map(|x| truncate_to_nibble((x - m) * inverse + 0.5)),
-        }
-        .write(bytes);
+        Block { d, m, q: values.map(|x| truncate_to_nibble((x - m) * inverse + 0.5)) }.write(bytes);
     }
 }
 
 /// `Σ d·x.d · Σ q·x.q` over the blocks, plus `Σ m·x.sum`.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    debug_assert_eq!(
-        row.len(),
-        x.len() * BYTES,
-        "the row and the activations differ in length"
-    );
+    debug_assert_eq!(row.len(), x.len() * BYTES, "the row and the activations differ in length");
     let (mut products, mut offsets) = (0.0, 0.0);
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
@@ -124,18 +93,10 @@ mod tests {
         values[16] = 0.4;
         let mut row = [0; BYTES];
         quantize(&values, &mut row);
-        assert_eq!(
-            row[..6],
-            [0x00, 0x3c, 0x00, 0xc0, 0x2f, 0x00],
-            "d = 1, m = -2; values 0 and 16"
-        );
+        assert_eq!(row[..6], [0x00, 0x3c, 0x00, 0xc0, 0x2f, 0x00], "d = 1, m = -2; values 0 and 16");
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[16], values[2]), (13.0, 0.0, -2.0));
-        let x = Q8Block {
-            d: 0.5,
-            sum: 64.0,
-            qs: [4; LEN],
-        };
+        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * 17.0 - 2.0 * 64.0);
     }
 }

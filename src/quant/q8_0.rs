@@ -36,10 +36,7 @@ impl Block {
         for (q, byte) in qs.iter_mut().zip(bytes) {
             *q = byte.cast_signed();
         }
-        Block {
-            d: scale([*d0, *d1]),
-            qs,
-        }
+        Block { d: scale([*d0, *d1]), qs }
     }
 
     fn write(&self, bytes: &mut [u8; BYTES]) {
@@ -51,17 +48,8 @@ impl Block {
 
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
-    debug_assert_eq!(
-        src.len() * LEN,
-        dst.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (bytes, values) in src
-        .as_chunks::<BYTES>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<LEN>().0)
-    {
+    debug_assert_eq!(src.len() * LEN, dst.len() * BYTES, "row bytes and number of values do not agree");
+    for (bytes, values) in src.as_chunks::<BYTES>().0.iter().zip(dst.as_chunks_mut::<LEN>().0) {
         let block = Block::read(bytes);
         for (value, q) in values.iter_mut().zip(block.qs) {
             *value = f32::from(q) * block.d;
@@ -72,34 +60,17 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 /// Packs values: `d` is the largest magnitude divided by 127, the values are rounded half away from zero with the
 /// unrounded `d`.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
-    debug_assert_eq!(
-        dst.len() * LEN,
-        src.len() * BYTES,
-        "row bytes and number of values do not agree"
-    );
-    for (values, bytes) in src
-        .as_chunks::<LEN>()
-        .0
-        .iter()
-        .zip(dst.as_chunks_mut::<BYTES>().0)
-    {
+    debug_assert_eq!(dst.len() * LEN, src.len() * BYTES, "row bytes and number of values do not agree");
+    for (values, bytes) in src.as_chunks::<LEN>().0.iter().zip(dst.as_chunks_mut::<BYTES>().0) {
         let d = max_magnitude(values) / 127.0;
         let inverse = reciprocal(d);
-        Block {
-            d,
-            qs: values.map(|x| round_to_i8(x * inverse)),
-        }
-        .write(bytes);
+        Block { d, qs: values.map(|x| round_to_i8(x * inverse)) }.write(bytes);
     }
 }
 
 /// `Σ d·x.d · Σ q·x.q` over the blocks.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    debug_assert_eq!(
-        row.len(),
-        x.len() * BYTES,
-        "the row and the activations differ in length"
-    );
+    debug_assert_eq!(row.len(), x.len() * BYTES, "the row and the activations differ in length");
     let mut sum = 0.0;
     for (bytes, x) in row.as_chunks::<BYTES>().0.iter().zip(x) {
         let block = Block::read(bytes);
@@ -124,11 +95,7 @@ mod tests {
         assert_eq!(row[BYTES - 1], 1);
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[1], values[31]), (127.0, -3.0, 1.0));
-        let x = Q8Block {
-            d: 0.5,
-            sum: 64.0,
-            qs: [4; LEN],
-        };
+        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (127.0 - 3.0 + 1.0));
     }
 }

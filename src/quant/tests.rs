@@ -5,19 +5,12 @@ use super::*;
 use std::path::Path;
 
 fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/quant")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quant").join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|b| f32::from_le_bytes(*b))
-        .collect()
+    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
 /// A repeatable vector of values in -1..1 (a linear congruential generator).
@@ -92,11 +85,7 @@ fn round_trip_error_is_within_half_a_step() {
         };
         for (a, b) in x.iter().zip(&round_trip(info, &x).1) {
             // The scale itself is rounded to 11 bits.
-            let bound = if step == 0.0 {
-                0.0
-            } else {
-                step / 2.0 + a.abs() / 2048.0
-            };
+            let bound = if step == 0.0 { 0.0 } else { step / 2.0 + a.abs() / 2048.0 };
             assert!((a - b).abs() <= bound, "{}: {a} became {b}", info.name);
         }
     }
@@ -140,15 +129,7 @@ fn rows_of_any_alignment_give_the_same_values() {
 #[test]
 fn non_finite_values_do_not_panic() {
     for info in &FORMATS {
-        for bad in [
-            f32::NAN,
-            -f32::NAN,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-            f32::MAX,
-            f32::MIN,
-            1e-45,
-        ] {
+        for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-45] {
             round_trip(info, &[bad; 64]);
             let mut x = noise(64, 5);
             x[7] = bad;

@@ -48,19 +48,11 @@ impl Candidates {
         let all = (0..).zip(logits);
         if max == f32::INFINITY {
             let certain = all.filter(|(_, logit)| **logit == f32::INFINITY);
-            self.list.extend(certain.map(|(id, _)| Candidate {
-                id,
-                logit: 0.0,
-                weight: 0,
-            }));
+            self.list.extend(certain.map(|(id, _)| Candidate { id, logit: 0.0, weight: 0 }));
         } else {
             let possible = all.filter(|(_, logit)| **logit != f32::NEG_INFINITY);
             // Adding 0 turns -0 into +0, so that they compare as equal.
-            self.list.extend(possible.map(|(id, &logit)| Candidate {
-                id,
-                logit: logit + 0.0,
-                weight: 0,
-            }));
+            self.list.extend(possible.map(|(id, &logit)| Candidate { id, logit: logit + 0.0, weight: 0 }));
         }
         Ok(())
     }
@@ -77,9 +69,7 @@ impl Candidates {
 
     /// The largest logit.
     pub(super) fn max(&self) -> f32 {
-        self.list
-            .iter()
-            .fold(f32::NEG_INFINITY, |max, c| max.max(c.logit))
+        self.list.iter().fold(f32::NEG_INFINITY, |max, c| max.max(c.logit))
     }
 
     /// Computes the weights; returns their sum, which is at least 2⁴⁰.
@@ -89,11 +79,7 @@ impl Candidates {
         let max = self.max();
         for c in &mut self.list {
             let x = c.logit - max;
-            c.weight = if x < NEGLIGIBLE {
-                0
-            } else {
-                (libm::exp(f64::from(x)) * WEIGHT_ONE) as u64
-            };
+            c.weight = if x < NEGLIGIBLE { 0 } else { (libm::exp(f64::from(x)) * WEIGHT_ONE) as u64 };
         }
         self.list.iter().map(|c| c.weight).sum()
     }
@@ -129,13 +115,9 @@ pub(super) fn largest(logits: &[f32]) -> Result<f32> {
     if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
         return Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")));
     }
-    let max = logits
-        .iter()
-        .fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
     if max == f32::NEG_INFINITY {
-        return Err(Error::InvalidArgument(
-            "every token is ruled out: all logits are -inf".into(),
-        ));
+        return Err(Error::InvalidArgument("every token is ruled out: all logits are -inf".into()));
     }
     Ok(max)
 }

@@ -45,12 +45,7 @@ pub struct Sampler {
 impl Sampler {
     /// An empty chain, which draws from the softmax of the logits.
     pub fn new(seed: u64) -> Sampler {
-        Sampler {
-            stages: Vec::new(),
-            seed,
-            rng: Rng::new(seed),
-            candidates: Candidates::default(),
-        }
+        Sampler { stages: Vec::new(), seed, rng: Rng::new(seed), candidates: Candidates::default() }
     }
 
     /// Appends a stage.
@@ -110,10 +105,7 @@ impl Sampler {
     /// which logit that is.
     fn is_greedy(&self) -> bool {
         let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_));
-        matches!(
-            self.stages.iter().find(|s| !narrows(s)),
-            Some(Stage::Greedy | Stage::Temperature(0.0))
-        )
+        matches!(self.stages.iter().find(|s| !narrows(s)), Some(Stage::Greedy | Stage::Temperature(0.0)))
     }
 }
 

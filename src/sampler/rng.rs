@@ -46,22 +46,10 @@ mod tests {
         let mut rng = Rng::new(42);
         assert_eq!(rng.below(1000), ((u128::from(GOLDEN_42[0]) * 1000) >> 64) as u64);
     }
-    const GOLDEN_0: [u64; 4] = [
-        0x53175d61490b23df,
-        0x61da6f3dc380d507,
-        0x5c0fdf91ec9a7bfc,
-        0x02eebf8c3bbe5e1a,
-    ];
-    const GOLDEN_42: [u64; 4] = [
-        0xd0764d4f4476689f,
-        0x519e4174576f3791,
-        0xfbe07cfb0c24ed8c,
-        0xb37d9f600cd835b8,
-    ];
-    const GOLDEN_MAX: [u64; 4] = [
-        0x56ccf8ce948e27b2,
-        0xe68588432e5a5b90,
-        0xe3e9b5a48119ca8b,
-        0x460f19495532ae73,
-    ];
+    const GOLDEN_0: [u64; 4] =
+        [0x53175d61490b23df, 0x61da6f3dc380d507, 0x5c0fdf91ec9a7bfc, 0x02eebf8c3bbe5e1a];
+    const GOLDEN_42: [u64; 4] =
+        [0xd0764d4f4476689f, 0x519e4174576f3791, 0xfbe07cfb0c24ed8c, 0xb37d9f600cd835b8];
+    const GOLDEN_MAX: [u64; 4] =
+        [0x56ccf8ce948e27b2, 0xe68588432e5a5b90, 0xe3e9b5a48119ca8b, 0x460f19495532ae73];
 }

@@ -50,11 +50,7 @@ fn top_k_is_the_head_of_a_sort() {
         let logits = logits(500, seed);
         let order = sorted(&logits);
         for k in [1, 2, 7, 40, 499, 500, 501, usize::MAX] {
-            assert_eq!(
-                kept(&logits, Stage::TopK(k)),
-                ascending(&order[..k.min(500)]),
-                "k = {k}"
-            );
+            assert_eq!(kept(&logits, Stage::TopK(k)), ascending(&order[..k.min(500)]), "k = {k}");
         }
         assert_eq!(kept(&logits, Stage::TopK(0)).len(), 500);
     }
@@ -145,10 +141,7 @@ fn a_seed_gives_the_same_tokens() {
     let mut a = sampler(42, &stages);
     let tokens = run(&mut a);
     // Computed with an independent implementation of the chain and the generator.
-    assert_eq!(
-        tokens,
-        [729, 500, 882, 703, 723, 590, 195, 608, 278, 821, 585, 751]
-    );
+    assert_eq!(tokens, [729, 500, 882, 703, 723, 590, 195, 608, 278, 821, 585, 751]);
     assert_ne!(run(&mut a), tokens, "the state moves on");
     a.reset();
     assert_eq!(run(&mut a), tokens);
@@ -159,26 +152,17 @@ fn a_seed_gives_the_same_tokens() {
 #[test]
 fn infinities_decide_and_nan_is_an_error() {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
-    for stages in [
-        &[][..],
-        &[Stage::Greedy],
-        &[Stage::Temperature(1e-40)],
-        &[Stage::TopK(2), Stage::TopP(0.5)],
-    ] {
+    for stages in
+        [&[][..], &[Stage::Greedy], &[Stage::Temperature(1e-40)], &[Stage::TopK(2), Stage::TopP(0.5)]]
+    {
         let mut s = sampler(1, stages);
         assert_eq!(s.sample(&[0.0, inf, 5.0]).unwrap(), 1, "{stages:?}");
 
         assert_eq!(s.sample(&[-inf, -3e38, -inf]).unwrap(), 1);
         assert_eq!(message(s.sample(&[0.0, 1.0, nan])), "the logit of token 2 is NaN");
         assert_eq!(message(s.sample(&[inf, nan])), "the logit of token 1 is NaN");
-        assert_eq!(
-            message(s.sample(&[-inf; 3])),
-            "every token is ruled out: all logits are -inf"
-        );
-        assert_eq!(
-            message(s.sample(&[])),
-            "there must be 1 to 16777216 logits to sample from, got 0"
-        );
+        assert_eq!(message(s.sample(&[-inf; 3])), "every token is ruled out: all logits are -inf");
+        assert_eq!(message(s.sample(&[])), "there must be 1 to 16777216 logits to sample from, got 0");
         assert_eq!(s.sample(&[-7.0]).unwrap(), 0);
     }
     let mut s = sampler(1, &[]);
@@ -190,14 +174,8 @@ fn infinities_decide_and_nan_is_an_error() {
 #[test]
 fn parameters_out_of_range_are_refused_by_name() {
     let mut s = Sampler::new(0);
-    assert_eq!(
-        message(s.push(Stage::Temperature(-1.0))),
-        "temperature must be finite and ≥ 0, got -1"
-    );
-    assert_eq!(
-        message(s.push(Stage::Temperature(f32::NAN))),
-        "temperature must be finite and ≥ 0, got NaN"
-    );
+    assert_eq!(message(s.push(Stage::Temperature(-1.0))), "temperature must be finite and ≥ 0, got -1");
+    assert_eq!(message(s.push(Stage::Temperature(f32::NAN))), "temperature must be finite and ≥ 0, got NaN");
     assert_eq!(
         message(s.push(Stage::Temperature(f32::INFINITY))),
         "temperature must be finite and ≥ 0, got inf"

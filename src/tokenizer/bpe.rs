@@ -3,18 +3,21 @@
 //! Multitask Learners", 2019). The merging is the `tokenizers` crate's.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tokenizers::Model;
 use tokenizers::models::bpe;
 
 use super::pre::PreTokenizer;
-use super::vocab::{Pieces, TOKENS, TokenType, Vocab};
+use super::vocab::{Pieces, TOKENS, Vocab};
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 
 /// The key of the merges.
 const MERGES: &str = "tokenizer.ggml.merges";
+
+/// The last character of the byte alphabet is below this.
+const ALPHABET_END: usize = 0x144;
 
 /// The encoder of a byte-level BPE vocabulary.
 pub(super) struct Bpe {
@@ -55,18 +58,17 @@ impl Bpe {
 
     /// The exact bytes of each token. A normal token outside the byte alphabet stands for its own text.
     pub(super) fn token_bytes(vocab: &Vocab<'_>) -> Pieces {
-        let bytes_of: HashMap<char, u8> = (0..=255).map(|b| (byte_char(b), b)).collect();
+        let mut bytes_of = [None; ALPHABET_END];
+        for byte in 0..=255 {
+            bytes_of[byte_char(byte) as usize] = Some(byte);
+        }
         let mut pieces = Pieces::with_capacity(vocab.len());
+        let mut bytes = Vec::new();
         for (_, text, ty) in vocab.iter() {
-            let as_written = matches!(
-                ty,
-                TokenType::Control | TokenType::Unknown | TokenType::UserDefined
-            );
-            let bytes: Option<Vec<u8>> = text.chars().map(|c| bytes_of.get(&c).copied()).collect();
-            match bytes {
-                Some(bytes) if !as_written => pieces.push(&bytes),
-                _ => pieces.push(text.as_bytes()),
-            }
+            bytes.clear();
+            bytes.extend(text.chars().map_while(|c| *bytes_of.get(c as usize)?));
+            let in_alphabet = bytes.len() == text.chars().count();
+            pieces.push(if in_alphabet && !ty.is_special() { &bytes } else { text.as_bytes() });
         }
         pieces
     }
@@ -91,10 +93,8 @@ impl Bpe {
 
     /// Appends the tokens of `word`, which is in the byte alphabet, and empties it.
     fn merge(&self, word: &mut String, out: &mut Vec<u32>) -> Result<()> {
-        let tokens = self
-            .model
-            .tokenize(word)
-            .map_err(|e| Error::Internal(format!("merging a word failed: {e}")))?;
+        let tokens =
+            self.model.tokenize(word).map_err(|e| Error::Internal(format!("merging a word failed: {e}")))?;
         out.extend(tokens.iter().map(|t| t.id));
         word.clear();
         Ok(())
@@ -105,36 +105,27 @@ impl Bpe {
 /// there twice the first counts; one that spells a control token is left out.
 fn read_merges(meta: &Metadata, ids: &bpe::Vocab, control: &HashSet<&str>) -> Result<bpe::Merges> {
     let lines = meta.require_strings(MERGES)?;
-    let mut seen = HashSet::with_capacity(lines.len());
     let mut merges = Vec::with_capacity(lines.len());
+    let mut seen = bpe::MergeMap::with_capacity(lines.len());
     let mut joint = String::new();
     for (rank, line) in lines.iter().enumerate() {
         let bad = |what: String| Error::Format(format!("merge {rank} in {MERGES:?} {what}"));
         let line = std::str::from_utf8(line).map_err(|e| bad(format!("is not UTF-8: {e}")))?;
         // The parts are separated by the first space that is not the first character.
-        let parts = line
-            .char_indices()
-            .skip(1)
-            .find(|&(_, c)| c == ' ')
-            .map(|(at, _)| (&line[..at], &line[at + 1..]));
-        let Some((left, right)) = parts else {
+        let space = line.char_indices().skip(1).find(|&(_, c)| c == ' ');
+        let Some((left, right)) = space.map(|(at, _)| (&line[..at], &line[at + 1..])) else {
             return Err(bad(format!("is {line:?}, not two texts separated by a space")));
         };
         joint.clear();
         joint.push_str(left);
         joint.push_str(right);
-        let mut spells_control = false;
-        for text in [left, right, &joint] {
-            if !ids.contains_key(text) {
-                if !control.contains(text) {
-                    return Err(bad(format!(
-                        "is {line:?}, but {text:?} is not a token in {TOKENS:?}"
-                    )));
-                }
-                spells_control = true;
-            }
+        let found = [left, right, &joint].map(|text| (text, ids.get(text).copied()));
+        if let Some((text, _)) = found.iter().find(|(text, id)| id.is_none() && !control.contains(text)) {
+            return Err(bad(format!("is {line:?}, but {text:?} is not a token in {TOKENS:?}")));
         }
-        if !spells_control && seen.insert((left, right)) {
+        if let [(_, Some(a)), (_, Some(b)), (_, Some(ab))] = found
+            && seen.insert((a, b), (rank as u32, ab)).is_none()
+        {
             merges.push((left.to_owned(), right.to_owned()));
         }
     }
@@ -160,13 +151,7 @@ mod tests {
     fn the_byte_alphabet_is_gpt2s() {
         let all: HashSet<char> = (0..=255).map(byte_char).collect();
         assert_eq!(all.len(), 256);
-        assert_eq!(
-            (byte_char(b' '), byte_char(b'\n'), byte_char(b'a')),
-            ('Ġ', 'Ċ', 'a')
-        );
-        assert_eq!(
-            (byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)),
-            ('Ā', 'ġ', 'Ń', 'ÿ')
-        );
+        assert_eq!((byte_char(b' '), byte_char(b'\n'), byte_char(b'a')), ('Ġ', 'Ċ', 'a'));
+        assert_eq!((byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)), ('Ā', 'ġ', 'Ń', 'ÿ'));
     }
 }

@@ -9,6 +9,8 @@ mod bpe;
 mod pre;
 mod special;
 mod spm;
+#[cfg(test)]
+mod tests;
 mod vocab;
 
 use crate::error::{Error, Result};
@@ -46,23 +48,13 @@ impl Tokenizer {
         match meta.require_str("tokenizer.ggml.model")? {
             "gpt2" => {
                 let pre = PreTokenizer::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
-                let defaults = Defaults {
-                    bos: None,
-                    eos: None,
-                    unk: None,
-                    add_bos: pre.add_bos,
-                };
+                let defaults = Defaults { bos: None, eos: None, unk: None, add_bos: pre.add_bos };
                 let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
                 let engine = Engine::Bpe(Box::new(Bpe::from_gguf(meta, &vocab, pre)?));
                 Ok(Tokenizer::new(engine, Bpe::token_bytes(&vocab), roles, vocab))
             }
             "llama" => {
-                let defaults = Defaults {
-                    bos: Some(1),
-                    eos: Some(2),
-                    unk: Some(0),
-                    add_bos: true,
-                };
+                let defaults = Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true };
                 let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
                 let engine = Engine::Spm(Box::new(Spm::from_gguf(meta, &vocab, roles.unk)?));
                 Ok(Tokenizer::new(engine, Spm::token_bytes(&vocab)?, roles, vocab))
@@ -75,13 +67,7 @@ impl Tokenizer {
 
     fn new(engine: Engine, pieces: Pieces, roles: Roles, vocab: Vocab<'_>) -> Tokenizer {
         let specials = SpecialTokens::new(&vocab);
-        Tokenizer {
-            engine,
-            pieces,
-            types: vocab.types,
-            roles,
-            specials,
-        }
+        Tokenizer { engine, pieces, types: vocab.types, roles, specials }
     }
 
     /// The number of tokens; every id is below it.
@@ -133,27 +119,26 @@ impl Tokenizer {
     pub fn token_bytes(&self, token: u32) -> Result<&[u8]> {
         self.pieces.get(token).ok_or_else(|| {
             let n = self.n_vocab();
-            Error::InvalidArgument(format!(
-                "token {token} does not exist: the vocabulary has {n} tokens"
-            ))
+            Error::InvalidArgument(format!("token {token} does not exist: the vocabulary has {n} tokens"))
         })
     }
 
     /// The bytes that `tokens` stand for; control tokens give their text if `special`, else nothing.
     ///
     /// `tokens` is taken as the start of a sequence: where encoding puts a space before the text, one leading space
-    /// of the first token after BOS is removed. Joining [`Tokenizer::token_bytes`] keeps it, as the continuation of
-    /// a text wants.
+    /// of the first token after BOS is removed, unless that is a special token, which has none. Joining
+    /// [`Tokenizer::token_bytes`] keeps it, as the continuation of a text wants.
     pub fn decode(&self, tokens: &[u32], special: bool) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let has_bos = tokens.first().is_some_and(|&t| Some(t) == self.roles.bos);
         let first = usize::from(has_bos);
         for (index, &token) in tokens.iter().enumerate() {
             let mut bytes = self.token_bytes(token)?;
-            if !special && self.types[token as usize].is_hidden() {
+            let ty = self.types[token as usize];
+            if !special && ty.is_hidden() {
                 continue;
             }
-            if index == first && self.prefixes_space() {
+            if index == first && self.prefixes_space() && !ty.is_special() {
                 bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
             }
             out.extend_from_slice(bytes);

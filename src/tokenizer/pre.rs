@@ -105,9 +105,9 @@ impl PreTokenizer {
         };
         let compile = |&stage: &Stage| match SysRegex::new(stage.pattern()) {
             Ok(regex) => Ok((stage, regex)),
-            Err(e) => Err(Error::Internal(format!(
-                "a pattern of the pre-tokenizer {name:?} is invalid: {e}"
-            ))),
+            Err(e) => {
+                Err(Error::Internal(format!("a pattern of the pre-tokenizer {name:?} is invalid: {e}")))
+            }
         };
         Ok(PreTokenizer {
             stages: entry.stages.iter().map(compile).collect::<Result<_>>()?,
@@ -195,28 +195,17 @@ mod tests {
     use super::*;
 
     fn words<'t>(pre: &str, text: &'t str) -> Vec<&'t str> {
-        PreTokenizer::named(pre)
-            .unwrap()
-            .split(text)
-            .into_iter()
-            .map(|r| &text[r])
-            .collect()
+        PreTokenizer::named(pre).unwrap().split(text).into_iter().map(|r| &text[r]).collect()
     }
 
     #[test]
     fn white_space_leaves_its_last_character_to_the_next_word() {
         assert_eq!(words("gpt-2", "a   b"), ["a", "  ", " b"]);
         assert_eq!(words("gpt-2", "a\n\nb"), ["a", "\n", "\n", "b"]);
-        assert_eq!(
-            words("gpt-2", "a \u{3000}\u{3000}é  "),
-            ["a", " \u{3000}", "\u{3000}", "é", "  "]
-        );
+        assert_eq!(words("gpt-2", "a \u{3000}\u{3000}é  "), ["a", " \u{3000}", "\u{3000}", "é", "  "]);
         assert_eq!(words("llama-bpe", "a\n\n  b"), ["a", "\n\n", " ", " b"]);
         assert_eq!(words("llama-bpe", "a \t\n"), ["a", " \t\n"]);
-        assert_eq!(
-            words("gpt-2", "I'll it's 'x"),
-            ["I", "'ll", " it", "'s", " '", "x"]
-        );
+        assert_eq!(words("gpt-2", "I'll it's 'x"), ["I", "'ll", " it", "'s", " '", "x"]);
     }
 
     #[test]
@@ -242,10 +231,7 @@ mod tests {
     fn unknown_names_are_refused_with_the_known_ones() {
         let e = PreTokenizer::named("gpt-17").err().unwrap();
         assert!(matches!(e, Error::Unsupported(_)));
-        assert!(
-            e.message().contains("\"gpt-17\"") && e.message().contains("smaug-bpe, smollm"),
-            "{e}"
-        );
+        assert!(e.message().contains("\"gpt-17\"") && e.message().contains("smaug-bpe, smollm"), "{e}");
     }
 
     #[test]
@@ -257,12 +243,7 @@ mod tests {
     #[test]
     fn megabytes_of_one_character_split_in_linear_time() {
         let start = std::time::Instant::now();
-        for text in [
-            " ".repeat(4 << 20),
-            "a".repeat(4 << 20),
-            " \n".repeat(2 << 20),
-            "  a".repeat(1 << 20),
-        ] {
+        for text in [" ".repeat(4 << 20), "a".repeat(4 << 20), " \n".repeat(2 << 20), "  a".repeat(1 << 20)] {
             for name in ["default", "gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-v3"] {
                 let pieces = PreTokenizer::named(name).unwrap().split(&text);
                 assert_eq!(pieces.last().unwrap().end, text.len());

@@ -75,9 +75,9 @@ impl Roles {
     pub(super) fn from_gguf(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Result<Roles> {
         let n = vocab.len();
         let id = |key: &str, default: Option<u32>| match meta.u32(key)? {
-            Some(id) if id as usize >= n => Err(Error::Format(format!(
-                "the key {key:?} is {id}, but {TOKENS:?} has only {n} tokens"
-            ))),
+            Some(id) if id as usize >= n => {
+                Err(Error::Format(format!("the key {key:?} is {id}, but {TOKENS:?} has only {n} tokens")))
+            }
             Some(id) => Ok(Some(id)),
             None => Ok(default.filter(|&id| (id as usize) < n)),
         };
@@ -89,23 +89,14 @@ impl Roles {
         let pad = id("tokenizer.ggml.padding_token_id", None)?;
 
         let framed = |key: &str, id: Option<u32>, id_key: &str, default: bool| match (meta.bool(key)?, id) {
-            (Some(true), None) => Err(Error::Format(format!(
-                "the key {key:?} is true, but the key {id_key:?} is missing"
-            ))),
+            (Some(true), None) => {
+                Err(Error::Format(format!("the key {key:?} is true, but the key {id_key:?} is missing")))
+            }
             (flag, _) => Ok(flag.unwrap_or(default && id.is_some())),
         };
-        let add_bos = framed(
-            "tokenizer.ggml.add_bos_token",
-            bos,
-            "tokenizer.ggml.bos_token_id",
-            defaults.add_bos,
-        )?;
-        let add_eos = framed(
-            "tokenizer.ggml.add_eos_token",
-            eos,
-            "tokenizer.ggml.eos_token_id",
-            false,
-        )?;
+        let add_bos =
+            framed("tokenizer.ggml.add_bos_token", bos, "tokenizer.ggml.bos_token_id", defaults.add_bos)?;
+        let add_eos = framed("tokenizer.ggml.add_eos_token", eos, "tokenizer.ggml.eos_token_id", false)?;
 
         let ends = [eos, named_eot, eom];
         let mut eog: BTreeSet<u32> = ends.into_iter().flatten().collect();
@@ -128,16 +119,7 @@ impl Roles {
         }
         eog.extend(known);
         let eot = named_eot.or_else(|| first_of.into_iter().flatten().next());
-        Ok(Roles {
-            bos,
-            eos,
-            eot,
-            unk,
-            pad,
-            add_bos,
-            add_eos,
-            eog,
-        })
+        Ok(Roles { bos, eos, eot, unk, pad, add_bos, add_eos, eog })
     }
 }
 
@@ -181,11 +163,7 @@ impl SpecialTokens {
     /// Longer tokens are looked for first, over the whole text; among tokens of one length the leftmost wins.
     pub(super) fn split<'t>(&self, text: &'t str, control: bool) -> Vec<Fragment<'t>> {
         let finder = if control { &self.all } else { &self.always };
-        let mut fragments = if text.is_empty() {
-            vec![]
-        } else {
-            vec![Fragment::Text(text)]
-        };
+        let mut fragments = if text.is_empty() { vec![] } else { vec![Fragment::Text(text)] };
         for group in finder.groups.iter().rev() {
             let mut finer = Vec::with_capacity(fragments.len());
             for fragment in fragments {
@@ -223,13 +201,7 @@ impl Finder {
         let at = match self.groups.binary_search_by_key(&text.len(), |g| g.len) {
             Ok(at) => at,
             Err(at) => {
-                self.groups.insert(
-                    at,
-                    Group {
-                        len: text.len(),
-                        first: [false; 256],
-                    },
-                );
+                self.groups.insert(at, Group { len: text.len(), first: [false; 256] });
                 at
             }
         };
@@ -244,8 +216,7 @@ impl Group {
         let (mut done, mut at) = (0, 0);
         while at + self.len <= bytes.len() {
             let found = if self.first[bytes[at] as usize] {
-                text.get(at..at + self.len)
-                    .and_then(|candidate| ids.get(candidate))
+                text.get(at..at + self.len).and_then(|candidate| ids.get(candidate))
             } else {
                 None
             };

@@ -57,9 +57,7 @@ struct Pair {
 
 impl Ord for Pair {
     fn cmp(&self, other: &Pair) -> Ordering {
-        self.score
-            .total_cmp(&other.score)
-            .then(Reverse(self.left).cmp(&Reverse(other.left)))
+        self.score.total_cmp(&other.score).then(Reverse(self.left).cmp(&Reverse(other.left)))
     }
 }
 
@@ -90,9 +88,7 @@ impl Spm {
         for (id, text, ty) in vocab.iter() {
             let score = scores[id as usize];
             if score.is_nan() {
-                return Err(Error::Format(format!(
-                    "the score of token {id} in {SCORES:?} is not a number"
-                )));
+                return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
             }
             if let Some(byte) = byte_token(text) {
                 bytes[byte as usize].get_or_insert(id);
@@ -104,13 +100,7 @@ impl Spm {
             }
         }
         let add_space_prefix = meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
-        Ok(Spm {
-            pieces,
-            max_len,
-            bytes,
-            unk,
-            add_space_prefix,
-        })
+        Ok(Spm { pieces, max_len, bytes, unk, add_space_prefix })
     }
 
     /// The exact bytes of each token: `▁` is a space, a byte token its byte, any other special token its own text.
@@ -118,20 +108,11 @@ impl Spm {
         let mut pieces = Pieces::with_capacity(vocab.len());
         for (id, text, ty) in vocab.iter() {
             match ty {
-                TokenType::Normal | TokenType::Unused | TokenType::Undefined => {
-                    pieces.push(text.replace(SPACE, " ").as_bytes());
-                }
-                TokenType::Byte => {
-                    let byte = byte_token(text).ok_or_else(|| {
-                        Error::Format(format!(
-                            "token {id} is a byte token, but its text is {text:?}, not <0xNN>"
-                        ))
-                    })?;
-                    pieces.push(&[byte]);
-                }
-                TokenType::Control | TokenType::Unknown | TokenType::UserDefined => {
-                    pieces.push(text.as_bytes())
-                }
+                TokenType::Byte => pieces.push(&[byte_token(text).ok_or_else(|| {
+                    Error::Format(format!("token {id} is a byte token, but its text is {text:?}, not <0xNN>"))
+                })?]),
+                _ if ty.is_special() => pieces.push(text.as_bytes()),
+                _ => pieces.push(text.replace(SPACE, " ").as_bytes()),
             }
         }
         Ok(pieces)
@@ -142,11 +123,7 @@ impl Spm {
     /// A character that is no piece becomes its byte tokens; a byte without a token becomes the unknown token, or
     /// nothing if there is none. Takes O(n log n) time and O(n) memory.
     pub(super) fn encode(&self, text: &str, after_special: bool, out: &mut Vec<u32>) {
-        let prefix = if self.add_space_prefix && after_special {
-            SPACE
-        } else {
-            ""
-        };
+        let prefix = if self.add_space_prefix && after_special { SPACE } else { "" };
         let text = [prefix, &text.replace(' ', SPACE)].concat();
         let mut symbols = characters(&text);
         let mut queue = BinaryHeap::with_capacity(symbols.len());
@@ -154,12 +131,7 @@ impl Spm {
             self.propose(&text, &symbols, left, &mut queue);
         }
         while let Some(Pair { left, len, .. }) = queue.pop() {
-            let Symbol {
-                len: left_len,
-                next: right,
-                prev,
-                ..
-            } = symbols[left];
+            let Symbol { len: left_len, next: right, prev, .. } = symbols[left];
             // A symbol only ever grows or goes to 0, so an equal sum means that neither has changed.
             if left_len == 0 || right == NONE || left_len + symbols[right].len != len {
                 continue;
@@ -202,12 +174,7 @@ impl Spm {
 fn characters(text: &str) -> Vec<Symbol> {
     let mut symbols = Vec::with_capacity(text.len());
     for (index, (start, c)) in text.char_indices().enumerate() {
-        symbols.push(Symbol {
-            start,
-            len: c.len_utf8(),
-            prev: index.wrapping_sub(1),
-            next: index + 1,
-        });
+        symbols.push(Symbol { start, len: c.len_utf8(), prev: index.wrapping_sub(1), next: index + 1 });
     }
     if let Some(last) = symbols.last_mut() {
         last.next = NONE;
@@ -219,9 +186,5 @@ fn characters(text: &str) -> Vec<Symbol> {
 fn byte_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let two_digits = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    if two_digits {
-        u8::from_str_radix(digits, 16).ok()
-    } else {
-        None
-    }
+    if two_digits { u8::from_str_radix(digits, 16).ok() } else { None }
 }

@@ -41,6 +41,11 @@ impl TokenType {
         }
     }
 
+    /// Kept whole, and written in the file as it is in text.
+    pub(super) fn is_special(self) -> bool {
+        self.is_hidden() || self == TokenType::UserDefined
+    }
+
     /// Rendered only when special tokens are asked for.
     pub(super) fn is_hidden(self) -> bool {
         matches!(self, TokenType::Control | TokenType::Unknown)
@@ -64,10 +69,7 @@ impl<'m> Vocab<'m> {
             )));
         }
         if u32::try_from(tokens.len()).is_err() {
-            return Err(Error::Format(format!(
-                "the array {TOKENS:?} has {} tokens, too many",
-                tokens.len()
-            )));
+            return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
         }
         let text = |(id, bytes): (usize, &'m [u8])| {
             std::str::from_utf8(bytes)
@@ -93,18 +95,12 @@ impl<'m> Vocab<'m> {
         if len == self.len() {
             return Ok(());
         }
-        Err(Error::Format(format!(
-            "the array {key:?} has {len} elements, but {TOKENS:?} has {}",
-            self.len()
-        )))
+        Err(Error::Format(format!("the array {key:?} has {len} elements, but {TOKENS:?} has {}", self.len())))
     }
 
     /// Each token with its text and type, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &'m str, TokenType)> {
-        (0..)
-            .zip(&self.texts)
-            .zip(&self.types)
-            .map(|((id, &text), &ty)| (id, text, ty))
+        (0..).zip(&self.texts).zip(&self.types).map(|((id, &text), &ty)| (id, text, ty))
     }
 }
 
@@ -118,10 +114,7 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Room for `n` tokens.
     pub(super) fn with_capacity(n: usize) -> Pieces {
-        Pieces {
-            bytes: Vec::new(),
-            ends: Vec::with_capacity(n),
-        }
+        Pieces { bytes: Vec::new(), ends: Vec::with_capacity(n) }
     }
 
     /// Adds the bytes of the next token.

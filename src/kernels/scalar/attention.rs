@@ -16,10 +16,7 @@ struct Running {
 
 pub(super) fn attention(head: &AttnHead<'_>, out: &mut [f32]) {
     out.fill(0.0);
-    let mut running = Running {
-        max: f32::NEG_INFINITY,
-        sum: 0.0,
-    };
+    let mut running = Running { max: f32::NEG_INFINITY, sum: 0.0 };
     let mut position = head.begin;
     while position < head.end {
         let slot = position % head.page_len;
@@ -54,12 +51,10 @@ fn add_block(head: &AttnHead<'_>, row: usize, n: usize, running: &mut Running, o
     }
     let dim = out.len();
     match head.v {
-        KvStore::F32(v) => rows(v, row, n, dim)
-            .zip(scores)
-            .for_each(|(v, &mut weight)| axpy(out, weight, v)),
-        KvStore::F16(v) => rows(v, row, n, dim)
-            .zip(scores)
-            .for_each(|(v, &mut weight)| axpy_f16(out, weight, v)),
+        KvStore::F32(v) => rows(v, row, n, dim).zip(scores).for_each(|(v, &mut weight)| axpy(out, weight, v)),
+        KvStore::F16(v) => {
+            rows(v, row, n, dim).zip(scores).for_each(|(v, &mut weight)| axpy_f16(out, weight, v))
+        }
     }
 }
 
@@ -67,12 +62,12 @@ fn add_block(head: &AttnHead<'_>, row: usize, n: usize, running: &mut Running, o
 fn score(head: &AttnHead<'_>, row: usize, scores: &mut [f32]) {
     let (n, dim) = (scores.len(), head.q.len());
     match head.k {
-        KvStore::F32(k) => rows(k, row, n, dim)
-            .zip(&mut *scores)
-            .for_each(|(k, score)| *score = dot_f32(head.q, k)),
-        KvStore::F16(k) => rows(k, row, n, dim)
-            .zip(&mut *scores)
-            .for_each(|(k, score)| *score = dot_f16(head.q, k)),
+        KvStore::F32(k) => {
+            rows(k, row, n, dim).zip(&mut *scores).for_each(|(k, score)| *score = dot_f32(head.q, k))
+        }
+        KvStore::F16(k) => {
+            rows(k, row, n, dim).zip(&mut *scores).for_each(|(k, score)| *score = dot_f16(head.q, k))
+        }
     }
     for score in scores {
         *score *= head.scale;

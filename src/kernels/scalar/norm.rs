@@ -20,10 +20,7 @@ fn sum_of(x: &[f32], f: impl Fn(f64) -> f64) -> f64 {
 }
 
 pub(super) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    debug_assert!(
-        x.len() == weight.len() && x.len() == out.len(),
-        "the vectors differ in length"
-    );
+    debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     let mean_square = sum_of(x, |x| x * x) / x.len() as f64;
     let factor = (1.0 / (mean_square + f64::from(eps)).sqrt()) as f32;
     for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
@@ -32,14 +29,8 @@ pub(super) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
 }
 
 pub(super) fn layer_norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]) {
-    debug_assert!(
-        x.len() == weight.len() && x.len() == out.len(),
-        "the vectors differ in length"
-    );
-    debug_assert!(
-        bias.is_none_or(|bias| bias.len() == x.len()),
-        "the vectors differ in length"
-    );
+    debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
+    debug_assert!(bias.is_none_or(|bias| bias.len() == x.len()), "the vectors differ in length");
     let n = x.len() as f64;
     let mean = sum_of(x, |x| x) / n;
     let variance = sum_of(x, |x| (x - mean) * (x - mean)) / n;

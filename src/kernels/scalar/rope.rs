@@ -5,12 +5,7 @@ use crate::kernels::RopeStyle;
 
 pub(super) fn rope(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
     debug_assert_eq!(cos.len(), sin.len(), "as many cosines as sines");
-    debug_assert!(
-        2 * cos.len() <= x.len(),
-        "the head has {} components for {} pairs",
-        x.len(),
-        cos.len()
-    );
+    debug_assert!(2 * cos.len() <= x.len(), "the head has {} components for {} pairs", x.len(), cos.len());
     let n = cos.len().min(x.len() / 2);
     let x = &mut x[..2 * n];
     let angles = cos.iter().zip(sin);

@@ -15,12 +15,7 @@ impl Store {
     /// Values that a binary16 holds exactly, so that both stores mean the same.
     fn new(page_len: usize, dim: usize, seed: u32) -> Store {
         let halves = halves(&noise(PAGES * KV_HEADS * page_len * dim, seed));
-        Store {
-            values: halves.iter().map(|h| h.to_f32()).collect(),
-            halves,
-            page_len,
-            dim,
-        }
+        Store { values: halves.iter().map(|h| h.to_f32()).collect(), halves, page_len, dim }
     }
 
     fn row(&self, pages: &[u32], kv_head: usize, position: usize) -> &[f32] {
@@ -31,18 +26,10 @@ impl Store {
 }
 
 fn naive(head: &AttnHead<'_>, k: &Store, v: &Store) -> Vec<f64> {
-    let dot = |a: &[f32], b: &[f32]| {
-        a.iter()
-            .zip(b)
-            .map(|(&a, &b)| f64::from(a) * f64::from(b))
-            .sum::<f64>()
-    };
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
     let scores: Vec<f64> = (head.begin..head.end)
         .map(|p| f64::from(head.scale) * dot(head.q, k.row(head.pages, head.kv_head, p)))
-        .map(|s| {
-            head.softcap
-                .map_or(s, |cap| f64::from(cap) * (s / f64::from(cap)).tanh())
-        })
+        .map(|s| head.softcap.map_or(s, |cap| f64::from(cap) * (s / f64::from(cap)).tanh()))
         .collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
@@ -148,10 +135,7 @@ fn empty_range_and_odd_numbers() {
         (kernels.attention)(&head(&[], &[], &[], 4), &mut []);
         let mut k = [0.0; 8];
         k[2] = f32::NEG_INFINITY;
-        (kernels.attention)(
-            &head(&[1.0, 2.0], &k, &[1.0, 3.0, 5.0, 7.0, 1.0, 3.0, 1.0, 3.0], 4),
-            &mut out,
-        );
+        (kernels.attention)(&head(&[1.0, 2.0], &k, &[1.0, 3.0, 5.0, 7.0, 1.0, 3.0, 1.0, 3.0], 4), &mut out);
         assert_eq!(out, [1.0, 3.0], "a key of -inf has no weight");
         k[2] = f32::NAN;
         (kernels.attention)(&head(&[1.0, 2.0], &k, &[1.0; 8], 4), &mut out);

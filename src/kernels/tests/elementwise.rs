@@ -102,9 +102,8 @@ fn rotations() {
             .flat_map(|p| [(p, RopeStyle::Interleaved), (p, RopeStyle::Halved)])
         {
             let x = noise(dim, 1);
-            let angles: Vec<f64> = (0..pairs)
-                .map(|i| 17.0 * 10000f64.powf(-(i as f64) / pairs as f64))
-                .collect();
+            let angles: Vec<f64> =
+                (0..pairs).map(|i| 17.0 * 10000f64.powf(-(i as f64) / pairs as f64)).collect();
             let cos: Vec<f32> = angles.iter().map(|a| a.cos() as f32).collect();
             let sin: Vec<f32> = angles.iter().map(|a| a.sin() as f32).collect();
             let mut turned = x.clone();

@@ -31,10 +31,7 @@ fn halves(x: &[f32]) -> Vec<f16> {
 
 fn assert_close(got: f32, expected: f64, tolerance: f64, what: &str) {
     let error = (f64::from(got) - expected).abs();
-    assert!(
-        error <= tolerance,
-        "{what}: {got} is not {expected} within {tolerance:e}"
-    );
+    assert!(error <= tolerance, "{what}: {got} is not {expected} within {tolerance:e}");
 }
 
 #[test]

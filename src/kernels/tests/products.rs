@@ -6,30 +6,12 @@ fn dots() {
     for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
         let (a, b) = (noise(n, 1), noise(n, 2));
         let h = halves(&b);
-        let products: Vec<f64> = a
-            .iter()
-            .zip(&b)
-            .map(|(&a, &b)| f64::from(a) * f64::from(b))
-            .collect();
+        let products: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| f64::from(a) * f64::from(b)).collect();
         let magnitude: f64 = products.iter().map(|p| p.abs()).sum();
-        assert_close(
-            (kernels.dot_f32)(&a, &b),
-            products.iter().sum(),
-            3e-7 * magnitude,
-            &format!("n = {n}"),
-        );
+        assert_close((kernels.dot_f32)(&a, &b), products.iter().sum(), 3e-7 * magnitude, &format!("n = {n}"));
         let expanded: Vec<f32> = h.iter().map(|h| h.to_f32()).collect();
-        let expected: f64 = a
-            .iter()
-            .zip(&expanded)
-            .map(|(&a, &b)| f64::from(a) * f64::from(b))
-            .sum();
-        assert_close(
-            (kernels.dot_f16)(&a, &h),
-            expected,
-            3e-7 * magnitude,
-            &format!("f16, n = {n}"),
-        );
+        let expected: f64 = a.iter().zip(&expanded).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+        assert_close((kernels.dot_f16)(&a, &h), expected, 3e-7 * magnitude, &format!("f16, n = {n}"));
     }
 }
 
@@ -48,10 +30,7 @@ fn the_scalar_sum_order_is_the_documented_one() {
     assert_eq!((scalar::SCALAR.dot_f32)(&a, &b).to_bits(), lanes[0].to_bits());
     let h = halves(&b);
     let expanded: Vec<f32> = h.iter().map(|h| h.to_f32()).collect();
-    let (short, long) = (
-        (scalar::SCALAR.dot_f16)(&a, &h),
-        (scalar::SCALAR.dot_f32)(&a, &expanded),
-    );
+    let (short, long) = ((scalar::SCALAR.dot_f16)(&a, &h), (scalar::SCALAR.dot_f32)(&a, &expanded));
     assert_eq!(short.to_bits(), long.to_bits());
 }
 
@@ -69,11 +48,7 @@ fn packed_dots_agree_with_each_formats_definition() {
             (kernels.quantize_activations)(&noise(n, 4), &mut x);
             let magnitude: f32 = x.iter().map(|b| b.d * 127.0 * 32.0).sum();
             let (got, expected) = (dot(&row, &x), definition(&row, &x));
-            assert!(
-                (got - expected).abs() <= 1e-6 * magnitude,
-                "{} n = {n}: {got} {expected}",
-                info.name
-            );
+            assert!((got - expected).abs() <= 1e-6 * magnitude, "{} n = {n}: {got} {expected}", info.name);
         }
     }
 }

@@ -1,0 +1,74 @@
+# The front door. `make help` lists what there is.
+
+CARGO ?= cargo
+CC ?= cc
+CFLAGS ?= -O2
+PROMPT ?= Once upon a time
+N ?= 64
+MODEL ?= examples/models/ember-tales.gguf
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
+# What a static library made by Rust needs of the system.
+STATIC_LIBS := -lpthread -ldl -lm
+PROGRAMS := generate logits tokenize hello
+RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
+
+.PHONY: help lib examples run models test test-rust test-capi check fuzz clean
+
+help: ## what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+lib: build/lib/libember.so build/lib/libember.a ## the library, shared and static, into build/lib
+
+build/lib/libember.a: $(RUST_SOURCES)
+	$(CARGO) build --release --lib
+	@mkdir -p build/lib
+	cp $(TARGET_DIR)/release/libember.a build/lib/libember.a
+
+build/lib/libember.so: build/lib/libember.a
+	cp $(TARGET_DIR)/release/libember.so build/lib/libember.so
+
+examples: $(PROGRAMS:%=build/bin/%) $(PROGRAMS:%=build/bin/%-static) ## the C programs, linked both ways, into build/bin
+
+build/bin/%-static: examples/c/%.c include/ember.h build/lib/libember.a
+	@mkdir -p build/bin
+	$(CC) $(C_FLAGS) $< -o $@ build/lib/libember.a $(STATIC_LIBS)
+
+build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
+	@mkdir -p build/bin
+	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
+
+run: build/bin/generate ## a completion; MODEL=file.gguf or smollm2, PROMPT="…", N=tokens
+	@model='$(MODEL)'; [ "$$model" != smollm2 ] || model=$$(scripts/fetch-model.sh smollm2) && \
+	build/bin/generate -m "$$model" -p '$(subst ','\'',$(PROMPT))' -n $(N) $(ARGS)
+
+models: ## the models that the tests need, into ~/.cache/ember/models
+	@scripts/fetch-model.sh smollm2
+	@scripts/fetch-model.sh stories15m
+
+test: test-rust test-capi ## the whole suite
+
+test-rust: models
+	$(CARGO) test
+
+test-capi: lib examples
+	tests/capi/header.sh
+	tests/capi/coverage.sh
+	tests/capi/symbols.sh build/lib
+	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
+	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
+	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+check: ## formatting, lints, the committed header, shell scripts
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	git diff --exit-code -- include/ember.h
+	shellcheck scripts/*.sh tests/capi/*.sh
+
+fuzz: ## fuzzes the GGUF reader for MINUTES minutes (cargo-fuzz, nightly Rust)
+	$(CARGO) +nightly fuzz run gguf -- -max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
+
+clean: ## removes everything that was built
+	$(CARGO) clean
+	rm -rf build
