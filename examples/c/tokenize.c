@@ -105,20 +105,24 @@ static ember_status print_tokens(const struct settings *s, const ember_model *mo
     return status;
 }
 
-/* The ids in `text`, which is cut into words. A word that is no id ends the program. */
-static uint32_t *read_ids(const char *program, char *text, size_t len, size_t *n)
+/* Reads the ids in `text`, which is cut into words, into `ids`; 0, after a sentence, for a word that is no id. */
+static int read_ids(const char *program, char *text, size_t len, uint32_t *ids, size_t *n)
 {
-    uint32_t *ids = grow(NULL, len / 2 + 1, sizeof *ids);
     *n = 0;
-    if (strlen(text) != len)
-        usage_error(program, "standard input has a NUL byte; token ids are whole numbers between spaces");
+    if (strlen(text) != len) {
+        fprintf(stderr, "%s: standard input has a NUL byte; token ids are whole numbers between spaces\n", program);
+        return 0;
+    }
     for (char *word = strtok(text, " \t\r\n"); word != NULL; word = strtok(NULL, " \t\r\n")) {
         uint64_t id = 0;
-        if (!read_unsigned(word, UINT32_MAX, &id))
-            usage_error(program, "\"%s\" on standard input is not a token id; ids are whole numbers from 0 on", word);
+        if (!read_unsigned(word, UINT32_MAX, &id)) {
+            fprintf(stderr, "%s: \"%s\" on standard input is not a token id; ids are whole numbers from 0 on\n",
+                    program, word);
+            return 0;
+        }
         ids[(*n)++] = (uint32_t)id;
     }
-    return ids;
+    return 1;
 }
 
 static ember_status print_text(const struct settings *s, const ember_model *model, const uint32_t *ids, size_t n_ids,
@@ -154,17 +158,21 @@ int main(int argc, char **argv)
     if (status != EMBER_OK)
         return refused(argv[0], err);
 
-    size_t len = 0;
+    int code = EXIT_SUCCESS;
+    size_t len = 0, n_ids = 0;
     char *input = read_input(argv[0], &len);
     if (settings.decode) {
-        size_t n_ids = 0;
-        uint32_t *ids = read_ids(argv[0], input, len, &n_ids);
-        status = print_text(&settings, model, ids, n_ids, &err);
+        uint32_t *ids = grow(NULL, len / 2 + 1, sizeof *ids);
+        if (read_ids(argv[0], input, len, ids, &n_ids))
+            status = print_text(&settings, model, ids, n_ids, &err);
+        else
+            code = EXIT_USAGE;
         free(ids);
     } else {
         status = print_tokens(&settings, model, input, len, &err);
     }
-    int code = status == EMBER_OK ? EXIT_SUCCESS : refused(argv[0], err);
+    if (status != EMBER_OK)
+        code = refused(argv[0], err);
     if (!written(argv[0], stdout, "standard output"))
         code = EXIT_REFUSED;
 
