@@ -24,8 +24,12 @@ const LAYERS: [&str; 13] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 4] =
-    [("gguf", &["error"]), ("quant", &["error", "gguf"]), ("tokenizer", &["error", "gguf"]), ("sampler", &["error"])];
+const NARROW: [(&str, &[&str]); 4] = [
+    ("gguf", &["error"]),
+    ("quant", &["error", "gguf"]),
+    ("tokenizer", &["error", "gguf"]),
+    ("sampler", &["error"]),
+];
 
 const MOST_LINES: usize = 500;
 const MOST_BACKEND_METHODS: usize = 30;
@@ -177,7 +181,8 @@ fn guarded(sources: &[Source]) -> Vec<String> {
             if f.sig.abi.is_none() {
                 continue;
             }
-            let mut complain = |what: &str| bad.push(source.at(f.sig.span(), &format!("{} {what}", f.sig.ident)));
+            let mut complain =
+                |what: &str| bad.push(source.at(f.sig.span(), &format!("{} {what}", f.sig.ident)));
             let has = |name: &str| {
                 f.attrs.iter().any(|a| {
                     a.path().is_ident(name)
@@ -261,7 +266,9 @@ fn unsafe_is_forbidden(sources: &[Source]) -> Vec<String> {
     let forbids = |s: &&Source| s.text.contains("#![forbid(unsafe_code)]");
     let inherits = |s: &&Source| {
         let module = s.module();
-        sources.iter().any(|p| forbids(&p) && p.module().len() < module.len() && module.starts_with(&p.module()))
+        sources
+            .iter()
+            .any(|p| forbids(&p) && p.module().len() < module.len() && module.starts_with(&p.module()))
     };
     let bad = sources.iter().filter(|s| !s.module().is_empty() && !may(s) && !forbids(s) && !inherits(s));
     bad.map(|s| format!("{}: has no unsafe code but does not forbid it", s.path.display())).collect()
@@ -305,16 +312,34 @@ fn assert_clean(rule: fn(&[Source]) -> Vec<String>) {
 /// The rule must report the broken file, and at the right line.
 fn assert_caught(rule: fn(&[Source]) -> Vec<String>, path: &str, text: &str, expected: &str) {
     let bad = rule(&[Source { path: path.into(), text: text.into() }]);
-    assert!(bad.iter().any(|b| b.contains(expected)), "{expected:?} was not reported for {path}, but {bad:?}");
+    assert!(
+        bad.iter().any(|b| b.contains(expected)),
+        "{expected:?} was not reported for {path}, but {bad:?}"
+    );
 }
 
 #[test]
 fn modules_use_only_the_layers_before_them() {
     assert_clean(layering);
-    assert_caught(layering, "quant/q9.rs", "use crate::backend::Backend;", "quant/q9.rs:1: quant must not use backend");
-    assert_caught(layering, "nn/x.rs", "\nfn f() { super::super::capi::g() }", "nn/x.rs:2: nn must not use capi");
+    assert_caught(
+        layering,
+        "quant/q9.rs",
+        "use crate::backend::Backend;",
+        "quant/q9.rs:1: quant must not use backend",
+    );
+    assert_caught(
+        layering,
+        "nn/x.rs",
+        "\nfn f() { super::super::capi::g() }",
+        "nn/x.rs:2: nn must not use capi",
+    );
     assert_caught(layering, "gguf/x.rs", "use crate::{error::Error, threads};", "gguf must not use threads");
-    assert_caught(layering, "sampler/x.rs", "mod a { use super::super::super::gguf; }", "sampler must not use gguf");
+    assert_caught(
+        layering,
+        "sampler/x.rs",
+        "mod a { use super::super::super::gguf; }",
+        "sampler must not use gguf",
+    );
     assert_caught(layering, "magic/mod.rs", "", "\"magic\" is no layer");
 }
 
@@ -325,7 +350,10 @@ fn every_export_is_one_guarded_call() {
         format!("{doc}\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}() {{ {body} }}")
     };
     let caught = |text: &str, expected| assert_caught(guarded, "capi/x.rs", text, expected);
-    caught(&export("/// D", "ember_x", "f()"), "capi/x.rs:3: ember_x has a body that is not exactly one guard call");
+    caught(
+        &export("/// D", "ember_x", "f()"),
+        "capi/x.rs:3: ember_x has a body that is not exactly one guard call",
+    );
     caught(&export("/// D", "ember_x", "guard(err, || f()); g()"), "not exactly one guard call");
     caught(&export("/// D", "ember_x", "guard(err, || if a { f() } else { g() })"), "decides or loops");
     caught(&export("", "ember_x", "guard(err, || f())"), "no documentation");
@@ -338,7 +366,12 @@ fn every_export_is_one_guarded_call() {
 fn the_backend_trait_is_small() {
     assert_clean(backend_is_small);
     let methods: String = (0..31).map(|i| format!("fn f{i}();")).collect();
-    assert_caught(backend_is_small, "backend/mod.rs", &format!("trait Backend {{ {methods} }}"), "31 methods");
+    assert_caught(
+        backend_is_small,
+        "backend/mod.rs",
+        &format!("trait Backend {{ {methods} }}"),
+        "31 methods",
+    );
 }
 
 #[test]
