@@ -404,14 +404,15 @@ ember_status ember_context_options_new(struct ember_context_options **out,
 void ember_context_options_free(struct ember_context_options *options);
 
 /**
- * Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
+ * Positions per sequence, 2147483647 at most. 0, the default: what the model was trained on, but no more than 4096.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_ctx(struct ember_context_options *options,
                                              uint32_t n_ctx,
                                              struct ember_error **err);
 
 /**
- * Number of sequences, 1 to 4096. Default: 1.
+ * Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_context_options_set_n_seq(struct ember_context_options *options,
                                              uint32_t n_seq,
@@ -427,7 +428,7 @@ ember_status ember_context_options_set_n_batch(struct ember_context_options *opt
 
 /**
  * Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
- * not depend on it.
+ * not depend on it. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_threads(struct ember_context_options *options,
                                                  uint32_t n_threads,
@@ -437,14 +438,14 @@ ember_status ember_context_options_set_n_threads(struct ember_context_options *o
  * Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
-                                               int32_t kv,
+                                               int32_t kv_type,
                                                struct ember_error **err);
 
 /**
  * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_context_options_set_backend(struct ember_context_options *options,
-                                               int32_t kind,
+                                               int32_t backend,
                                                struct ember_error **err);
 
 /**
@@ -516,7 +517,7 @@ ember_status ember_context_rewind(struct ember_context *context,
                                   struct ember_error **err);
 
 /**
- * The status of an error; EMBER_OK for NULL. Any thread.
+ * The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
  */
 ember_status ember_error_status(const struct ember_error *error);
 
@@ -586,8 +587,9 @@ ember_status ember_generate_options_set_ignore_eog(struct ember_generate_options
  * Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
  * `user_data` as it comes. An empty sequence begins with the special tokens the file asks for (BOS). Afterwards the
  * sequence holds the prompt and the generated tokens (an end-of-generation token excepted), so that the next call
- * goes on from there; an empty prompt continues the text itself. ember_context_rewind starts anew.
- * `options` NULL: the defaults; `sampler` NULL: greedy; `result` NULL: not wanted.
+ * goes on from there; an empty prompt continues the text itself, if nothing else was decoded in between.
+ * ember_context_rewind starts anew.
+ * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
  * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
  * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
  */
@@ -603,8 +605,9 @@ ember_status ember_generate(struct ember_context *context,
 
 /**
  * Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
- * makes the library silent again, as it is at the start. One callback serves all models and contexts of the process;
- * `user_data` must stay valid until another is set. Any thread.
+ * makes the library silent again, as it is at the start, whatever the level. One callback serves all models and
+ * contexts of the process; `user_data` must stay valid until another is set and the calls of other threads that were
+ * under way by then have returned. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
  */
 ember_status ember_log_set(ember_log_callback callback,
@@ -656,7 +659,7 @@ ember_status ember_model_meta_string(const struct ember_model *model,
 
 /**
  * Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
- * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
  */
 ember_status ember_model_meta_u64(const struct ember_model *model,
                                   const char *key,
@@ -666,7 +669,7 @@ ember_status ember_model_meta_u64(const struct ember_model *model,
 
 /**
  * Writes an integer key that fits 64 signed bits to `out`. Any thread.
- * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
  */
 ember_status ember_model_meta_i64(const struct ember_model *model,
                                   const char *key,
@@ -676,7 +679,7 @@ ember_status ember_model_meta_i64(const struct ember_model *model,
 
 /**
  * Writes a floating-point key to `out`. Any thread.
- * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
  */
 ember_status ember_model_meta_f64(const struct ember_model *model,
                                   const char *key,
@@ -686,7 +689,7 @@ ember_status ember_model_meta_f64(const struct ember_model *model,
 
 /**
  * Writes a boolean key to `out`. Any thread.
- * Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
  */
 ember_status ember_model_meta_bool(const struct ember_model *model,
                                    const char *key,
@@ -707,7 +710,7 @@ void ember_model_options_free(struct ember_model_options *options);
 
 /**
  * Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
- * lives: the operating system would end the process with SIGBUS. Read files that you do not control.
+ * lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
@@ -858,7 +861,7 @@ ember_status ember_model_token_bytes(const struct ember_model *model,
 
 /**
  * Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
- * Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
  */
 ember_status ember_model_token_is_eog(const struct ember_model *model,
                                       uint32_t token,

@@ -14,7 +14,7 @@ const NEAR_TIE: f64 = 0.5;
 
 fn decode(context: &mut Context, ids: &[u32]) -> usize {
     context.decode(Tokens::next(ids)).unwrap_or_else(|e| panic!("{e}"));
-    argmax(context.last_logits().expect("asked for"))
+    argmax(context.end_logits(0).expect("asked for"))
 }
 
 /// How far `token` is below the best of a recorded step, `[[id, llama.cpp's logit, float32 logit], …]`, best first.
@@ -77,7 +77,7 @@ fn smollm2_logits_are_as_close_to_float32_as_llama_cpps() {
         let mut context = context(&model, &ContextOptions { n_ctx: 128, ..ContextOptions::default() });
         decode(&mut context, &ids(&p["prompt_ids"]));
         for (i, id) in ids(&p["ids"]).into_iter().enumerate() {
-            let logits = context.last_logits().expect("asked for");
+            let logits = context.end_logits(0).expect("asked for");
             for entry in p["steps"][i].as_array().expect("entries") {
                 let token = entry[0].as_u64().expect("id") as usize;
                 let (llama_cpp, exact) =

@@ -42,6 +42,7 @@ pub unsafe fn utf8<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a 
             // SAFETY: the caller says that the text ends at a NUL byte.
             unsafe { CStr::from_ptr(ptr) }.count_bytes()
         }
+        NUL_TERMINATED => return Err(Error::InvalidArgument(format!("{arg} is NULL"))),
         len => len,
     };
     // SAFETY: forwarded; char and u8 have the same layout.
@@ -93,8 +94,8 @@ impl<T> Out<T> {
     }
 }
 
-/// Copies `data` to the caller's buffer of `capacity` elements and writes the needed length. A buffer that is too
-/// small is left alone; the needed length is written all the same, so that a first call may have capacity 0.
+/// Copies `data` to the caller's `buffer` (argument `arg`) of `capacity` elements and writes the needed length. A buffer
+/// that is too small is left alone; the needed length is written all the same, so that a first call may have capacity 0.
 ///
 /// # Safety
 /// `buffer` is NULL or may be written for `capacity` elements; `needed` is NULL or may be written.
@@ -103,47 +104,73 @@ pub unsafe fn copy_out<T: Copy>(
     buffer: *mut T,
     capacity: usize,
     needed: *mut usize,
+    arg: &str,
 ) -> Result<()> {
     // SAFETY: forwarded.
-    unsafe { Out::new(needed, "n_needed") }?.set(data.len())?;
-    if capacity < data.len() {
-        let n = data.len();
-        return Err(Error::BufferTooSmall(format!(
-            "the buffer has room for {capacity} elements, {n} are needed"
-        )));
+    let needed = unsafe { Out::new(needed, "n_needed") }?;
+    let n = data.len();
+    if capacity < n {
+        needed.set(n)?;
+        return Err(Error::BufferTooSmall(format!("{arg} has room for {capacity} elements, {n} are needed")));
     }
-    if !data.is_empty() {
-        check_array(buffer.cast_const(), data.len(), "buffer")?;
+    if n > 0 {
+        check_array(buffer.cast_const(), capacity, arg)?;
         // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
         // which is Ember's own.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, data.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, n) };
     }
-    Ok(())
+    needed.set(n)
 }
 
-/// Writes the first `struct_size` bytes of `value`, where `struct_size` is what the caller put into the struct's
-/// first field: a program built against an older, shorter struct gets the fields it knows.
-///
-/// # Safety
-/// `out` is NULL or points to a struct whose first field is a `size_t` with the number of bytes that may be written.
-pub unsafe fn write_struct<T: Copy>(out: *mut T, value: &T, arg: &str) -> Result<()> {
-    check_array(out.cast_const(), 1, arg)?;
-    let size_field = out.cast::<usize>();
-    // SAFETY: not NULL, aligned, and initialised by the caller's promise.
-    let struct_size = unsafe { size_field.read() };
-    let least = 2 * std::mem::size_of::<usize>();
-    if struct_size < least || struct_size > isize::MAX as usize {
-        return Err(Error::InvalidArgument(format!(
-            "{arg}->struct_size is {struct_size}; set it to the size of the struct before the call"
-        )));
+/// A place for a result struct whose first field, a `size_t`, says how many bytes may be written: a program built
+/// against an older, shorter struct gets the fields it knows.
+pub struct OutStruct<T> {
+    place: *mut T,
+    struct_size: usize,
+}
+
+impl<T: Copy> OutStruct<T> {
+    /// Checks the pointer and the size before any work is done.
+    ///
+    /// # Safety
+    /// `ptr` is NULL or points to a struct whose first field is a `size_t` with the number of bytes that may be written
+    /// while the export runs.
+    pub unsafe fn new(ptr: *mut T, arg: &str) -> Result<OutStruct<T>> {
+        // SAFETY: forwarded.
+        let Out(place) = unsafe { Out::new(ptr, arg) }?;
+        // SAFETY: not NULL, aligned, and initialised by the caller's promise.
+        let struct_size = unsafe { place.cast::<usize>().read() };
+        let least = 2 * std::mem::size_of::<usize>();
+        if struct_size < least || struct_size > isize::MAX as usize {
+            return Err(Error::InvalidArgument(format!(
+                "{arg}->struct_size is {struct_size}; set it to the size of the struct before the call"
+            )));
+        }
+        Ok(OutStruct { place, struct_size })
     }
-    let n = struct_size.min(std::mem::size_of::<T>());
-    let from = std::ptr::from_ref(value).cast::<u8>();
-    // SAFETY: `n` bytes are within both structs.
-    unsafe { std::ptr::copy_nonoverlapping(from, out.cast::<u8>(), n) };
-    // SAFETY: as for the read above; the field keeps what the caller wrote.
-    unsafe { size_field.write(struct_size) };
-    Ok(())
+
+    /// As [`OutStruct::new`], but NULL stands for "not wanted".
+    ///
+    /// # Safety
+    /// As [`OutStruct::new`].
+    pub unsafe fn optional(ptr: *mut T, arg: &str) -> Result<Option<OutStruct<T>>> {
+        match ptr.is_null() {
+            true => Ok(None),
+            // SAFETY: forwarded.
+            false => unsafe { OutStruct::new(ptr, arg) }.map(Some),
+        }
+    }
+
+    /// Writes the fields that the caller knows; returns what an export ends with.
+    pub fn set(self, value: &T) -> Result<()> {
+        let n = self.struct_size.min(std::mem::size_of::<T>());
+        let from = std::ptr::from_ref(value).cast::<u8>();
+        // SAFETY: `n` bytes are within both structs.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.place.cast::<u8>(), n) };
+        // SAFETY: as for the copy; the field keeps what the caller wrote.
+        unsafe { self.place.cast::<usize>().write(self.struct_size) };
+        Ok(())
+    }
 }
 
 /// A caller's `user_data`: handed back to the caller's callback and never looked at.
@@ -210,7 +237,7 @@ macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
         // SAFETY: the header's contract: NULL, or room for that many elements.
-        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed) }
+        unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed, stringify!($buffer)) }
     }};
 }
 
@@ -219,8 +246,18 @@ macro_rules! fill_struct {
     ($out:ident, $value:expr) => {{
         let value = $value;
         // SAFETY: the header's contract: NULL, or a struct that begins with its size.
-        unsafe { $crate::capi::args::write_struct($out, &value, stringify!($out)) }
+        unsafe { $crate::capi::args::OutStruct::new($out, stringify!($out)) }?.set(&value)
     }};
 }
 
-pub(super) use {array, fill, fill_struct, free_handle, handle, optional_array, output, text};
+/// Checks an output struct that may be NULL for "not wanted".
+macro_rules! optional_struct {
+    ($out:ident) => {{
+        // SAFETY: the header's contract: NULL, or a struct that begins with its size.
+        unsafe { $crate::capi::args::OutStruct::optional($out, stringify!($out)) }?
+    }};
+}
+
+pub(super) use {
+    array, fill, fill_struct, free_handle, handle, optional_array, optional_struct, output, text,
+};

@@ -6,8 +6,9 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use super::model::ember_model;
 use crate::backend::KvType;
-use crate::context::{BackendKind, Context, ContextOptions, Tokens};
+use crate::context::{BackendKind, Context, ContextOptions, MAX_CTX, MAX_SEQ, Tokens};
 use crate::error::{Error, Result, ember_status};
+use crate::threads::MAX_THREADS;
 
 /// How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -90,7 +91,7 @@ fn context_info(context: &Context) -> ember_context_info {
     }
 }
 
-fn kv_type(kv_type: i32) -> Result<KvType> {
+fn to_kv_type(kv_type: i32) -> Result<KvType> {
     match kv_type {
         0 => Ok(KvType::F16),
         1 => Ok(KvType::F32),
@@ -98,11 +99,18 @@ fn kv_type(kv_type: i32) -> Result<KvType> {
     }
 }
 
-fn backend(backend: i32) -> Result<BackendKind> {
+fn to_backend(backend: i32) -> Result<BackendKind> {
     match backend {
         0 => Ok(BackendKind::Auto),
         1 => Ok(BackendKind::Scalar),
         _ => Err(Error::InvalidArgument(format!("backend must be an ember_backend (0 or 1), got {backend}"))),
+    }
+}
+
+fn in_range(arg: &str, value: u32, least: usize, most: usize) -> Result<usize> {
+    match value as usize {
+        value if (least..=most).contains(&value) => Ok(value),
+        _ => Err(Error::InvalidArgument(format!("{arg} must be {least} to {most}, got {value}"))),
     }
 }
 
@@ -153,7 +161,8 @@ pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_
     guard_value((), || free_handle!(options))
 }
 
-/// Positions per sequence. 0, the default: what the model was trained on, 4096 at most.
+/// Positions per sequence, 2147483647 at most. 0, the default: what the model was trained on, but no more than 4096.
+/// Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_ctx(
     options: *mut ember_context_options,
@@ -161,12 +170,12 @@ pub unsafe extern "C" fn ember_context_options_set_n_ctx(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.n_ctx = n_ctx as usize;
+        handle!(options).lock("options")?.n_ctx = in_range("n_ctx", n_ctx, 0, MAX_CTX)?;
         Ok(())
     })
 }
 
-/// Number of sequences, 1 to 4096. Default: 1.
+/// Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_seq(
     options: *mut ember_context_options,
@@ -174,7 +183,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.n_seq = n_seq as usize;
+        handle!(options).lock("options")?.n_seq = in_range("n_seq", n_seq, 1, MAX_SEQ)?;
         Ok(())
     })
 }
@@ -194,7 +203,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
 }
 
 /// Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
-/// not depend on it.
+/// not depend on it. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_threads(
     options: *mut ember_context_options,
@@ -202,7 +211,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.n_threads = n_threads as usize;
+        handle!(options).lock("options")?.n_threads = in_range("n_threads", n_threads, 0, MAX_THREADS)?;
         Ok(())
     })
 }
@@ -211,11 +220,11 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,
-    kv: i32,
+    kv_type: i32,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.kv_type = kv_type(kv)?;
+        handle!(options).lock("options")?.kv_type = to_kv_type(kv_type)?;
         Ok(())
     })
 }
@@ -224,11 +233,11 @@ pub unsafe extern "C" fn ember_context_options_set_kv_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_backend(
     options: *mut ember_context_options,
-    kind: i32,
+    backend: i32,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.backend = backend(kind)?;
+        handle!(options).lock("options")?.backend = to_backend(backend)?;
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char};
 use super::args::{free_handle, handle};
 use super::guard::guard_value;
 use super::handle::{CType, into_raw};
-use crate::error::{Error, ember_status};
+use crate::error::{Error, Result, ember_status};
 
 /// An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -34,10 +34,17 @@ pub fn error_into_raw(error: &Error) -> *mut ember_error {
     })
 }
 
-/// The status of an error; EMBER_OK for NULL. Any thread.
+/// The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_error_status(error: *const ember_error) -> ember_status {
-    guard_value(ember_status::EMBER_OK, || Ok(handle!(error).status))
+    guard_value(ember_status::EMBER_E_INVALID_ARGUMENT, || status_or_ok(error))
+}
+
+fn status_or_ok(error: *const ember_error) -> Result<ember_status> {
+    match error.is_null() {
+        true => Ok(ember_status::EMBER_OK),
+        false => Ok(handle!(error).status),
+    }
 }
 
 /// The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.

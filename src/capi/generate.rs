@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::args::{UserData, fill_struct, free_handle, handle, output, text};
+use super::args::{UserData, free_handle, handle, optional_struct, output, text};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
@@ -211,8 +211,9 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
 /// Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
 /// `user_data` as it comes. An empty sequence begins with the special tokens the file asks for (BOS). Afterwards the
 /// sequence holds the prompt and the generated tokens (an end-of-generation token excepted), so that the next call
-/// goes on from there; an empty prompt continues the text itself. ember_context_rewind starts anew.
-/// `options` NULL: the defaults; `sampler` NULL: greedy; `result` NULL: not wanted.
+/// goes on from there; an empty prompt continues the text itself, if nothing else was decoded in between.
+/// ember_context_rewind starts anew.
+/// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
 /// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
 /// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
@@ -229,17 +230,9 @@ pub unsafe extern "C" fn ember_generate(
 ) -> ember_status {
     guard(err, || {
         let (context, prompt) = (handle!(context), text!(prompt, prompt_len));
-        let on_text = forward(callback, UserData(user_data))?;
+        let (on_text, out) = (forward(callback, UserData(user_data))?, optional_struct!(out_result));
         let options = options_or_default(options)?;
         let outcome = run(&mut context.lock("context")?.context, sampler, prompt, &options, on_text)?;
-        write_result(out_result, &outcome)
+        out.map_or(Ok(()), |out| out.set(&result(&outcome)))
     })
-}
-
-/// Fills the caller's struct, if there is one.
-fn write_result(out_result: *mut ember_generate_result, outcome: &Outcome) -> Result<()> {
-    match out_result.is_null() {
-        true => Ok(()),
-        false => fill_struct!(out_result, result(outcome)),
-    }
 }

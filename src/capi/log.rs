@@ -71,8 +71,9 @@ impl Log for Forward {
 }
 
 /// Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
-/// makes the library silent again, as it is at the start. One callback serves all models and contexts of the process;
-/// `user_data` must stay valid until another is set. Any thread.
+/// makes the library silent again, as it is at the start, whatever the level. One callback serves all models and
+/// contexts of the process; `user_data` must stay valid until another is set and the calls of other threads that were
+/// under way by then have returned. Any thread.
 /// Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_log_set(
@@ -86,6 +87,7 @@ pub unsafe extern "C" fn ember_log_set(
 
 fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Result<()> {
     let filter = match max_level {
+        _ if callback.is_none() => LevelFilter::Off,
         1 => LevelFilter::Error,
         2 => LevelFilter::Warn,
         3 => LevelFilter::Info,
@@ -99,6 +101,6 @@ fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Res
     // When a Rust host has its own logger in this copy of the library, that one stays.
     INSTALL.call_once(|| drop(log::set_logger(&Forward)));
     *SINK.lock() = callback.map(|callback| Sink { callback, user_data });
-    log::set_max_level(if callback.is_some() { filter } else { LevelFilter::Off });
+    log::set_max_level(filter);
     Ok(())
 }

@@ -14,6 +14,15 @@ fn present<T>(key: &str, value: Option<T>) -> Result<T> {
     value.ok_or_else(|| Error::NotFound(format!("the file has no key \"{key}\"")))
 }
 
+/// The number, or an error that blames the caller, who asked for the wrong type, not the file.
+fn number<T>(key: &str, value: Result<Option<T>>) -> Result<T> {
+    let value = value.map_err(|e| match e {
+        Error::Format(sentence) => Error::InvalidArgument(sentence),
+        other => other,
+    });
+    present(key, value?)
+}
+
 fn nth_key(meta: &Metadata, index: usize) -> Result<&str> {
     meta.iter().nth(index).map(|(key, _)| key).ok_or_else(|| {
         Error::NotFound(format!("there is no key number {index}: the file has {}, from 0 on", meta.len()))
@@ -94,7 +103,7 @@ pub unsafe extern "C" fn ember_model_meta_string(
 }
 
 /// Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_u64(
     model: *const ember_model,
@@ -105,12 +114,12 @@ pub unsafe extern "C" fn ember_model_meta_u64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        out.set(present(key, model.model.gguf().metadata().u64(key)?)?)
+        out.set(number(key, model.model.gguf().metadata().u64(key))?)
     })
 }
 
 /// Writes an integer key that fits 64 signed bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type or a value that does not fit.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_i64(
     model: *const ember_model,
@@ -121,12 +130,12 @@ pub unsafe extern "C" fn ember_model_meta_i64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        out.set(present(key, model.model.gguf().metadata().i64(key)?)?)
+        out.set(number(key, model.model.gguf().metadata().i64(key))?)
     })
 }
 
 /// Writes a floating-point key to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_f64(
     model: *const ember_model,
@@ -137,12 +146,12 @@ pub unsafe extern "C" fn ember_model_meta_f64(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        out.set(present(key, model.model.gguf().metadata().f64(key)?)?)
+        out.set(number(key, model.model.gguf().metadata().f64(key))?)
     })
 }
 
 /// Writes a boolean key to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_FORMAT for a key of another type.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_bool(
     model: *const ember_model,
@@ -153,6 +162,6 @@ pub unsafe extern "C" fn ember_model_meta_bool(
 ) -> ember_status {
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
-        out.set(present(key, model.model.gguf().metadata().bool(key)?)?)
+        out.set(number(key, model.model.gguf().metadata().bool(key))?)
     })
 }

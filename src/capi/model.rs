@@ -10,7 +10,7 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use crate::context::{LoadOptions, LoadedModel};
-use crate::error::{Result, ember_status};
+use crate::error::{Error, Result, ember_status};
 
 /// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -109,6 +109,14 @@ fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions
     }
 }
 
+/// A path, which must not be empty: no file has no name, and the sentence would begin with nothing.
+fn to_path(path: &str) -> Result<&Path> {
+    match path {
+        "" => Err(Error::InvalidArgument("path is empty, expected the path of a GGUF file".into())),
+        path => Ok(Path::new(path)),
+    }
+}
+
 fn new_model(model: LoadedModel) -> *mut ember_model {
     into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
 }
@@ -130,7 +138,7 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
 }
 
 /// Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
-/// lives: the operating system would end the process with SIGBUS. Read files that you do not control.
+/// lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,
@@ -159,7 +167,7 @@ pub unsafe extern "C" fn ember_model_load(
     guard(err, || {
         let (path, out) = (text!(path, path_len), output!(out));
         let options = options_or_default(options)?;
-        out.set(new_model(LoadedModel::open(Path::new(path), &options)?))
+        out.set(new_model(LoadedModel::open(to_path(path)?, &options)?))
     })
 }
 

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn ember_model_token_bytes(
 }
 
 /// Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
-/// Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_token_is_eog(
     model: *const ember_model,
@@ -79,5 +79,9 @@ pub unsafe extern "C" fn ember_model_token_is_eog(
     out: *mut bool,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(handle!(model).model.tokenizer()?.is_eog(token)))
+    guard(err, || {
+        let (tokenizer, out) = (handle!(model).model.tokenizer()?, output!(out));
+        tokenizer.token_bytes(token)?;
+        out.set(tokenizer.is_eog(token))
+    })
 }

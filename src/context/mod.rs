@@ -26,7 +26,9 @@ const DEFAULT_N_CTX: usize = 4096;
 /// Default number of rows in a micro-batch.
 const DEFAULT_N_BATCH: usize = 256;
 /// Most sequences of one context.
-const MAX_SEQ: usize = 4096;
+pub const MAX_SEQ: usize = 4096;
+/// Most positions of a sequence.
+pub const MAX_CTX: usize = i32::MAX as usize;
 
 /// Which implementation of the operations a context runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,12 +86,8 @@ impl ContextOptions {
                 model.name()
             )));
         }
-        if o.n_ctx > i32::MAX as usize {
-            return Err(Error::InvalidArgument(format!(
-                "n_ctx must be at most {}, got {}",
-                i32::MAX,
-                o.n_ctx
-            )));
+        if o.n_ctx > MAX_CTX {
+            return Err(Error::InvalidArgument(format!("n_ctx must be at most {MAX_CTX}, got {}", o.n_ctx)));
         }
         if o.n_seq == 0 || o.n_seq > MAX_SEQ {
             return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
@@ -160,6 +158,8 @@ pub struct Context {
     logits: Vec<f32>,
     /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
     outputs: Vec<u32>,
+    /// Sequence and position of each of `outputs`.
+    places: Vec<(u32, u32)>,
 }
 
 impl Context {
@@ -177,6 +177,7 @@ impl Context {
             plan,
             logits: Vec::new(),
             outputs: Vec::new(),
+            places: Vec::new(),
         };
         context.reserve_outputs(1)?;
         Ok(context)
@@ -206,14 +207,14 @@ impl Context {
         let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
         self.reserve_outputs(n_outputs)?;
         let n_vocab = self.model.info().n_vocab;
-        self.outputs.clear();
-        self.logits.resize(n_outputs * n_vocab, 0.0);
         self.sequences.begin(&tokens)?;
+        self.forget_logits();
+        self.logits.resize(n_outputs * n_vocab, 0.0);
         let outcome = self.run(&tokens, n_vocab);
         match outcome {
             Ok(()) => self.sequences.commit(),
             Err(_) => {
-                self.outputs.clear();
+                self.forget_logits();
                 self.sequences.roll_back();
             }
         }
@@ -227,6 +228,7 @@ impl Context {
             self.plan.fill(tokens, rows, &mut self.sequences);
             let done = self.outputs.len();
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
+            self.places.extend(self.plan.output_places(tokens));
             let logits = &mut self.logits[done * n_vocab..self.outputs.len() * n_vocab];
             self.engine.forward(&self.plan.batch(tokens), logits)?;
         }
@@ -240,7 +242,13 @@ impl Context {
         let no_memory =
             |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
         self.logits.try_reserve(more).map_err(no_memory)?;
-        self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)
+        self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)?;
+        self.places.try_reserve(n.saturating_sub(self.places.len())).map_err(no_memory)
+    }
+
+    fn forget_logits(&mut self) {
+        self.outputs.clear();
+        self.places.clear();
     }
 
     fn check(&self, tokens: &Tokens<'_>) -> Result<()> {
@@ -267,11 +275,15 @@ impl Context {
         }
     }
 
-    /// The logits of the last token of the last [`Context::decode`] that asked for them.
-    pub fn last_logits(&self) -> Result<&[f32]> {
-        match self.outputs.last() {
-            Some(&row) => self.logits(row as usize),
-            None => Err(Error::NotFound("nothing was decoded yet, so there are no logits".into())),
+    /// The logits of the last token of sequence `seq`, from which it goes on.
+    /// `NotFound` when the last [`Context::decode`] did not give them, or they are gone.
+    pub fn end_logits(&self, seq: u32) -> Result<&[f32]> {
+        let len = self.n_past(seq)?;
+        match self.places.iter().rposition(|&(s, position)| s == seq && position as usize + 1 == len) {
+            Some(at) => self.logits(self.outputs[at] as usize),
+            None => Err(Error::NotFound(format!(
+                "the logits of the end of sequence {seq} are not there: the last decode was not of its last token"
+            ))),
         }
     }
 
@@ -279,7 +291,7 @@ impl Context {
     /// `InvalidArgument` when the sequence is shorter than that.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
         self.sequences.rewind(seq, n_past)?;
-        self.outputs.clear();
+        self.forget_logits();
         Ok(())
     }
 }

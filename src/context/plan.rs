@@ -73,6 +73,15 @@ impl Plan {
         &self.outputs
     }
 
+    /// Sequence and position of each of [`Plan::outputs`].
+    pub fn output_places<'a>(&'a self, tokens: &Tokens<'a>) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let (first, seqs) = (self.rows.start, tokens.seqs);
+        self.outputs.iter().map(move |&row| {
+            let row = row as usize;
+            (seqs.map_or(0, |s| s[first + row]), self.positions[row])
+        })
+    }
+
     /// The micro-batch in the form models take.
     pub fn batch<'a>(&'a self, tokens: &Tokens<'a>) -> Batch<'a> {
         Batch {

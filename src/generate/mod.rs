@@ -95,6 +95,8 @@ pub fn generate(
         return Err(Error::InvalidArgument(
             "the prompt is empty and so is the sequence: nothing to continue".into(),
         ));
+    } else if let Err(e) = context.end_logits(options.seq) {
+        return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
     }
     let prefill = start.elapsed();
 
@@ -105,7 +107,7 @@ pub fn generate(
         if n_generated == options.max_tokens {
             break FinishReason::MaxTokens;
         }
-        let token = sampler.sample(context.last_logits()?)?;
+        let token = sampler.sample(context.end_logits(options.seq)?)?;
         if tokenizer.is_eog(token) && !options.ignore_eog {
             break FinishReason::EndOfGeneration;
         }

@@ -1,0 +1,97 @@
+/* What the example programs share: reading numbers from the command line and telling what went wrong.
+ *
+ * Exit codes: 0 success, 1 Ember or the operating system refused, 2 the command line is wrong. */
+#ifndef EMBER_EXAMPLES_COMMON_H
+#define EMBER_EXAMPLES_COMMON_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ember.h"
+
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2 };
+
+/* Ends the program over a wrong command line, with a sentence made as by printf. */
+static inline void usage_error(const char *program, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "%s: ", program);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\nTry \"%s --help\".\n", program);
+    exit(EXIT_USAGE);
+}
+
+/* Prints Ember's sentence, frees the error and returns the exit code for it. */
+static inline int refused(const char *program, ember_error *err)
+{
+    fprintf(stderr, "%s: %s\n", program, ember_error_message(err));
+    ember_error_free(err);
+    return EXIT_REFUSED;
+}
+
+/* Reads digits alone (no sign, no space, nothing behind) as a number of at most `max`; 0 when they are none. */
+static inline int read_unsigned(const char *text, uint64_t max, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (*text == '\0')
+        return 0;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return 0;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (value > (max - digit) / 10)
+            return 0;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return 1;
+}
+
+/* The value behind option number *i, which the caller has at argv[*i]; ends the program when there is none. */
+static inline const char *option_value(int argc, char **argv, int *i)
+{
+    if (*i + 1 >= argc)
+        usage_error(argv[0], "the option %s needs a value behind it", argv[*i]);
+    return argv[++*i];
+}
+
+/* The value behind option number *i as a whole number from 0 to `max`. */
+static inline uint64_t option_unsigned(int argc, char **argv, int *i, uint64_t max)
+{
+    const char *option = argv[*i];
+    const char *value = option_value(argc, argv, i);
+    uint64_t number = 0;
+    if (!read_unsigned(value, max, &number))
+        usage_error(argv[0], "the option %s takes a whole number from 0 to %llu, not \"%s\"", option,
+                    (unsigned long long)max, value);
+    return number;
+}
+
+/* The value behind option number *i as a number from `min` to `max`. */
+static inline float option_float(int argc, char **argv, int *i, double min, double max)
+{
+    const char *option = argv[*i];
+    const char *value = option_value(argc, argv, i);
+    char *end = NULL;
+    double number = strtod(value, &end);
+    if (end == value || *end != '\0' || !(number >= min && number <= max))
+        usage_error(argv[0], "the option %s takes a number from %g to %g, not \"%s\"", option, min, max, value);
+    return (float)number;
+}
+
+/* Flushes and checks a stream that was written to; 0 on failure, after a sentence that names it. */
+static inline int written(const char *program, FILE *stream, const char *name)
+{
+    if (fflush(stream) == 0 && !ferror(stream))
+        return 1;
+    fprintf(stderr, "%s: cannot write to %s: %s\n", program, name, strerror(errno));
+    return 0;
+}
+
+#endif

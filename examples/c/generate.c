@@ -1,0 +1,229 @@
+/* Continues a prompt: the text goes to standard output as it comes, a line of timings to standard error. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <signal.h>
+#include <time.h>
+
+#include "common.h"
+
+/* What the command line asks for. */
+struct settings {
+    const char *model;
+    const char *prompt;
+    uint32_t n_tokens;
+    float temperature;
+    uint32_t top_k;
+    float top_p;
+    uint64_t seed;
+    uint32_t n_threads;
+    uint32_t n_ctx;
+    int scalar;
+};
+
+static volatile sig_atomic_t interrupted = 0;
+
+static void on_interrupt(int number)
+{
+    interrupted = 1;
+    signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
+}
+
+static void print_help(const char *program)
+{
+    printf("Continues a prompt with a language model.\n"
+           "\n"
+           "Usage: %s [options]\n"
+           "\n"
+           "  -m MODEL       GGUF file (default: examples/models/ember-tales.gguf)\n"
+           "  -p PROMPT      text to continue (default: \"Once upon a time\")\n"
+           "  -n N           most tokens to generate (default: 128)\n"
+           "  --temp T       temperature; 0 always takes the most probable token (default: 0.8)\n"
+           "  --top-k K      choose among the K most probable tokens; 0: all (default: 40)\n"
+           "  --top-p P      choose among the most probable tokens that make up P; 1: all (default: 0.95)\n"
+           "  --seed S       the same seed gives the same text (default: from the clock; the last line tells it)\n"
+           "  -t THREADS     threads; 0: all there are (default: 0)\n"
+           "  -c N_CTX       tokens of context; 0: what the model was trained on, 4096 at most (default: 0)\n"
+           "  --scalar       compute with the plain reference implementation on one thread\n"
+           "  -h, --help     this text\n"
+           "\n"
+           "The sampler's stages run in the order top-k, top-p, temperature. Ctrl-C ends the text early.\n"
+           "\n"
+           "Example: %s -p \"The old lighthouse\" -n 60 --seed 7\n",
+           program, program);
+}
+
+static uint64_t seed_from_clock(void)
+{
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) & UINT32_MAX;
+}
+
+static struct settings read_command_line(int argc, char **argv)
+{
+    struct settings s = {"examples/models/ember-tales.gguf", "Once upon a time", 128, 0.8f, 40, 0.95f, 0, 0, 0, 0};
+    s.seed = seed_from_clock();
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
+            print_help(argv[0]);
+            exit(written(argv[0], stdout, "standard output") ? EXIT_SUCCESS : EXIT_REFUSED);
+        } else if (strcmp(arg, "-m") == 0)
+            s.model = option_value(argc, argv, &i);
+        else if (strcmp(arg, "-p") == 0)
+            s.prompt = option_value(argc, argv, &i);
+        else if (strcmp(arg, "-n") == 0)
+            s.n_tokens = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
+        else if (strcmp(arg, "--temp") == 0)
+            s.temperature = option_float(argc, argv, &i, 0, 1000);
+        else if (strcmp(arg, "--top-k") == 0)
+            s.top_k = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
+        else if (strcmp(arg, "--top-p") == 0)
+            s.top_p = option_float(argc, argv, &i, 1e-6, 1);
+        else if (strcmp(arg, "--seed") == 0)
+            s.seed = option_unsigned(argc, argv, &i, UINT64_MAX);
+        else if (strcmp(arg, "-t") == 0)
+            s.n_threads = (uint32_t)option_unsigned(argc, argv, &i, 512);
+        else if (strcmp(arg, "-c") == 0)
+            s.n_ctx = (uint32_t)option_unsigned(argc, argv, &i, INT32_MAX);
+        else if (strcmp(arg, "--scalar") == 0)
+            s.scalar = 1;
+        else if (*arg == '-')
+            usage_error(argv[0], "there is no option %s", arg);
+        else
+            usage_error(argv[0], "\"%s\" has no option before it; a prompt goes behind -p, a model behind -m", arg);
+    }
+    return s;
+}
+
+static ember_status make_sampler(const struct settings *s, ember_sampler **out, ember_error **err)
+{
+    ember_status status = ember_sampler_new(s->seed, out, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_top_k(*out, s->top_k, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_top_p(*out, s->top_p, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_temperature(*out, s->temperature, err);
+    return status;
+}
+
+static ember_status make_context(const struct settings *s, const ember_model *model, ember_context **out,
+                                 ember_error **err)
+{
+    ember_context_options *options = NULL;
+    ember_status status = ember_context_options_new(&options, err);
+    if (status == EMBER_OK)
+        status = ember_context_options_set_n_ctx(options, s->n_ctx, err);
+    if (status == EMBER_OK)
+        status = ember_context_options_set_n_threads(options, s->n_threads, err);
+    if (status == EMBER_OK && s->scalar)
+        status = ember_context_options_set_backend(options, EMBER_BACKEND_SCALAR, err);
+    if (status == EMBER_OK)
+        status = ember_context_new(model, options, out, err);
+    ember_context_options_free(options);
+    return status;
+}
+
+static ember_status generate(const struct settings *s, ember_context *context, ember_sampler *sampler,
+                             ember_text_callback callback, ember_generate_result *result, ember_error **err)
+{
+    ember_generate_options *options = NULL;
+    ember_status status = ember_generate_options_new(&options, err);
+    if (status == EMBER_OK)
+        status = ember_generate_options_set_max_tokens(options, s->n_tokens, err);
+    if (status == EMBER_OK)
+        status = ember_generate(context, s->prompt, EMBER_NUL_TERMINATED, options, sampler, callback, NULL, result, err);
+    ember_generate_options_free(options);
+    return status;
+}
+
+/* Prints a piece of text; anything but 0 ends the generation. */
+static int32_t print_piece(const char *text, size_t len, void *user_data)
+{
+    (void)user_data;
+    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
+        return 1;
+    return interrupted;
+}
+
+static const char *finish_text(int32_t reason)
+{
+    switch (reason) {
+    case EMBER_FINISH_MAX_TOKENS:
+        return "all tokens asked for";
+    case EMBER_FINISH_EOG:
+        return "end of the text";
+    case EMBER_FINISH_STOPPED:
+        return "stopped";
+    case EMBER_FINISH_CONTEXT_FULL:
+        return "context full";
+    default:
+        return "unknown reason";
+    }
+}
+
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static double per_second(uint32_t count, uint64_t ns)
+{
+    return ns == 0 ? 0.0 : (double)count * 1e9 / (double)ns;
+}
+
+static void print_timings(const struct settings *s, uint64_t load_ns, const ember_generate_result *r)
+{
+    fprintf(stderr,
+            "load %.1f ms | prefill %u tokens, %.1f ms, %.1f tokens/s | decode %u tokens, %.1f ms, %.1f tokens/s | "
+            "finish: %s | seed %llu\n",
+            ms(load_ns), (unsigned)r->n_prompt, ms(r->prefill_ns), per_second(r->n_prompt, r->prefill_ns),
+            (unsigned)r->n_generated, ms(r->decode_ns), per_second(r->n_generated, r->decode_ns),
+            finish_text(r->finish_reason), (unsigned long long)s->seed);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = read_command_line(argc, argv);
+    ember_model *model = NULL;
+    ember_context *context = NULL;
+    ember_sampler *sampler = NULL;
+    ember_error *err = NULL;
+    ember_generate_result result = {.struct_size = sizeof result};
+
+    uint64_t start = now_ns();
+    ember_status status = ember_model_load(settings.model, EMBER_NUL_TERMINATED, NULL, &model, &err);
+    if (status == EMBER_OK)
+        status = make_context(&settings, model, &context, &err);
+    if (status == EMBER_OK)
+        status = make_sampler(&settings, &sampler, &err);
+    uint64_t load_ns = now_ns() - start;
+
+    if (status == EMBER_OK) {
+        signal(SIGINT, on_interrupt);
+        fputs(settings.prompt, stdout);
+        fflush(stdout);
+        status = generate(&settings, context, sampler, print_piece, &result, &err);
+        putchar('\n');
+    }
+    int code = EXIT_SUCCESS;
+    if (!written(argv[0], stdout, "standard output"))
+        code = EXIT_REFUSED;
+    if (status == EMBER_OK)
+        print_timings(&settings, load_ns, &result);
+    else
+        code = refused(argv[0], err);
+
+    ember_sampler_free(sampler);
+    ember_context_free(context);
+    ember_model_release(model);
+    return code;
+}

@@ -1,0 +1,29 @@
+#include <stdio.h>
+#include "ember.h"
+
+static int32_t print(const char *text, size_t len, void *user_data)
+{
+    (void)user_data;
+    return fwrite(text, 1, len, stdout) != len; /* anything but 0 stops */
+}
+
+int main(void)
+{
+    const char *path = "examples/models/ember-tales.gguf", *prompt = "Once upon a time";
+    ember_model *model = NULL;
+    ember_context *context = NULL;
+    ember_error *err = NULL;
+    if (ember_model_load(path, EMBER_NUL_TERMINATED, NULL, &model, &err) == EMBER_OK &&
+        ember_context_new(model, NULL, &context, &err) == EMBER_OK) {
+        fputs(prompt, stdout);
+        ember_generate(context, prompt, EMBER_NUL_TERMINATED, NULL, NULL, print, NULL, NULL, &err);
+        putchar('\n');
+    }
+    int failed = err != NULL;
+    if (failed)
+        fprintf(stderr, "%s\n", ember_error_message(err));
+    ember_error_free(err);
+    ember_context_free(context);
+    ember_model_release(model);
+    return failed;
+}

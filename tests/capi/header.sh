@@ -1,0 +1,37 @@
+#!/bin/sh
+# The header compiles as C99, C11 and C++17 with strict warnings, included twice, and needs no other header.
+set -eu
+cd "$(dirname "$0")/../.."
+
+strict="-Wall -Wextra -Werror -pedantic -Iinclude -fsyntax-only"
+# A use of each kind of declaration, so that it is more than parsed.
+source='#include "ember.h"
+#include "ember.h"
+int main(void)
+{
+    ember_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    ember_context_options *options = 0;
+    ember_status status = ember_context_options_set_kv_type(options, EMBER_KV_F32, 0);
+    return status == EMBER_OK && info.n_vocab == EMBER_TOKEN_NONE && sizeof info == EMBER_NUL_TERMINATED;
+}'
+
+n=0
+# check COMPILER LANGUAGE STANDARD
+check() {
+    command -v "$1" >/dev/null || return 0
+    # shellcheck disable=SC2086
+    printf '%s\n' "$source" | "$1" -x "$2" -std="$3" $strict -
+    n=$((n + 1))
+}
+for standard in c99 c11; do
+    check "${CC:-cc}" c $standard
+    check gcc c $standard
+    check clang c $standard
+done
+for standard in c++17 c++20; do
+    check "${CXX:-c++}" c++ $standard
+    check g++ c++ $standard
+    check clang++ c++ $standard
+done
+[ "$n" -gt 0 ] || { echo "$0: there is no compiler" >&2; exit 1; }
+echo "header: $n compilations passed"

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Compiles the C tests and the C examples against the static and the shared library and runs them.
+#
+#   tests/capi/run.sh LIBDIR MODEL [plain|asan|valgrind]
+#
+# LIBDIR holds libember.a and libember.so; MODEL is a GGUF file with a byte-level BPE tokenizer. CC names the compiler.
+set -eu
+
+[ $# -ge 2 ] || { echo "usage: $0 LIBDIR MODEL [plain|asan|valgrind]" >&2; exit 2; }
+absolute() { (cd "$(dirname "$1")" && printf '%s/%s' "$(pwd)" "$(basename "$1")"); }
+lib=$(absolute "$1")
+model=$(absolute "$2")
+mode=${3:-plain}
+cd "$(dirname "$0")/../.."
+
+flags="-std=c99 -g -O1 -Wall -Wextra -Werror -pedantic -Iinclude"
+runner=
+case $mode in
+plain) ;;
+asan)
+    flags="$flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    ;;
+valgrind)
+    runner="valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=1"
+    ;;
+*)
+    echo "$0: the mode is plain, asan or valgrind, not \"$mode\"" >&2
+    exit 2
+    ;;
+esac
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# compile SOURCE PROGRAM static|shared
+compile() {
+    if [ "$3" = static ]; then
+        set -- "$1" "$2" "$lib/libember.a" -lpthread -ldl -lm
+    else
+        set -- "$1" "$2" "-L$lib" -lember "-Wl,-rpath,$lib" -lpthread -lm
+    fi
+    source=$1 program=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "${CC:-cc}" $flags "$source" -o "$program" "$@"
+}
+
+failed=
+for linkage in static shared; do
+    echo "== $mode, $linkage"
+    for source in tests/capi/test_*.c; do
+        name=$(basename "$source" .c)
+        compile "$source" "$out/$name" "$linkage"
+        # shellcheck disable=SC2086
+        $runner "$out/$name" "$model" || failed="$failed $name-$linkage"
+    done
+    for source in examples/c/*.c; do
+        compile "$source" "$out/$(basename "$source" .c)" "$linkage"
+    done
+    RUNNER=$runner sh tests/capi/examples.sh "$out" "$model" || failed="$failed examples-$linkage"
+done
+if [ -n "$failed" ]; then
+    echo "failed:$failed" >&2
+    exit 1
+fi

@@ -1,0 +1,177 @@
+/* Samplers. */
+#include "check.h"
+
+#include <math.h>
+
+enum { N = 64 };
+
+static ember_sampler *new_sampler(uint64_t seed)
+{
+    ember_sampler *sampler = NULL;
+    if (!OK(ember_sampler_new(seed, &sampler, E)))
+        exit(1);
+    return sampler;
+}
+
+/* Logits without equals, the largest at token 17. */
+static void fill(float *logits)
+{
+    for (int i = 0; i < N; i++)
+        logits[i] = -0.05f * (float)((i + N - 17) % N);
+}
+
+static void greedy(void)
+{
+    float logits[N];
+    uint32_t token = 0;
+    fill(logits);
+    ember_sampler *s = new_sampler(1);
+    OK(ember_sampler_add_greedy(s, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 17);
+    logits[3] = logits[17];
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 3); /* of equals the lowest */
+    ember_sampler_free(s);
+
+    s = new_sampler(1);
+    OK(ember_sampler_add_temperature(s, 0.0f, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 3);
+    ember_sampler_free(s);
+}
+
+static void the_seed_decides(void)
+{
+    float logits[N];
+    uint32_t first[50], again[50], reset[50], other[50];
+    fill(logits);
+    ember_sampler *a = new_sampler(42), *b = new_sampler(42), *c = new_sampler(43);
+    for (int i = 0; i < 50; i++) {
+        OK(ember_sampler_sample(a, logits, N, &first[i], E));
+        OK(ember_sampler_sample(b, logits, N, &again[i], E));
+        OK(ember_sampler_sample(c, logits, N, &other[i], E));
+        CHECK(first[i] < N);
+    }
+    CHECK(memcmp(first, again, sizeof first) == 0);
+    CHECK(memcmp(first, other, sizeof first) != 0);
+    OK(ember_sampler_reset(a, E));
+    for (int i = 0; i < 50; i++)
+        OK(ember_sampler_sample(a, logits, N, &reset[i], E));
+    CHECK(memcmp(first, reset, sizeof first) == 0);
+    ember_sampler_free(a);
+    ember_sampler_free(b);
+    ember_sampler_free(c);
+}
+
+static void stages_narrow_the_choice(void)
+{
+    float logits[N];
+    fill(logits);
+    ember_sampler *s = new_sampler(7);
+    OK(ember_sampler_add_top_k(s, 3, E));
+    OK(ember_sampler_add_top_p(s, 1.0f, E));
+    OK(ember_sampler_add_temperature(s, 2.0f, E));
+    for (int i = 0; i < 100; i++) {
+        uint32_t token = 0;
+        OK(ember_sampler_sample(s, logits, N, &token, E));
+        CHECK(token >= 17 && token <= 19);
+    }
+    ember_sampler_free(s);
+
+    s = new_sampler(7);
+    OK(ember_sampler_add_top_p(s, 1e-6f, E));
+    for (int i = 0; i < 20; i++) {
+        uint32_t token = 0;
+        OK(ember_sampler_sample(s, logits, N, &token, E));
+        CHECK(token == 17);
+    }
+    ember_sampler_free(s);
+
+    s = new_sampler(7);
+    OK(ember_sampler_add_top_k(s, UINT32_MAX, E));
+    OK(ember_sampler_add_top_k(s, 0, E));
+    uint32_t token = N;
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token < N);
+    ember_sampler_free(s);
+}
+
+static void bad_parameters(void)
+{
+    ember_sampler *s = new_sampler(1);
+    const float bad_t[] = {-1.0f, -0.001f, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad_t / sizeof *bad_t; i++)
+        FAILS(EMBER_E_INVALID_ARGUMENT, "temperature", ember_sampler_add_temperature(s, bad_t[i], E));
+    const float bad_p[] = {0.0f, -0.5f, 1.001f, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof bad_p / sizeof *bad_p; i++)
+        FAILS(EMBER_E_INVALID_ARGUMENT, "p", ember_sampler_add_top_p(s, bad_p[i], E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_sampler_new(1, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_greedy(NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_temperature(NULL, 1.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_top_k(NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_top_p(NULL, 1.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_reset(NULL, E));
+    ember_sampler_free(NULL);
+    ember_sampler_free(s);
+}
+
+static void bad_logits(void)
+{
+    float logits[N];
+    uint32_t token = 77;
+    fill(logits);
+    ember_sampler *plain = new_sampler(1), *greedy_sampler = new_sampler(1);
+    OK(ember_sampler_add_greedy(greedy_sampler, E));
+    ember_sampler *both[] = {plain, greedy_sampler};
+    for (int i = 0; i < 2; i++) {
+        ember_sampler *s = both[i];
+        fill(logits);
+        FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_sample(NULL, logits, N, &token, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "logits", ember_sampler_sample(s, NULL, N, &token, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "logits", ember_sampler_sample(s, NULL, 0, &token, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "logits", ember_sampler_sample(s, logits, 0, &token, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "logits", ember_sampler_sample(s, logits, SIZE_MAX / 4, &token, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_sampler_sample(s, logits, N, NULL, E));
+        const float *crooked = (const float *)(const void *)((const char *)logits + 1);
+        FAILS(EMBER_E_INVALID_ARGUMENT, "logits", ember_sampler_sample(s, crooked, 4, &token, E));
+        logits[9] = NAN;
+        FAILS(EMBER_E_INVALID_ARGUMENT, "token 9 is NaN", ember_sampler_sample(s, logits, N, &token, E));
+        for (int j = 0; j < N; j++)
+            logits[j] = -INFINITY;
+        FAILS(EMBER_E_INVALID_ARGUMENT, "-inf", ember_sampler_sample(s, logits, N, &token, E));
+        CHECK(token == 77);
+        logits[5] = 1.0f;
+        OK(ember_sampler_sample(s, logits, N, &token, E));
+        CHECK(token == 5); /* still usable after errors */
+        logits[6] = INFINITY;
+        OK(ember_sampler_sample(s, logits, N, &token, E));
+        CHECK(token == 6);
+        token = 77;
+    }
+    ember_sampler_free(plain);
+    ember_sampler_free(greedy_sampler);
+}
+
+static void another_handle_is_not_a_sampler(void)
+{
+    ember_generate_options *options = NULL;
+    OK(ember_generate_options_new(&options, E));
+    ember_sampler *foreign = (ember_sampler *)(void *)options;
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_greedy(foreign, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_reset(foreign, E));
+    ember_sampler_free(foreign); /* left alone */
+    OK(ember_generate_options_set_max_tokens(options, 1, E));
+    ember_generate_options_free(options);
+}
+
+int main(void)
+{
+    greedy();
+    the_seed_decides();
+    stages_narrow_the_choice();
+    bad_parameters();
+    bad_logits();
+    another_handle_is_not_a_sampler();
+    return finish("sampler");
+}
