@@ -70,7 +70,7 @@ fn samplers() -> [Sampler; 2] {
 
 fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {
     context.decode(Tokens::next(&[token])).expect("room");
-    sampler.sample(context.last_logits().expect("asked for")).expect("finite")
+    sampler.sample(context.end_logits(0).expect("asked for")).expect("finite")
 }
 
 fn check_rust(path: &std::path::Path) {

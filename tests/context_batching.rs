@@ -84,7 +84,7 @@ fn a_rewind_and_the_same_tokens_give_the_same_bits() {
         let first = all_logits(&mut context, tail);
         context.rewind(0, 40).expect("long enough");
         context.rewind(0, 13).expect("long enough");
-        assert!(matches!(context.last_logits(), Err(Error::NotFound(_))));
+        assert!(matches!(context.end_logits(0), Err(Error::NotFound(_))));
         assert!(all_logits(&mut context, tail) == first, "{name}: other bits after a rewind");
         context.rewind(0, 0).expect("long enough");
         assert_eq!(context.n_past(0).expect("a sequence"), 0);
