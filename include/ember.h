@@ -731,7 +731,7 @@ ember_status ember_model_load(const char *path,
 
 /**
  * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
- * ember_model_load; error sentences begin with "<buffer>".
+ * ember_model_load; error sentences begin with `<buffer>`.
  */
 ember_status ember_model_load_buffer(const uint8_t *data,
                                      size_t len,

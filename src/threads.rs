@@ -9,11 +9,9 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
@@ -51,6 +49,8 @@ struct Shared {
     /// Workers parked on `wake`, and whether the caller is parked on `done`; checked before notifying.
     parked: AtomicUsize,
     caller_parked: AtomicBool,
+    /// Of the standard library: its sleeping allocates nothing, while parking_lot's takes memory the first time a
+    /// thread sleeps.
     lock: Mutex<()>,
     wake: Condvar,
     done: Condvar,
@@ -73,6 +73,11 @@ fn n_inside(state: u64) -> u64 {
     state & (OPEN - 1)
 }
 
+/// Locks; no code of Ember's panics while it holds these locks, so poison means nothing.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
     fn take_tasks(&self, thread: usize, job: Job<'_>, n_tasks: usize) {
         loop {
@@ -92,10 +97,10 @@ impl Shared {
             }
             std::hint::spin_loop();
         }
-        let mut guard = self.lock.lock();
+        let mut guard = locked(&self.lock);
         enter();
         while !ready() {
-            condvar.wait(&mut guard);
+            guard = condvar.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         leave();
     }
@@ -130,11 +135,11 @@ impl Shared {
                 let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(thread, job, n_tasks)));
                 if let Err(payload) = outcome {
                     self.next.store(n_tasks, SeqCst);
-                    self.panic.lock().get_or_insert(payload);
+                    locked(&self.panic).get_or_insert(payload);
                 }
             }
             if n_inside(self.state.fetch_sub(1, SeqCst)) == 1 && self.caller_parked.load(SeqCst) {
-                drop(self.lock.lock());
+                drop(locked(&self.lock));
                 self.done.notify_one();
             }
         }
@@ -143,7 +148,7 @@ impl Shared {
     /// Wakes the workers that sleep.
     fn wake_workers(&self) {
         if self.parked.load(SeqCst) > 0 {
-            drop(self.lock.lock());
+            drop(locked(&self.lock));
             self.wake.notify_all();
         }
     }
@@ -175,16 +180,25 @@ impl ThreadPool {
             wake: Condvar::new(),
             done: Condvar::new(),
         });
+        // A starting thread takes memory; when `new` returns they have all started, so that no job ever does.
+        let started = Arc::new(AtomicUsize::new(1));
         let mut pool = ThreadPool { shared, workers: Vec::with_capacity(n_threads - 1) };
         for thread in 1..n_threads {
-            let shared = Arc::clone(&pool.shared);
+            let (shared, started) = (Arc::clone(&pool.shared), Arc::clone(&started));
             let worker = std::thread::Builder::new()
                 .name(format!("ember-{thread}"))
-                .spawn(move || shared.worker(thread))
+                .spawn(move || {
+                    started.fetch_add(1, SeqCst);
+                    drop(started);
+                    shared.worker(thread);
+                })
                 .map_err(|e| {
                     Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
                 })?;
             pool.workers.push(worker);
+        }
+        while started.load(SeqCst) < n_threads {
+            std::thread::yield_now();
         }
         Ok(pool)
     }
@@ -224,7 +238,7 @@ impl ThreadPool {
             || shared.caller_parked.store(true, SeqCst),
             || shared.caller_parked.store(false, SeqCst),
         );
-        let theirs = shared.panic.lock().take();
+        let theirs = locked(&shared.panic).take();
         if let Some(payload) = mine.err().or(theirs) {
             resume_unwind(payload);
         }

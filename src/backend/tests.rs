@@ -1,5 +1,6 @@
 //! Every operation of the threaded backend against the scalar definition (second oracle of the crate: NMSE at most
 //! 1e-7 for f32 operations, 5e-4 for quantized products), for 1, 2 and 7 threads, which must agree bit for bit.
+#![forbid(unsafe_code)]
 
 use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Zeroed};

@@ -172,7 +172,7 @@ pub unsafe extern "C" fn ember_model_load(
 }
 
 /// Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
-/// ember_model_load; error sentences begin with "<buffer>".
+/// ember_model_load; error sentences begin with `<buffer>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_buffer(
     data: *const u8,

@@ -2,7 +2,7 @@
 //!
 //! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache,
 //! a workspace and a thread pool. This is the one place that erases [`Backend`](crate::backend::Backend), behind
-//! [`engine::Engine`].
+//! the trait of its private module `engine`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

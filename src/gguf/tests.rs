@@ -1,4 +1,5 @@
 //! What the writer writes, the reader reads, and the typed getters give.
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use super::writer::Writer;

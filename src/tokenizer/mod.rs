@@ -1,7 +1,7 @@
 //! Text to tokens and back, by the vocabulary that a GGUF file carries.
 //!
-//! Two kinds of vocabulary are read: byte-level BPE (`gpt2`, see [`bpe`]) and SentencePiece-style (`llama`, see
-//! [`spm`]). What they share is here: special tokens, BOS and EOS, and the table of each token's exact bytes, from
+//! Two kinds of vocabulary are read: byte-level BPE (`gpt2`, see `bpe`) and SentencePiece-style (`llama`, see
+//! `spm`). What they share is here: special tokens, BOS and EOS, and the table of each token's exact bytes, from
 //! which all decoding is done.
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,159 @@
+//! After the first decode at a given size, decoding and sampling allocate nothing, on any thread.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_char;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use common::{bundled_model, context, fixture, load};
+use ember::backend::KvType;
+use ember::capi;
+use ember::context::{BackendKind, Context, ContextOptions, Tokens};
+use ember::error::ember_status;
+use ember::sampler::{Sampler, Stage};
+
+/// The system's allocator, counting the allocations of all threads while it is told to.
+struct Counting;
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: both calls go to the system's allocator unchanged; `realloc` and `alloc_zeroed` are made of them.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if COUNTING.load(SeqCst) {
+            ALLOCATIONS.fetch_add(1, SeqCst);
+        }
+        // SAFETY: the caller's promise is the one that this call asks for.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is the one that this call asks for.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `f` allocates.
+fn allocations(f: impl FnOnce()) -> usize {
+    ALLOCATIONS.store(0, SeqCst);
+    COUNTING.store(true, SeqCst);
+    f();
+    COUNTING.store(false, SeqCst);
+    ALLOCATIONS.load(SeqCst)
+}
+
+/// Decodes that are counted: more than one page of the KV cache.
+const N: usize = 64;
+const N_CTX: usize = N + 1;
+
+fn models() -> Vec<PathBuf> {
+    let fixtures = ["gpt2-quant-f16", "gpt2-untied", "llama-tied-f32", "llama-tied-q4_0", "llama-tied-q8_0"];
+    let mut models: Vec<PathBuf> = fixtures.iter().map(|m| fixture(&format!("models/{m}.gguf"))).collect();
+    models.push(bundled_model());
+    models
+}
+
+fn samplers() -> [Sampler; 2] {
+    let mut greedy = Sampler::new(0);
+    greedy.push(Stage::Greedy).expect("valid");
+    let mut chain = Sampler::new(1);
+    for stage in [Stage::TopK(20), Stage::TopP(0.9), Stage::Temperature(0.7)] {
+        chain.push(stage).expect("valid");
+    }
+    [greedy, chain]
+}
+
+fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {
+    context.decode(Tokens::next(&[token])).expect("room");
+    sampler.sample(context.end_logits(0).expect("asked for")).expect("finite")
+}
+
+fn check_rust(path: &std::path::Path) {
+    let model = load(path);
+    // Learned positions limit the fixtures to 64.
+    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 1);
+    for backend in [BackendKind::Auto, BackendKind::Scalar] {
+        for n_threads in [1, 2] {
+            for kv_type in [KvType::F16, KvType::F32] {
+                let options =
+                    ContextOptions { n_ctx: n + 1, backend, n_threads, kv_type, ..ContextOptions::default() };
+                let mut context = context(&model, &options);
+                for mut sampler in samplers() {
+                    context.rewind(0, 0).expect("a sequence");
+                    let mut token = step(&mut context, &mut sampler, 1);
+                    let count = allocations(|| {
+                        for _ in 0..n {
+                            token = step(&mut context, &mut sampler, token);
+                        }
+                    });
+                    assert_eq!(count, 0, "{}: {options:?}, {:?}", path.display(), sampler.stages());
+                }
+            }
+        }
+    }
+}
+
+/// The same through the C functions.
+fn check_c(path: &std::path::Path) {
+    let ok = |status: ember_status| assert_eq!(status, ember_status::EMBER_OK);
+    let path = path.to_str().expect("UTF-8");
+    let err = std::ptr::null_mut;
+    let (mut model, mut context, mut sampler) =
+        (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: every pointer is one the header asks for, here and in the blocks below.
+    let status = unsafe {
+        capi::ember_model_load(
+            path.as_ptr().cast::<c_char>(),
+            path.len(),
+            std::ptr::null(),
+            &mut model,
+            err(),
+        )
+    };
+    ok(status);
+    // SAFETY: as above.
+    ok(unsafe { capi::ember_context_new(model, std::ptr::null(), &mut context, err()) });
+    // SAFETY: as above.
+    ok(unsafe { capi::ember_sampler_new(7, &mut sampler, err()) });
+    // SAFETY: as above.
+    ok(unsafe { capi::ember_sampler_add_temperature(sampler, 0.8, err()) });
+    let n_vocab = load(std::path::Path::new(path)).info().n_vocab;
+    let mut token = 1u32;
+    let mut step = || {
+        // SAFETY: as above.
+        let status = unsafe {
+            let null = std::ptr::null();
+            capi::ember_context_decode(context, &token, null, null, &1u8, 1, std::ptr::null_mut())
+        };
+        ok(status);
+        let mut logits = std::ptr::null();
+        // SAFETY: as above.
+        ok(unsafe { capi::ember_context_logits(context, 0, &mut logits, err()) });
+        // SAFETY: as above; there are `n_vocab` logits.
+        ok(unsafe { capi::ember_sampler_sample(sampler, logits, n_vocab, &mut token, err()) });
+    };
+    step();
+    let count = allocations(|| (0..N - 1).for_each(|_| step()));
+    assert_eq!(count, 0, "{path} through the C functions");
+    // SAFETY: made above, used no more.
+    unsafe { capi::ember_sampler_free(sampler) };
+    // SAFETY: as above.
+    unsafe { capi::ember_context_free(context) };
+    // SAFETY: as above.
+    unsafe { capi::ember_model_release(model) };
+}
+
+/// One test, so that no other one allocates meanwhile.
+#[test]
+fn decoding_and_sampling_allocate_nothing() {
+    assert!(allocations(|| drop(std::hint::black_box(vec![1u8]))) > 0, "the counter counts");
+    for path in models() {
+        check_rust(&path);
+        check_c(&path);
+    }
+}

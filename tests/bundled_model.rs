@@ -1,0 +1,99 @@
+//! The model the project trained itself, against PyTorch: `transformers` ran the file's dequantized weights in float32
+//! (`examples/models/reference.py`). This is the proof of GPT-2 on real weights.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{all_logits, argmax, bundled_model, context, fixture, ids, load, read_json, relative_rms};
+use ember::backend::KvType;
+use ember::context::{ContextOptions, LoadedModel, Tokens};
+use ember::gguf::writer::Writer;
+use ember::gguf::{Gguf, TensorType};
+use ember::quant::Format;
+use serde_json::Value;
+
+fn reference() -> Value {
+    read_json(&fixture("bundled/reference.json"))
+}
+
+/// The same model with its weights expanded to F32.
+fn expanded() -> Arc<LoadedModel> {
+    let file = Gguf::open(&bundled_model()).expect("the bundled model");
+    let mut writer = Writer::new();
+    for (key, value) in file.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    for t in file.tensors() {
+        let format = Format::from_tensor_type(t.ty).expect("a known format");
+        let mut values = vec![0.0f32; t.dims.iter().product()];
+        (format.info().dequantize)(file.tensor_bytes(t), &mut values);
+        let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        writer.tensor(&t.name, TensorType(Format::F32.info().tensor_type), &t.dims, bytes);
+    }
+    let bytes = writer.to_bytes().expect("a file");
+    Arc::new(LoadedModel::from_bytes(&bytes, "expanded").expect("a model"))
+}
+
+fn options() -> ContextOptions {
+    ContextOptions { kv_type: KvType::F32, ..ContextOptions::default() }
+}
+
+#[test]
+fn the_file_is_small_and_q8_0() {
+    let size = std::fs::metadata(bundled_model()).expect("the bundled model").len();
+    assert!(size <= 4_000_000, "{size} bytes");
+    let model = load(&bundled_model());
+    assert_eq!(model.info().architecture, "gpt2");
+    let embd = model.gguf().tensor("token_embd.weight").expect("an embedding");
+    assert_eq!(embd.ty.name(), "Q8_0");
+}
+
+#[test]
+fn its_tokens_are_those_of_its_tokenizer() {
+    let model = load(&bundled_model());
+    let tokenizer = model.tokenizer().expect("a tokenizer");
+    let reference = reference();
+    for case in reference["tokenizer"].as_array().expect("cases") {
+        let text = case["text"].as_str().expect("text");
+        let got = tokenizer.encode(text, true, false).expect("tokens");
+        assert_eq!(got, ids(&case["ids"]), "{text:?}");
+        assert_eq!(tokenizer.decode(&got, false).expect("bytes"), text.as_bytes());
+    }
+}
+
+#[test]
+fn its_expanded_weights_continue_as_pytorch_does() {
+    let model = expanded();
+    let tokenizer = model.tokenizer().expect("a tokenizer");
+    for case in reference()["cases"].as_array().expect("cases") {
+        let prompt = case["prompt"].as_str().expect("a prompt");
+        let prompt_ids = tokenizer.encode(prompt, true, false).expect("tokens");
+        assert_eq!(prompt_ids, ids(&case["ids"]), "{prompt:?}");
+        let mut context = context(&model, &options());
+        context.decode(Tokens::next(&prompt_ids)).expect("room");
+        for entry in case["top10"].as_array().expect("logits") {
+            let id = entry["id"].as_u64().expect("an id") as usize;
+            let expected = entry["logit"].as_f64().expect("a logit");
+            let got = f64::from(context.end_logits(0).expect("asked for")[id]);
+            assert!((got - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{prompt:?}, {id}: {got}");
+        }
+        for (i, expected) in ids(&case["greedy_ids"]).into_iter().enumerate() {
+            let got = argmax(context.end_logits(0).expect("asked for")) as u32;
+            assert_eq!(got, expected, "{prompt:?}, token {i}");
+            context.decode(Tokens::next(&[got])).expect("room");
+        }
+    }
+}
+
+#[test]
+fn its_packed_weights_are_close_to_its_expanded_ones() {
+    let (packed, expanded) = (load(&bundled_model()), expanded());
+    for case in reference()["cases"].as_array().expect("cases") {
+        let tokens = [ids(&case["ids"]), ids(&case["greedy_ids"])].concat();
+        let exact = all_logits(&mut context(&expanded, &options()), &tokens);
+        let got = all_logits(&mut context(&packed, &options()), &tokens);
+        let error = relative_rms(&got, &exact);
+        assert!(error <= 3.5e-2, "{}: {error:.2e}", case["prompt"]);
+    }
+}
