@@ -13,13 +13,15 @@
  *  - A handle belongs to whoever made it, until its _free or _release. Handles that depend on each other keep what
  *    they need alive, so they may be freed in any order. Freeing NULL does nothing. Freed handles must not be used;
  *    where that can be noticed it is an error and no crash.
- *  - NULL where an argument is needed is an error and no crash. All other pointers must be valid for the lengths
- *    given, and unchanged while the call runs.
+ *  - NULL where an argument is needed is an error and no crash; for text and arrays it may stand with length 0. All
+ *    other pointers must be valid for the lengths given, and what they point to unchanged while the call runs.
  *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
+ *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
  *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
  *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
- *  - Nothing is printed and no process state is changed. Panics inside Ember end as EMBER_E_INTERNAL.
+ *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
+ *    standard error that says where.
  */
 
 #ifndef EMBER_H
@@ -87,7 +89,7 @@ enum ember_status
      */
     EMBER_E_NOT_FOUND = 10,
     /**
-     * A defect in Ember itself was caught; the process lives and the message says where.
+     * A defect in Ember itself was caught; the process lives and the message says what happened.
      */
     EMBER_E_INTERNAL = 11,
 };
@@ -203,7 +205,7 @@ enum ember_finish_reason
      */
     EMBER_FINISH_STOPPED = 2,
     /**
-     * The context has no room for another token.
+     * The context has no room for another token; the last one generated is in the text but not in the sequence.
      */
     EMBER_FINISH_CONTEXT_FULL = 3,
 };
@@ -318,7 +320,8 @@ typedef struct ember_generate_result {
 
 /**
  * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
- * `user_data` given with the callback. Runs on the thread whose call logs.
+ * `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
+ * such calls are dropped.
  */
 typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, void *user_data);
 
@@ -459,7 +462,8 @@ ember_status ember_context_new(const struct ember_model *model,
                                struct ember_error **err);
 
 /**
- * Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
+ * Frees a context. NULL is fine. While a call is using the context (from that call's callback, or on another thread) it
+ * is not freed, and the log says so: free it afterwards.
  */
 void ember_context_free(struct ember_context *context);
 
@@ -767,7 +771,8 @@ ember_status ember_sampler_new(uint64_t seed,
                                struct ember_error **err);
 
 /**
- * Frees a sampler. NULL is fine. From a callback of a call that uses the sampler nothing happens.
+ * Frees a sampler. NULL is fine. While a call is using the sampler (from that call's callback, or on another thread) it
+ * is not freed, and the log says so: free it afterwards.
  */
 void ember_sampler_free(struct ember_sampler *sampler);
 

@@ -33,7 +33,7 @@ pub enum ember_status {
     EMBER_E_BUFFER_TOO_SMALL = 9,
     /// The asked-for key, token or row does not exist.
     EMBER_E_NOT_FOUND = 10,
-    /// A defect in Ember itself was caught; the process lives and the message says where.
+    /// A defect in Ember itself was caught; the process lives and the message says what happened.
     EMBER_E_INTERNAL = 11,
 }
 

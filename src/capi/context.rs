@@ -259,7 +259,8 @@ pub unsafe extern "C" fn ember_context_new(
     })
 }
 
-/// Frees a context. NULL is fine. From a callback of a call that uses the context nothing happens.
+/// Frees a context. NULL is fine. While a call is using the context (from that call's callback, or on another thread) it
+/// is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
     guard_value((), || free_handle!(context, may_go))

@@ -1,5 +1,6 @@
 //! The log: silent until a callback is set.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::sync::Once;
 
@@ -27,7 +28,8 @@ pub enum ember_log_level {
 }
 
 /// Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
-/// `user_data` given with the callback. Runs on the thread whose call logs.
+/// `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
+/// such calls are dropped.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_log_callback =
     Option<unsafe extern "C" fn(level: i32, text: *const c_char, len: usize, user_data: *mut c_void)>;
@@ -42,6 +44,11 @@ struct Sink {
 /// The only global state of the library.
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 static INSTALL: Once = Once::new();
+
+thread_local! {
+    /// Whether the callback is running on this thread: a line of its own making would call it without end.
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
 
 struct Forward;
 
@@ -61,10 +68,14 @@ impl Log for Forward {
             Level::Debug | Level::Trace => ember_log_level::EMBER_LOG_DEBUG,
         };
         let line = record.args().to_string().replace('\n', " ");
+        if AT_WORK.replace(true) {
+            return;
+        }
         // SAFETY: the callback and its data were given together by the caller, for this use.
         unsafe {
             (sink.callback)(level as i32, line.as_ptr().cast::<c_char>(), line.len(), sink.user_data.0)
         };
+        AT_WORK.set(false);
     }
 
     fn flush(&self) {}

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn ember_sampler_new(
     guard(err, || output!(out).set(into_raw::<ember_sampler>(Exclusive::new(Sampler::new(seed)))))
 }
 
-/// Frees a sampler. NULL is fine. From a callback of a call that uses the sampler nothing happens.
+/// Frees a sampler. NULL is fine. While a call is using the sampler (from that call's callback, or on another thread) it
+/// is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_free(sampler: *mut ember_sampler) {
     guard_value((), || free_handle!(sampler, may_go))

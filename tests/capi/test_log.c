@@ -73,11 +73,29 @@ static void the_callback_may_set_another(void)
     OK(ember_log_set(NULL, NULL, EMBER_LOG_INFO, E));
 }
 
+static void load_again(int32_t level, const char *text, size_t len, void *user_data)
+{
+    keep(level, text, len, user_data);
+    load_once();
+}
+
+static void a_callback_that_logs_is_not_called_without_end(void)
+{
+    struct lines l = {.count = 0};
+    OK(ember_log_set(load_again, &l, EMBER_LOG_INFO, E));
+    load_once();
+    CHECK(l.count == 1);
+    load_once();
+    CHECK(l.count == 2);
+    OK(ember_log_set(NULL, NULL, EMBER_LOG_INFO, E));
+}
+
 int main(void)
 {
     load_once();
     lines_arrive_up_to_the_level();
     nonsense_is_refused_and_changes_nothing();
     the_callback_may_set_another();
+    a_callback_that_logs_is_not_called_without_end();
     return finish("log");
 }
