@@ -7,6 +7,9 @@
 set -eu
 
 [ $# -ge 2 ] || { echo "usage: $0 LIBDIR MODEL [plain|asan|valgrind]" >&2; exit 2; }
+for file in "$1/libember.a" "$1/libember.so" "$2"; do
+    [ -f "$file" ] || { echo "$0: there is no file $file" >&2; exit 2; }
+done
 absolute() { (cd "$(dirname "$1")" && printf '%s/%s' "$(pwd)" "$(basename "$1")"); }
 lib=$(absolute "$1")
 model=$(absolute "$2")
