@@ -55,6 +55,7 @@ test-rust: models
 test-capi: lib examples
 	tests/capi/header.sh
 	tests/capi/coverage.sh
+	tests/capi/symbols-selftest.sh
 	tests/capi/symbols.sh build/lib
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
