@@ -68,7 +68,9 @@ check: ## formatting, lints, the committed header, shell scripts
 	shellcheck scripts/*.sh tests/capi/*.sh
 
 fuzz: ## fuzzes the GGUF reader for MINUTES minutes (cargo-fuzz, nightly Rust)
-	$(CARGO) +nightly fuzz run gguf -- -max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
+	@mkdir -p fuzz/found
+	$(CARGO) +nightly fuzz run gguf fuzz/found fuzz/corpus/gguf -- -max_len=4096 \
+		-max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
 
 clean: ## removes everything that was built
 	$(CARGO) clean

@@ -25,17 +25,8 @@ fn rewritten(file: &Gguf) -> Vec<u8> {
     writer.version(file.version());
     let metadata = file.metadata();
     for (key, value) in metadata.iter() {
-        let _ = (
-            metadata.bool(key),
-            metadata.i64(key),
-            metadata.f32(key),
-            metadata.str(key),
-        );
-        let _ = (
-            metadata.u32s(key).is_ok(),
-            metadata.i32s(key).is_ok(),
-            metadata.f32s(key).is_ok(),
-        );
+        let _ = (metadata.bool(key), metadata.i64(key), metadata.f32(key), metadata.str(key));
+        let _ = (metadata.u32s(key).is_ok(), metadata.i32s(key).is_ok(), metadata.f32s(key).is_ok());
         if let Ok(Some(strings)) = metadata.strings(key) {
             assert_eq!(strings.iter().count(), strings.len());
         }
@@ -44,12 +35,7 @@ fn rewritten(file: &Gguf) -> Vec<u8> {
     }
     for tensor in file.tensors() {
         assert_eq!(file.tensor(&tensor.name), Some(tensor));
-        writer.tensor(
-            &tensor.name,
-            tensor.ty,
-            &tensor.dims,
-            file.tensor_bytes(tensor).to_vec(),
-        );
+        writer.tensor(&tensor.name, tensor.ty, &tensor.dims, file.tensor_bytes(tensor).to_vec());
     }
     writer.to_bytes().expect("what was read can be written")
 }
