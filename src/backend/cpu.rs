@@ -45,7 +45,7 @@ impl Backend for CpuBackend {
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
-        self.row.resize(limits.n_cols, 0.0);
+        self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
         Ok(())
     }
 

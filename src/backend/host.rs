@@ -20,8 +20,11 @@ const ALIGN: usize = 64;
 /// A fixed-length, cache-line-aligned array that starts as zeros. The operating system hands zeroed pages out when
 /// they are first touched, so a large KV cache costs nothing until it fills. A failed allocation is an error.
 pub struct Zeroed<T: Pod> {
+    /// The first element, aligned to [`ALIGN`] inside `block`.
     data: NonNull<T>,
     len: usize,
+    /// What was allocated; dangling when its layout is empty.
+    block: NonNull<u8>,
 }
 
 // SAFETY: `Zeroed` owns its memory and gives access only through `&self`/`&mut self`, like a Vec of plain data.
@@ -37,16 +40,22 @@ impl<T: Pod> Zeroed<T> {
             Error::NoMemory(format!("no memory for {what}: {len} elements of {size} bytes"))
         };
         let layout = Self::layout(len).ok_or_else(too_much)?;
-        if layout.size() == 0 {
-            return Ok(Zeroed { data: NonNull::dangling(), len });
+        if len == 0 {
+            return Ok(Zeroed { data: NonNull::dangling(), len, block: NonNull::dangling() });
         }
         // SAFETY: the layout's size is not 0.
-        let data = unsafe { alloc_zeroed(layout) };
-        NonNull::new(data.cast::<T>()).map(|data| Zeroed { data, len }).ok_or_else(too_much)
+        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_much)?;
+        let skip = block.as_ptr().align_offset(ALIGN);
+        // SAFETY: the layout has ALIGN bytes more than the elements need, and `skip` is below ALIGN.
+        let data = unsafe { block.add(skip) }.cast::<T>();
+        Ok(Zeroed { data, len, block })
     }
 
+    /// Room for `len` elements and for moving the first to a multiple of [`ALIGN`]. The layout itself asks for no more
+    /// than the element's alignment: for larger ones allocators write the zeros instead of taking fresh pages.
     fn layout(len: usize) -> Option<Layout> {
-        Layout::array::<T>(len).ok()?.align_to(ALIGN.max(std::mem::align_of::<T>())).ok()
+        let size = len.checked_mul(std::mem::size_of::<T>())?.checked_add(ALIGN)?;
+        Layout::from_size_align(size, std::mem::align_of::<T>()).ok()
     }
 }
 
@@ -68,9 +77,9 @@ impl<T: Pod> DerefMut for Zeroed<T> {
 impl<T: Pod> Drop for Zeroed<T> {
     fn drop(&mut self) {
         match Self::layout(self.len) {
-            Some(layout) if layout.size() > 0 => {
-                // SAFETY: `new` allocated `data` with this very layout, and nothing uses it any more.
-                unsafe { dealloc(self.data.as_ptr().cast::<u8>(), layout) }
+            Some(layout) if self.len > 0 => {
+                // SAFETY: `new` allocated `block` with this very layout, and nothing uses it any more.
+                unsafe { dealloc(self.block.as_ptr(), layout) }
             }
             _ => {}
         }

@@ -79,6 +79,8 @@ pub struct Limits {
     pub n_tokens: usize,
     /// Longest row of a weight matrix.
     pub n_cols: usize,
+    /// Length of a head.
+    pub head_dim: usize,
 }
 
 /// Consecutive batch rows of one sequence at consecutive positions.
@@ -197,7 +199,8 @@ pub trait Backend: Send + Sized + 'static {
     fn alloc(&self, len: usize) -> Result<Self::Buffer>;
     /// An empty KV cache.
     fn alloc_kv(&self, shape: &KvShape) -> Result<Self::Kv>;
-    /// Takes scratch memory for calls up to `limits`; afterwards operations allocate nothing.
+    /// Takes scratch memory for calls up to `limits`; afterwards operations allocate nothing, but for products of
+    /// F32 weights with many rows of `x`, for which a backend may use a library that does.
     fn reserve(&mut self, limits: &Limits) -> Result<()>;
     /// Copies `src` into `dst` from element `offset` on.
     fn write(&mut self, dst: &mut Self::Buffer, offset: usize, src: &[f32]);

@@ -54,7 +54,7 @@ fn nmse(got: &[f32], want: &[f32]) -> f64 {
 
 /// Runs `op` on the scalar backend and on 1, 2 and 7 threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
-    let limits = Limits { n_tokens: 64, n_cols: 512 };
+    let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 16 };
     let mut cpu = CpuBackend::new();
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));

@@ -28,7 +28,7 @@ pub struct ThreadedBackend {
     x_q8: Zeroed<Q8Block>,
     /// A dequantized weight row for each thread, `[n_threads, n_cols]`.
     rows: Zeroed<f32>,
-    /// Cosines and sines of each batch row's position, `[n_tokens, n_cols]`.
+    /// Cosines and sines of each batch row's position, `[n_tokens, head_dim]`.
     angles: Zeroed<f32>,
     n_cols: usize,
 }
@@ -151,7 +151,7 @@ impl Backend for ThreadedBackend {
         self.n_cols = limits.n_cols;
         self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
         self.rows = Zeroed::new(self.pool.n_threads() * limits.n_cols, "a weight row for each thread")?;
-        self.angles = Zeroed::new(limits.n_tokens * limits.n_cols, "the rope angles")?;
+        self.angles = Zeroed::new(limits.n_tokens * limits.head_dim, "the rope angles")?;
         Ok(())
     }
 
@@ -247,6 +247,20 @@ impl Backend for ThreadedBackend {
     fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
         let silu = self.kernels.silu;
         self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| silu(part));
+    }
+
+    fn silu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
+        let silu_mul = self.kernels.silu_mul;
+        self.pool.for_parts(&mut gate[..len], ELEMENTS_PER_TASK, |i, gate| {
+            silu_mul(gate, &up[i * ELEMENTS_PER_TASK..][..gate.len()]);
+        });
+    }
+
+    fn gelu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
+        let gelu_mul = self.kernels.gelu_mul;
+        self.pool.for_parts(&mut gate[..len], ELEMENTS_PER_TASK, |i, gate| {
+            gelu_mul(gate, &up[i * ELEMENTS_PER_TASK..][..gate.len()]);
+        });
     }
 
     fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {

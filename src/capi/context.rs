@@ -6,7 +6,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use super::model::ember_model;
 use crate::backend::KvType;
-use crate::context::{BackendKind, Context, ContextOptions, MAX_CTX, MAX_SEQ, Tokens};
+use crate::context::{BackendKind, Context, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, Tokens};
 use crate::error::{Error, Result, ember_status};
 use crate::threads::MAX_THREADS;
 
@@ -188,8 +188,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
     })
 }
 
-/// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. 0, the default:
-/// 256.
+/// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
+/// 0, the default: 256. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_batch(
     options: *mut ember_context_options,
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.n_batch = n_batch as usize;
+        handle!(options).lock("options")?.n_batch = in_range("n_batch", n_batch, 0, MAX_BATCH)?;
         Ok(())
     })
 }

@@ -44,7 +44,7 @@ pub enum ember_finish_reason {
     EMBER_FINISH_EOG = 1,
     /// The callback asked to stop.
     EMBER_FINISH_STOPPED = 2,
-    /// The context has no room for another token; the last one generated is in the text but not in the sequence.
+    /// The context has no room for another token.
     EMBER_FINISH_CONTEXT_FULL = 3,
 }
 

@@ -13,7 +13,7 @@ const FREED: u64 = 0xdead_dead_dead_dead;
 /// A type as C knows it: only its address is ever used. What lies there is a [`Handle`].
 pub trait CType {
     /// What stands behind the handle.
-    type Object;
+    type Object: Send + Sync;
     /// Differs from type to type.
     const TAG: u64;
     /// The C name, for error sentences.

@@ -1,17 +1,29 @@
 //! Version and build information.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
+use std::sync::LazyLock;
 
 use super::guard::guard_value;
+use crate::kernels::Isa;
+use crate::models;
+use crate::quant::FORMATS;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
-const BUILD: &str = concat!(
-    "ember ",
-    env!("CARGO_PKG_VERSION"),
-    "; architectures: gpt2, llama; formats: F32, F16, BF16, Q8_0, Q4_0, Q4_1; target: ",
-    env!("EMBER_TARGET"),
-    "\0"
-);
+
+/// Made on first use and never changed.
+static BUILD: LazyLock<CString> = LazyLock::new(|| {
+    let architectures: Vec<&str> = models::known().collect();
+    let formats: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+    let line = format!(
+        "ember {}; architectures: {}; formats: {}; instruction set: {}; target: {}",
+        env!("CARGO_PKG_VERSION"),
+        architectures.join(", "),
+        formats.join(", "),
+        Isa::detect().name(),
+        env!("EMBER_TARGET"),
+    );
+    CString::new(line).unwrap_or_default()
+});
 
 fn c_str(text: &'static str) -> *const c_char {
     CStr::from_bytes_with_nul(text.as_bytes()).unwrap_or_default().as_ptr()
@@ -23,9 +35,9 @@ pub extern "C" fn ember_version_string() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(c_str(VERSION)))
 }
 
-/// One line on what this build can do: version, architectures, number formats, target. Static; never freed. Any
+/// One line on what this build can do: version, architectures, number formats, instruction set, target. Static; never freed. Any
 /// thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_build_info() -> *const c_char {
-    guard_value(c"".as_ptr(), || Ok(c_str(BUILD)))
+    guard_value(c"".as_ptr(), || Ok(BUILD.as_ptr()))
 }

@@ -13,8 +13,8 @@ use crate::tokenizer::Tokenizer;
 /// How to load a model.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Map the file (the default) instead of reading it into memory. A mapped file must not be truncated while the
-    /// model lives: the operating system would then end the process on the next access.
+    /// Map the file (the default) instead of reading it into memory. A mapped file must not be changed or shortened
+    /// while the model lives: the operating system may then end the process on the next access.
     pub use_mmap: bool,
 }
 

@@ -27,6 +27,8 @@ const DEFAULT_N_CTX: usize = 4096;
 const DEFAULT_N_BATCH: usize = 256;
 /// Most sequences of one context.
 pub const MAX_SEQ: usize = 4096;
+/// Most rows of a micro-batch.
+pub const MAX_BATCH: usize = 1 << 16;
 /// Most positions of a sequence.
 pub const MAX_CTX: usize = i32::MAX as usize;
 
@@ -94,6 +96,12 @@ impl ContextOptions {
         }
         if o.n_batch == 0 {
             o.n_batch = DEFAULT_N_BATCH;
+        }
+        if o.n_batch > MAX_BATCH {
+            return Err(Error::InvalidArgument(format!(
+                "n_batch must be at most {MAX_BATCH}, got {}",
+                o.n_batch
+            )));
         }
         o.n_batch = o.n_batch.min(o.n_ctx.saturating_mul(o.n_seq));
         if o.n_threads == 0 {
@@ -168,7 +176,7 @@ impl Context {
         let options = options.resolve(model)?;
         let sequences = Sequences::new(options.n_seq, options.n_ctx)?;
         let engine = engine::make(model, &options, sequences.n_pages())?;
-        let plan = Plan::new(&options, sequences.n_pages());
+        let plan = Plan::new(&options, sequences.n_pages())?;
         let mut context = Context {
             model: Arc::clone(model),
             options,
@@ -204,13 +212,8 @@ impl Context {
     /// `ContextFull` when a sequence would grow beyond `n_ctx`.
     pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
         self.check(&tokens)?;
-        let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
-        self.reserve_outputs(n_outputs)?;
-        let n_vocab = self.model.info().n_vocab;
         self.sequences.begin(&tokens)?;
-        self.forget_logits();
-        self.logits.resize(n_outputs * n_vocab, 0.0);
-        let outcome = self.run(&tokens, n_vocab);
+        let outcome = self.run(&tokens);
         match outcome {
             Ok(()) => self.sequences.commit(),
             Err(_) => {
@@ -221,16 +224,21 @@ impl Context {
         outcome
     }
 
-    /// Runs the micro-batches.
-    fn run(&mut self, tokens: &Tokens<'_>, n_vocab: usize) -> Result<()> {
+    /// Runs the micro-batches. The logits of one are made known when it is done.
+    fn run(&mut self, tokens: &Tokens<'_>) -> Result<()> {
+        let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
+        self.reserve_outputs(n_outputs)?;
+        self.forget_logits();
+        let n_vocab = self.model.info().n_vocab;
+        self.logits.resize(n_outputs * n_vocab, 0.0);
         for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
             let rows = first..tokens.ids.len().min(first + self.options.n_batch);
             self.plan.fill(tokens, rows, &mut self.sequences);
-            let done = self.outputs.len();
+            let (done, more) = (self.outputs.len(), self.plan.outputs().len());
+            let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
+            self.engine.forward(&self.plan.batch(tokens), logits)?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             self.places.extend(self.plan.output_places(tokens));
-            let logits = &mut self.logits[done * n_vocab..self.outputs.len() * n_vocab];
-            self.engine.forward(&self.plan.batch(tokens), logits)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::sequences::Sequences;
 use super::{ContextOptions, Tokens};
 use crate::backend::Run;
+use crate::error::{Error, Result};
 use crate::nn::Batch;
 
 /// The planned arrays of a micro-batch.
@@ -23,17 +24,17 @@ pub struct Plan {
 
 impl Plan {
     /// Arrays large enough for any micro-batch of a context with these options.
-    pub fn new(options: &ContextOptions, n_pages: usize) -> Plan {
+    pub fn new(options: &ContextOptions, n_pages: usize) -> Result<Plan> {
         let n = options.n_batch;
-        Plan {
+        Ok(Plan {
             rows: 0..0,
-            positions: Vec::with_capacity(n),
-            slots: Vec::with_capacity(n),
-            runs: Vec::with_capacity(n),
-            pages: Vec::with_capacity(n_pages),
-            outputs: Vec::with_capacity(n),
+            positions: reserved(n)?,
+            slots: reserved(n)?,
+            runs: reserved(n)?,
+            pages: reserved(n_pages)?,
+            outputs: reserved(n)?,
             page_start: vec![None; options.n_seq],
-        }
+        })
     }
 
     /// Plans rows `rows` of `tokens`, whose pages [`Sequences::begin`] took.
@@ -93,4 +94,12 @@ impl Plan {
             outputs: &self.outputs,
         }
     }
+}
+
+/// An empty array with room for `n` elements.
+fn reserved<T>(n: usize) -> Result<Vec<T>> {
+    let mut array = Vec::new();
+    let no_memory = |_| Error::NoMemory(format!("no memory for the plan of a batch: {n} elements"));
+    array.try_reserve_exact(n).map_err(no_memory)?;
+    Ok(array)
 }

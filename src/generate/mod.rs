@@ -107,22 +107,21 @@ pub fn generate(
         if n_generated == options.max_tokens {
             break FinishReason::MaxTokens;
         }
+        if context.n_past(options.seq)? == context.options().n_ctx {
+            break FinishReason::ContextFull;
+        }
         let token = sampler.sample(context.end_logits(options.seq)?)?;
         if tokenizer.is_eog(token) && !options.ignore_eog {
             break FinishReason::EndOfGeneration;
         }
         n_generated += 1;
-        let bytes = match tokenizer.is_control(token) && !options.render_special {
+        let bytes = match tokenizer.is_hidden(token) && !options.render_special {
             true => &[],
             false => tokenizer.token_bytes(token)?,
         };
         let piece = text.push(bytes);
         let control = if piece.is_empty() { ControlFlow::Continue(()) } else { on_text(piece) };
-        match context.decode(Tokens { seqs: Some(&seq), ..Tokens::next(&[token]) }) {
-            Ok(()) => {}
-            Err(Error::ContextFull(_)) => break FinishReason::ContextFull,
-            Err(e) => return Err(e),
-        }
+        context.decode(Tokens { seqs: Some(&seq), ..Tokens::next(&[token]) })?;
         if control.is_break() {
             break FinishReason::Stopped;
         }

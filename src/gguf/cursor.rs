@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// `bytes` in double quotes for an error sentence: escaped, and cut when long.
-pub(super) fn quoted(bytes: &[u8]) -> String {
+pub fn quoted(bytes: &[u8]) -> String {
     const MAX: usize = 96;
     let cut = &bytes[..bytes.len().min(MAX)];
     let dots = if cut.len() < bytes.len() { "…" } else { "" };

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use bytes::FileBytes;
+pub use cursor::quoted;
 pub use metadata::Metadata;
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};

@@ -17,7 +17,6 @@ mod tests;
 
 use crate::quant::{Dot, FORMAT_COUNT, Q8Block};
 pub use attention::{AttnHead, KvStore};
-use half::f16;
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,14 +78,8 @@ pub struct Kernels {
     pub isa: Isa,
     /// `Σ a[i] * b[i]`.
     pub dot_f32: fn(a: &[f32], b: &[f32]) -> f32,
-    /// `Σ a[i] * b[i]`, as if `b` were expanded first.
-    pub dot_f16: fn(a: &[f32], b: &[f16]) -> f32,
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
-    /// `y[i] += a * x[i]`.
-    pub axpy: fn(y: &mut [f32], a: f32, x: &[f32]),
-    /// `y[i] += a * x[i]`, as if `x` were expanded first.
-    pub axpy_f16: fn(y: &mut [f32], a: f32, x: &[f16]),
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
@@ -100,10 +93,10 @@ pub struct Kernels {
     pub gelu: fn(x: &mut [f32]),
     /// `x[i] = x[i] / (1 + exp(-x[i]))`: SiLU.
     pub silu: fn(x: &mut [f32]),
-    /// `out[i] = gelu(gate[i]) * up[i]`.
-    pub gelu_mul: fn(gate: &[f32], up: &[f32], out: &mut [f32]),
-    /// `out[i] = silu(gate[i]) * up[i]`.
-    pub silu_mul: fn(gate: &[f32], up: &[f32], out: &mut [f32]),
+    /// `gate[i] = gelu(gate[i]) * up[i]`.
+    pub gelu_mul: fn(gate: &mut [f32], up: &[f32]),
+    /// `gate[i] = silu(gate[i]) * up[i]`.
+    pub silu_mul: fn(gate: &mut [f32], up: &[f32]),
     /// Turns pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
     /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
     /// first stay as they are.

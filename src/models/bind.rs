@@ -73,6 +73,24 @@ impl<'a, B: Backend> Binder<'a, B> {
             .ok_or_else(|| Error::Format(format!("the required key \"{}\" is missing", self.key(name))))
     }
 
+    /// The number `ARCH.name`, 0 when absent.
+    pub fn count(&self, name: &str) -> Result<u32> {
+        Ok(self.meta().u32(&self.key(name))?.unwrap_or(0))
+    }
+
+    /// The boolean `ARCH.name`; `None` when absent.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>> {
+        self.meta().bool(&self.key(name))
+    }
+
+    /// Refuses the file when the key `ARCH.name` asks for `what`, which the architecture's file does not do.
+    pub fn refuse(&self, name: &str, asked: bool, what: &str) -> Result<()> {
+        match asked {
+            true => Err(Error::Unsupported(format!("{what} (\"{}\") are not supported", self.key(name)))),
+            false => Ok(()),
+        }
+    }
+
     /// The string `ARCH.name`; `None` when absent.
     pub fn optional_str(&self, name: &str) -> Result<Option<&'a str>> {
         self.meta().str(&self.key(name))
@@ -97,6 +115,11 @@ impl<'a, B: Backend> Binder<'a, B> {
                 )));
             }
         };
+        if n_head.checked_mul(head_dim).is_none_or(|n| n > MAX_DIM as usize) {
+            return Err(Error::Format(format!(
+                "{n_head} heads of length {head_dim} are more than {MAX_DIM} in all"
+            )));
+        }
         let value_dim = self.optional_dim("attention.value_length")?.unwrap_or(head_dim);
         if value_dim != head_dim {
             return Err(Error::Unsupported(format!(

@@ -6,6 +6,7 @@ use super::bind::Binder;
 use super::{Model, ModelInfo};
 use crate::backend::{AddNorm, Backend, Embed};
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 use crate::kernels::RopeStyle;
 use crate::nn::Batch;
 use crate::nn::attention::{AttentionParams, RopeParams, SelfAttention};
@@ -39,11 +40,12 @@ impl<B: Backend> Llama<B> {
     /// Binds the weights.
     pub fn bind(file: &mut Binder<'_, B>) -> Result<Self> {
         let info = file.info()?;
-        if file.optional_dim("expert_count")?.is_some() {
-            return Err(Error::Unsupported(
-                "llama with experts (\"llama.expert_count\") is not supported".into(),
-            ));
-        }
+        file.refuse("expert_count", file.count("expert_count")? > 0, "experts")?;
+        file.refuse(
+            "attention.causal",
+            file.flag("attention.causal")? == Some(false),
+            "attention masks that are not causal",
+        )?;
         let eps = file.positive("attention.layer_norm_rms_epsilon")?;
         let (n_embd, n_ff) = (info.n_embd, info.n_ff);
         let (n_q, n_kv) = (info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
@@ -89,16 +91,22 @@ fn inv_freq<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize) -> Result<Vec
     let n_rot = file.optional_dim("rope.dimension_count")?.unwrap_or(head_dim);
     if n_rot > head_dim || !n_rot.is_multiple_of(2) {
         return Err(Error::Format(format!(
-            "the key \"llama.rope.dimension_count\" is {n_rot}, expected an even number up to the head length {head_dim}"
+            "heads of length {head_dim} cannot be rotated in {n_rot} dimensions (\"llama.rope.dimension_count\"): \
+             expected an even number up to the length"
         )));
     }
     let base = file.optional_positive("rope.freq_base")?.unwrap_or(DEFAULT_FREQ_BASE);
     let scale = match file.optional_str("rope.scaling.type")? {
-        None | Some("none") => 1.0,
-        Some("linear") => file.positive("rope.scaling.factor")?,
+        Some("none") => 1.0,
+        // Older files give a factor, under one of two keys, without saying that the scaling is linear.
+        None | Some("linear") => {
+            let factor = file.optional_positive("rope.scaling.factor")?;
+            factor.or(file.optional_positive("rope.scale_linear")?).unwrap_or(1.0)
+        }
         Some(other) => {
             return Err(Error::Unsupported(format!(
-                "the rope scaling \"{other}\" (\"llama.rope.scaling.type\") is not supported; supported are: none, linear"
+                "the rope scaling {} (\"llama.rope.scaling.type\") is not supported; supported are: none, linear",
+                quoted(other.as_bytes())
             )));
         }
     };

@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use crate::backend::Backend;
+use crate::backend::cpu::CpuBackend;
 use crate::error::{Error, Result};
-use crate::gguf::Gguf;
+use crate::gguf::{Gguf, quoted};
 use crate::nn::Batch;
 use crate::nn::workspace::{Workspace, WorkspaceShape};
 
@@ -65,14 +66,28 @@ pub trait Model<B: Backend>: Send + Sync {
             n_embd: info.n_embd,
             n_q: info.n_head * info.head_dim,
             n_kv: info.n_head_kv * info.head_dim,
+            head_dim: info.head_dim,
             n_ff: info.n_ff,
             n_vocab: info.n_vocab,
         }
     }
 }
 
+/// Binds one architecture's weights.
+type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
+
+/// The architectures, by their names in files.
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 2] {
+    [
+        ("gpt2", |file| Ok(Box::new(gpt2::Gpt2::bind(file)?))),
+        ("llama", |file| Ok(Box::new(llama::Llama::bind(file)?))),
+    ]
+}
+
 /// Names of the architectures [`build`] knows.
-pub const KNOWN: [&str; 2] = ["gpt2", "llama"];
+pub fn known() -> impl Iterator<Item = &'static str> {
+    registry::<CpuBackend>().into_iter().map(|(name, _)| name)
+}
 
 /// Builds the model that `gguf` describes on `backend`.
 ///
@@ -80,17 +95,15 @@ pub const KNOWN: [&str; 2] = ["gpt2", "llama"];
 /// contradicting keys and tensors; each sentence names the culprit.
 pub fn build<B: Backend>(gguf: &Gguf, backend: &B) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
-    let mut binder = bind::Binder::new(gguf, backend, name);
-    let model: Box<dyn Model<B>> = match name {
-        "gpt2" => Box::new(gpt2::Gpt2::bind(&mut binder)?),
-        "llama" => Box::new(llama::Llama::bind(&mut binder)?),
-        _ => {
-            return Err(Error::Unsupported(format!(
-                "the architecture \"{name}\" is not supported; known are: {}",
-                KNOWN.join(", ")
-            )));
-        }
+    let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
+        return Err(Error::Unsupported(format!(
+            "the architecture {} is not supported; known are: {}",
+            quoted(name.as_bytes()),
+            known().collect::<Vec<_>>().join(", ")
+        )));
     };
+    let mut binder = bind::Binder::new(gguf, backend, name);
+    let model = bind(&mut binder)?;
     binder.finish()?;
     Ok(model)
 }

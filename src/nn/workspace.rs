@@ -18,6 +18,8 @@ pub struct WorkspaceShape {
     pub n_q: usize,
     /// `n_head_kv * head_dim`.
     pub n_kv: usize,
+    /// Length of a head.
+    pub head_dim: usize,
     /// Width of the feed-forward block.
     pub n_ff: usize,
     /// Logits per row.
@@ -57,7 +59,8 @@ impl<B: Backend> Workspace<B> {
     pub fn new(backend: &mut B, shape: WorkspaceShape) -> Result<Workspace<B>> {
         let s = shape;
         let n_out = N_OUT.min(s.n_tokens);
-        backend.reserve(&Limits { n_tokens: s.n_tokens, n_cols: s.n_embd.max(s.n_q).max(s.n_ff) })?;
+        let n_cols = s.n_embd.max(s.n_q).max(s.n_ff);
+        backend.reserve(&Limits { n_tokens: s.n_tokens, n_cols, head_dim: s.head_dim })?;
         let rows = |n_cols: usize| backend.alloc(s.n_tokens * n_cols);
         Ok(Workspace {
             x: rows(s.n_embd)?,

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 /// The weight of the largest logit.
 const WEIGHT_ONE: f64 = (1u64 << 40) as f64;
 /// The most candidates whose weights are certain to add up within 64 bits.
-const MAX_CANDIDATES: usize = 1 << 24;
+const MAX_CANDIDATES: usize = (1 << 24) - 1;
 
 /// A token that may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -80,7 +80,7 @@ impl Sampler {
     /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no logits or more than 2²⁴, if one is NaN, or if all are `-inf`.
+    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, or if all are `-inf`.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
         if self.is_greedy() {
             return greedy::arg_max(logits);

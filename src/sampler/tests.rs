@@ -162,7 +162,7 @@ fn infinities_decide_and_nan_is_an_error() {
         assert_eq!(message(s.sample(&[0.0, 1.0, nan])), "the logit of token 2 is NaN");
         assert_eq!(message(s.sample(&[inf, nan])), "the logit of token 1 is NaN");
         assert_eq!(message(s.sample(&[-inf; 3])), "every token is ruled out: all logits are -inf");
-        assert_eq!(message(s.sample(&[])), "there must be 1 to 16777216 logits to sample from, got 0");
+        assert_eq!(message(s.sample(&[])), "there must be 1 to 16777215 logits to sample from, got 0");
         assert_eq!(s.sample(&[-7.0]).unwrap(), 0);
     }
     let mut s = sampler(1, &[]);
@@ -187,4 +187,14 @@ fn parameters_out_of_range_are_refused_by_name() {
         );
     }
     assert_eq!(s.stages(), []);
+}
+
+#[test]
+fn as_many_equal_logits_as_are_allowed_do_not_overflow() {
+    let most = (1 << 24) - 1;
+    let logits = vec![0.0f32; most + 1];
+    let mut sampler = Sampler::new(3);
+    sampler.push(Stage::TopP(0.5)).unwrap();
+    assert!(sampler.sample(&logits[..most]).unwrap() > 0);
+    assert!(matches!(sampler.sample(&logits), Err(Error::InvalidArgument(_))));
 }

@@ -157,6 +157,11 @@ impl Tokenizer {
         self.types.get(token as usize) == Some(&TokenType::Control)
     }
 
+    /// Whether [`Tokenizer::decode`] leaves `token` out unless special tokens are asked for.
+    pub fn is_hidden(&self, token: u32) -> bool {
+        self.types.get(token as usize).is_some_and(|ty| ty.is_hidden())
+    }
+
     /// The token that begins a text.
     pub fn bos(&self) -> Option<u32> {
         self.roles.bos

@@ -145,7 +145,7 @@ impl SpecialTokens {
     pub(super) fn new(vocab: &Vocab<'_>) -> SpecialTokens {
         let mut always = Finder::default();
         let mut all = Finder::default();
-        for (id, text, ty) in vocab.iter().filter(|(_, text, _)| !text.is_empty()) {
+        for (id, text, ty) in vocab.iter().filter(|(_, text, _)| (1..=MAX_SEARCHED).contains(&text.len())) {
             match ty {
                 TokenType::UserDefined => {
                     always.add(text, id);
@@ -177,6 +177,10 @@ impl SpecialTokens {
         fragments
     }
 }
+
+/// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
+/// search linear in the text for any vocabulary.
+const MAX_SEARCHED: usize = 256;
 
 /// A set of texts to look for.
 #[derive(Default)]

@@ -22,16 +22,16 @@ pub(super) fn silu(x: &mut [f32]) {
     }
 }
 
-pub(super) fn gelu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    debug_assert!(gate.len() == out.len() && up.len() == out.len(), "the vectors differ in length");
-    for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
-        *out = gelu_of(gate) * up;
+pub(super) fn gelu_mul(gate: &mut [f32], up: &[f32]) {
+    debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
+    for (gate, &up) in gate.iter_mut().zip(up) {
+        *gate = gelu_of(*gate) * up;
     }
 }
 
-pub(super) fn silu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    debug_assert!(gate.len() == out.len() && up.len() == out.len(), "the vectors differ in length");
-    for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
-        *out = silu_of(gate) * up;
+pub(super) fn silu_mul(gate: &mut [f32], up: &[f32]) {
+    debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
+    for (gate, &up) in gate.iter_mut().zip(up) {
+        *gate = silu_of(*gate) * up;
     }
 }

@@ -78,3 +78,23 @@ pub(super) fn axpy_f16(y: &mut [f32], a: f32, x: &[f16]) {
         axpy(&mut y[..n], a, &buffer[..n]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_rows_are_as_if_expanded_first() {
+        for n in [0, 1, 31, 33, CHUNK, CHUNK + 1, 1000] {
+            let a: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
+            let b: Vec<f16> = (0..n).map(|i| f16::from_f32((i as f32 * 1.3).cos())).collect();
+            let expanded: Vec<f32> = b.iter().map(|b| b.to_f32()).collect();
+            assert_eq!(dot_f16(&a, &b).to_bits(), dot_f32(&a, &expanded).to_bits());
+            let (mut short, mut long) = (a.clone(), a.clone());
+            axpy_f16(&mut short, 0.3, &b);
+            axpy(&mut long, 0.3, &expanded);
+            assert_eq!(short, long);
+            assert!((0..n).all(|i| (long[i] - (a[i] + 0.3 * expanded[i])).abs() <= 1e-6));
+        }
+    }
+}

@@ -17,10 +17,7 @@ use crate::quant::{Dot, FORMAT_COUNT, FORMATS, quantize_activations};
 pub static SCALAR: Kernels = Kernels {
     isa: Isa::Scalar,
     dot_f32: dot::dot_f32,
-    dot_f16: dot::dot_f16,
     dot: format_dots(),
-    axpy: dot::axpy,
-    axpy_f16: dot::axpy_f16,
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

@@ -72,9 +72,9 @@ fn activation_functions() {
         let (mut gelus, mut silus) = (x.clone(), x.clone());
         (kernels.gelu)(&mut gelus);
         (kernels.silu)(&mut silus);
-        let (mut gelu_up, mut silu_up) = (vec![0.0; n], vec![0.0; n]);
-        (kernels.gelu_mul)(&x, &up, &mut gelu_up);
-        (kernels.silu_mul)(&x, &up, &mut silu_up);
+        let (mut gelu_up, mut silu_up) = (x.clone(), x.clone());
+        (kernels.gelu_mul)(&mut gelu_up, &up);
+        (kernels.silu_mul)(&mut silu_up, &up);
         for i in 0..n {
             let (x, up) = (f64::from(x[i]), f64::from(up[i]));
             // 1 + tanh cancels for negative x, so gelu's error is absolute.

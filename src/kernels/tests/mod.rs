@@ -6,6 +6,7 @@ mod elementwise;
 mod products;
 
 use super::*;
+use half::f16;
 
 /// Lengths around the edges of every block and vector width.
 const LENGTHS: [usize; 11] = [0, 1, 7, 31, 32, 33, 255, 256, 257, 1536, 4096];
