@@ -1,0 +1,280 @@
+//! Every way a model file can be wrong has its own sentence: it begins with the file's name and names the culprit.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::fixture;
+use ember::context::{LoadOptions, LoadedModel};
+use ember::error::ember_status::{self, *};
+use ember::gguf::writer::Writer;
+use ember::gguf::{Gguf, StringArray, TensorType, Value};
+
+const NAME: &str = "models/wrong.gguf";
+
+/// A model in parts that a test changes.
+struct Parts {
+    keys: Vec<(String, Value)>,
+    tensors: Vec<(String, TensorType, Vec<usize>, Vec<u8>)>,
+}
+
+impl Parts {
+    fn of(name: &str) -> Parts {
+        let file = Gguf::open(&fixture(&format!("models/{name}.gguf"))).expect("a fixture");
+        let tensor = |t: &ember::gguf::TensorInfo| {
+            (t.name.clone(), t.ty, t.dims.to_vec(), file.tensor_bytes(t).to_vec())
+        };
+        Parts {
+            keys: file.metadata().iter().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+            tensors: file.tensors().iter().map(tensor).collect(),
+        }
+    }
+
+    fn without_key(mut self, key: &str) -> Parts {
+        self.keys.retain(|(k, _)| k != key);
+        self
+    }
+
+    fn key(self, key: &str, value: impl Into<Value>) -> Parts {
+        let mut parts = self.without_key(key);
+        parts.keys.push((key.into(), value.into()));
+        parts
+    }
+
+    fn without_tensor(mut self, name: &str) -> Parts {
+        self.tensors.retain(|t| t.0 != name);
+        self
+    }
+
+    /// A tensor of zeros in place of the one of that name, if there is one.
+    fn tensor(self, name: &str, ty: TensorType, dims: &[usize]) -> Parts {
+        let n_bytes = dims.iter().product::<usize>() / ty.block_len() * ty.block_bytes();
+        let mut parts = self.without_tensor(name);
+        parts.tensors.push((name.into(), ty, dims.to_vec(), vec![0; n_bytes]));
+        parts
+    }
+
+    fn tokens(self, n: usize) -> Parts {
+        let tokens: Vec<String> = (0..n).map(|i| format!("t{i}")).collect();
+        self.key("tokenizer.ggml.tokens", StringArray::copy(&tokens).expect("short"))
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        for (key, value) in self.keys {
+            writer.set(&key, value);
+        }
+        for (name, ty, dims, data) in self.tensors {
+            writer.tensor(&name, ty, &dims, data);
+        }
+        writer.to_bytes().expect("a well-formed file")
+    }
+
+    /// Loading gives `status` and a sentence with all of `culprits`.
+    #[track_caller]
+    fn refused(self, status: ember_status, culprits: &[&str]) {
+        check(LoadedModel::from_bytes(&self.bytes(), NAME).err(), NAME, status, culprits);
+    }
+}
+
+#[track_caller]
+fn check(error: Option<ember::error::Error>, name: &str, status: ember_status, culprits: &[&str]) {
+    let Some(error) = error else { panic!("the file loads; expected an error that names {culprits:?}") };
+    let message = error.message();
+    assert!(message.starts_with(&format!("{name}: ")), "{message}");
+    assert_eq!(message.matches(name).count(), 1, "the file is named once: {message}");
+    assert_eq!(error.status(), status, "{message}");
+    for culprit in culprits {
+        assert!(message.contains(culprit), "no {culprit:?} in: {message}");
+    }
+}
+
+fn llama() -> Parts {
+    Parts::of("llama-tied-f32")
+}
+
+fn gpt2() -> Parts {
+    Parts::of("gpt2-tied")
+}
+
+fn loads(parts: Parts) {
+    let outcome = LoadedModel::from_bytes(&parts.bytes(), NAME);
+    assert!(outcome.is_ok(), "{:?}", outcome.err());
+}
+
+#[test]
+fn taken_apart_and_put_together_they_load() {
+    loads(llama());
+    loads(gpt2());
+    loads(llama().without_key("tokenizer.ggml.model"));
+}
+
+#[test]
+fn files_that_are_no_model() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("model_errors");
+    std::fs::create_dir_all(&dir).expect("a folder for test files");
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(dir.join(name), bytes).expect("a test file");
+        dir.join(name)
+    };
+    let whole = llama().bytes();
+    let refused = |path: &Path, status, culprits: &[&str]| {
+        for use_mmap in [true, false] {
+            let error = LoadedModel::open(path, &LoadOptions { use_mmap }).err();
+            check(error, path.to_str().expect("UTF-8"), status, culprits);
+        }
+    };
+    refused(&dir.join("missing.gguf"), EMBER_E_IO, &["does not exist"]);
+    refused(&dir, EMBER_E_IO, &["directory"]);
+    refused(&write("empty.gguf", b""), EMBER_E_FORMAT, &["empty"]);
+    refused(
+        &write("zip.gguf", b"PK\x03\x04 and so on, for more than a header"),
+        EMBER_E_FORMAT,
+        &["magic", "PK", "GGUF"],
+    );
+    refused(&write("short.gguf", &whole[..whole.len() - 1]), EMBER_E_FORMAT, &["tensor", "file"]);
+}
+
+#[test]
+fn architectures_and_number_formats_beyond_this_version() {
+    llama().key("general.architecture", "mamba").refused(EMBER_E_UNSUPPORTED, &["\"mamba\"", "gpt2, llama"]);
+    llama()
+        .without_key("general.architecture")
+        .refused(EMBER_E_FORMAT, &["\"general.architecture\" is missing"]);
+    llama()
+        .tensor("blk.1.ffn_down.weight", TensorType::Q5_0, &[96, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "Q5_0", "Q8_0"]);
+    llama()
+        .key("llama.feed_forward_length", 256u32)
+        .tensor("blk.0.ffn_gate.weight", TensorType::F32, &[64, 256])
+        .tensor("blk.0.ffn_up.weight", TensorType::F32, &[64, 256])
+        .tensor("blk.0.ffn_down.weight", TensorType::Q4_K, &[256, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.0.ffn_down.weight\"", "Q4_K"]);
+    llama()
+        .key("llama.rope.scaling.type", "yarn")
+        .refused(EMBER_E_UNSUPPORTED, &["\"yarn\"", "llama.rope.scaling.type"]);
+    llama().key("llama.expert_count", 8u32).refused(EMBER_E_UNSUPPORTED, &["llama.expert_count"]);
+    llama()
+        .key("llama.attention.value_length", 8u32)
+        .refused(EMBER_E_UNSUPPORTED, &["length 8", "length 16"]);
+}
+
+#[test]
+fn tensors_that_do_not_fit() {
+    llama()
+        .without_tensor("blk.1.attn_q.weight")
+        .refused(EMBER_E_FORMAT, &["\"blk.1.attn_q.weight\" is missing"]);
+    llama()
+        .without_tensor("token_embd.weight")
+        .refused(EMBER_E_FORMAT, &["\"token_embd.weight\" is missing"]);
+    let f32 = TensorType::F32;
+    llama()
+        .tensor("output_norm.weight", f32, &[32])
+        .refused(EMBER_E_FORMAT, &["\"output_norm.weight\"", "[32]", "[64]"]);
+    llama()
+        .tensor("blk.0.attn_k.weight", f32, &[32, 64])
+        .refused(EMBER_E_FORMAT, &["\"blk.0.attn_k.weight\"", "[32, 64]", "[64, 32]"]);
+    llama()
+        .tensor("blk.0.attn_q.bias", f32, &[63])
+        .refused(EMBER_E_FORMAT, &["\"blk.0.attn_q.bias\"", "[63]", "[64]"]);
+    llama()
+        .tensor("token_embd.weight", f32, &[64])
+        .refused(EMBER_E_FORMAT, &["\"token_embd.weight\"", "[64]"]);
+    llama()
+        .tensor("output.weight", f32, &[64, 96])
+        .refused(EMBER_E_FORMAT, &["\"output.weight\"", "[64, 96]", "[64, 97]"]);
+    llama()
+        .tensor("blk.0.attn_q_norm.weight", f32, &[16])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.0.attn_q_norm.weight\"", "\"llama\""]);
+    llama()
+        .tensor("blk.2.attn_norm.weight", f32, &[64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.2.attn_norm.weight\""]);
+    llama()
+        .tensor("rope_freqs.weight", f32, &[9])
+        .refused(EMBER_E_FORMAT, &["\"rope_freqs.weight\"", "[9]", "[8]"]);
+    // Zeros: a division by them.
+    llama().tensor("rope_freqs.weight", f32, &[8]).refused(EMBER_E_FORMAT, &["rope frequency of pair 0"]);
+    gpt2()
+        .key("gpt2.context_length", 32u32)
+        .refused(EMBER_E_FORMAT, &["\"position_embd.weight\"", "[48, 64]", "[48, 32]"]);
+}
+
+#[test]
+fn hyper_parameters_that_contradict_each_other() {
+    llama()
+        .key("llama.attention.head_count_kv", 3u32)
+        .refused(EMBER_E_FORMAT, &["head count 4", "head count 3"]);
+    llama()
+        .key("llama.attention.head_count", 5u32)
+        .without_key("llama.attention.head_count_kv")
+        .refused(EMBER_E_FORMAT, &["embedding length 64", "head count 5"]);
+    for n in [7u32, 18] {
+        llama()
+            .key("llama.rope.dimension_count", n)
+            .refused(EMBER_E_FORMAT, &["llama.rope.dimension_count", &n.to_string(), "16"]);
+    }
+    llama().key("llama.block_count", 1u32).refused(EMBER_E_UNSUPPORTED, &["\"blk.1."]);
+    llama().key("llama.block_count", 3u32).refused(EMBER_E_FORMAT, &["\"blk.2.", "is missing"]);
+    gpt2()
+        .key("gpt2.attention.head_count_kv", 1u32)
+        .refused(EMBER_E_FORMAT, &["3 heads", "1 key/value heads"]);
+}
+
+#[test]
+fn numbers_out_of_range() {
+    let dims = [
+        "block_count",
+        "context_length",
+        "embedding_length",
+        "feed_forward_length",
+        "attention.head_count",
+        "attention.head_count_kv",
+        "attention.key_length",
+        "rope.dimension_count",
+    ];
+    for key in dims.map(|d| format!("llama.{d}")) {
+        llama().key(&key, 0u32).refused(EMBER_E_FORMAT, &[&key, "is 0"]);
+        llama().key(&key, u32::MAX).refused(EMBER_E_FORMAT, &[&key, "4294967295"]);
+        llama().key(&key, u64::MAX).refused(EMBER_E_FORMAT, &[&key, "18446744073709551615"]);
+        llama().key(&key, -1i32).refused(EMBER_E_FORMAT, &[&key, "-1"]);
+        llama().key(&key, "many").refused(EMBER_E_FORMAT, &[&key, "string"]);
+        if !key.ends_with("context_length") {
+            // As large as a dimension may be, which contradicts the tensors.
+            let error = LoadedModel::from_bytes(&llama().key(&key, 1u32 << 24).bytes(), NAME).err();
+            check(error, NAME, EMBER_E_FORMAT, &[]);
+        }
+    }
+    for key in ["block_count", "context_length", "embedding_length", "attention.head_count"] {
+        let key = format!("llama.{key}");
+        llama().without_key(&key).refused(EMBER_E_FORMAT, &[&key, "missing"]);
+    }
+    for key in ["llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"] {
+        for (value, text) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf"), (0.0, "0"), (-1.0, "-1")] {
+            llama().key(key, value).refused(EMBER_E_FORMAT, &[key, text]);
+        }
+    }
+    let scaled = llama().key("llama.rope.scaling.type", "linear");
+    scaled.key("llama.rope.scaling.factor", 0.0f32).refused(EMBER_E_FORMAT, &["llama.rope.scaling.factor"]);
+    let eps = "gpt2.attention.layer_norm_epsilon";
+    gpt2().key(eps, f32::NAN).refused(EMBER_E_FORMAT, &[eps, "NaN"]);
+}
+
+#[test]
+fn vocabularies_that_do_not_fit() {
+    llama()
+        .tokens(3)
+        .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "3 entries", "token_embd.weight", "97 rows"]);
+    llama()
+        .tokens(97)
+        .key("tokenizer.ggml.model", "t5")
+        .refused(EMBER_E_UNSUPPORTED, &["\"t5\"", "tokenizer.ggml.model"]);
+    llama()
+        .key("tokenizer.ggml.model", "gpt2")
+        .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "missing"]);
+    llama().key("tokenizer.ggml.model", 1u32).refused(EMBER_E_FORMAT, &["tokenizer.ggml.model", "string"]);
+    llama()
+        .tokens(97)
+        .key("tokenizer.ggml.model", "gpt2")
+        .key("tokenizer.ggml.pre", "martian")
+        .refused(EMBER_E_UNSUPPORTED, &["martian"]);
+}
