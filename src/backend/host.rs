@@ -216,3 +216,41 @@ impl HostKv {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroed_memory_is_aligned_zero_and_freed_whole() {
+        for len in [0, 1, 7, 100_000] {
+            let mut z = Zeroed::<f16>::new(len, "a test").expect("memory");
+            assert!(len == 0 || (z.as_ptr() as usize).is_multiple_of(ALIGN));
+            assert!(z.len() == len && z.iter().all(|x| x.to_bits() == 0));
+            z.fill(f16::ONE);
+        }
+    }
+
+    #[test]
+    fn a_size_beyond_memory_is_an_error() {
+        for len in [usize::MAX, usize::MAX / 4, isize::MAX as usize / 4] {
+            let error = Zeroed::<f32>::new(len, "the moon").err().expect("too much");
+            assert!(matches!(error, Error::NoMemory(m) if m.contains("the moon")));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn zeroed_memory_is_taken_when_it_is_touched() {
+        fn resident_kib() -> u64 {
+            let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+            let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("VmRSS");
+            line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+        }
+        let before = resident_kib();
+        let z = Zeroed::<f32>::new(1 << 28, "a test").expect("a gibibyte of addresses");
+        assert_eq!(z[1 << 27], 0.0);
+        let grown = resident_kib().saturating_sub(before);
+        assert!(grown < 512 * 1024, "{grown} KiB of 1 GiB were written");
+    }
+}
