@@ -1,4 +1,5 @@
 # The front door. `make help` lists what there is.
+.DEFAULT_GOAL := help
 
 CARGO ?= cargo
 CC ?= cc
@@ -6,6 +7,8 @@ CFLAGS ?= -O2
 PROMPT ?= The sea was calm, and the moon
 N ?= 64
 MODEL ?= examples/models/ember-tales.gguf
+# More options of the generate program. The fetched models continue with the likeliest tokens, the same every time.
+ARGS ?= $(if $(filter smollm2 stories15m,$(MODEL)),--temp 0,--temp 0.65)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
@@ -40,9 +43,9 @@ build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
 
 run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2 or stories15m, PROMPT="…", N=tokens, ARGS=more
-	@model='$(subst ','\'',$(MODEL))'; \
+	@model='$(subst ','\'',$(value MODEL))'; \
 	case $$model in smollm2 | stories15m) model=$$(scripts/fetch-model.sh "$$model") || exit 1 ;; esac; \
-	build/bin/generate -m "$$model" -p '$(subst ','\'',$(PROMPT))' -n $(N) $(ARGS)
+	build/bin/generate -m "$$model" -p '$(subst ','\'',$(value PROMPT))' -n $(N) $(ARGS)
 
 models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh smollm2

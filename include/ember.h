@@ -713,7 +713,7 @@ ember_status ember_model_options_new(struct ember_model_options **out, struct em
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
+ * Whether the file is mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model
  * lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,

@@ -137,7 +137,7 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
     guard_value((), || free_handle!(options))
 }
 
-/// Whether the file is mapped (the default) or read into memory. A mapped file must not be shortened while the model
+/// Whether the file is mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model
 /// lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
