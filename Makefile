@@ -54,7 +54,7 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 test: test-rust test-capi ## the whole suite
 
 test-rust: models
-	$(CARGO) test
+	$(CARGO) test -- --show-output
 
 test-capi: lib examples
 	tests/capi/header.sh

@@ -12,8 +12,11 @@ use crate::kernels::Kernels;
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// Weight rows in one task of a matrix product.
-const ROWS_PER_TASK: usize = 32;
+/// Tasks that each thread gets of a matrix product, about: few, so that each reads one long stretch of weights, which
+/// memory delivers much faster than short ones, yet more than one, so that a thread held up elsewhere is helped out.
+const TASKS_PER_THREAD: usize = 2;
+/// Fewest weight rows in a task.
+const MIN_ROWS_PER_TASK: usize = 16;
 /// Elements in one task of an element-wise operation.
 const ELEMENTS_PER_TASK: usize = 512;
 /// From this many activation rows on, f32 products go through the blocked `sgemm`; below, through dot products,
@@ -190,6 +193,8 @@ impl Backend for ThreadedBackend {
         if products.iter().any(is_q8) {
             self.quantize(x, n, n_cols);
         }
+        let n_rows: usize = products.iter().map(|p| p.weight.n_rows).sum();
+        let rows_per_task = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD).max(MIN_ROWS_PER_TASK);
         let inputs = Inputs { kernels: self.kernels, x, x_q8: &self.x_q8, n };
         let mut n_tasks = 0;
         let mut products = products.iter_mut();
@@ -197,7 +202,7 @@ impl Backend for ThreadedBackend {
             products.next().map(|p| {
                 assert_eq!(p.weight.n_cols, n_cols, "products of one x differ in columns");
                 let first_task = n_tasks;
-                n_tasks += p.weight.n_rows.div_ceil(ROWS_PER_TASK);
+                n_tasks += p.weight.n_rows.div_ceil(rows_per_task);
                 Target { weight: p.weight, out: DisjointMut::new(p.out), first_task }
             })
         });
@@ -207,8 +212,8 @@ impl Backend for ThreadedBackend {
             let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else {
                 return;
             };
-            let first = (task - target.first_task) * ROWS_PER_TASK;
-            let rows = first..target.weight.n_rows.min(first + ROWS_PER_TASK);
+            let first = (task - target.first_task) * rows_per_task;
+            let rows = first..target.weight.n_rows.min(first + rows_per_task);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
             inputs.compute(target, rows, scratch);
