@@ -18,6 +18,7 @@
  *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
+ *  - After fork() the child must not use the contexts of its parent, whose threads it does not have; models it may.
  *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
  *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on

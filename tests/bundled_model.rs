@@ -3,36 +3,48 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{all_logits, argmax, bundled_model, context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
 use ember::context::{ContextOptions, LoadedModel, Tokens};
+use ember::generate::{FinishReason, GenerateOptions, generate};
 use ember::gguf::writer::Writer;
-use ember::gguf::{Gguf, TensorType};
+use ember::gguf::{Gguf, TensorInfo, TensorType};
 use ember::quant::Format;
+use ember::sampler::{Sampler, Stage};
 use serde_json::Value;
 
 fn reference() -> Value {
     read_json(&fixture("bundled/reference.json"))
 }
 
-/// The same model with its weights expanded to F32.
-fn expanded() -> Arc<LoadedModel> {
+/// The file, to be written again with changes.
+fn copy(tensor: impl Fn(&Gguf, &mut Writer, &TensorInfo)) -> Writer {
     let file = Gguf::open(&bundled_model()).expect("the bundled model");
     let mut writer = Writer::new();
     for (key, value) in file.metadata().iter() {
         writer.set(key, value.clone());
     }
-    for t in file.tensors() {
+    file.tensors().iter().for_each(|t| tensor(&file, &mut writer, t));
+    writer
+}
+
+fn load_copy(writer: &Writer) -> Arc<LoadedModel> {
+    let bytes = writer.to_bytes().expect("a file");
+    Arc::new(LoadedModel::from_bytes(&bytes, "copy").expect("a model"))
+}
+
+/// The same model with its weights expanded to F32.
+fn expanded() -> Arc<LoadedModel> {
+    load_copy(&copy(|file, writer, t| {
         let format = Format::from_tensor_type(t.ty).expect("a known format");
         let mut values = vec![0.0f32; t.dims.iter().product()];
         (format.info().dequantize)(file.tensor_bytes(t), &mut values);
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         writer.tensor(&t.name, TensorType(Format::F32.info().tensor_type), &t.dims, bytes);
-    }
-    let bytes = writer.to_bytes().expect("a file");
-    Arc::new(LoadedModel::from_bytes(&bytes, "expanded").expect("a model"))
+    }))
 }
 
 fn options() -> ContextOptions {
@@ -96,4 +108,33 @@ fn its_packed_weights_are_close_to_its_expanded_ones() {
         let error = relative_rms(&got, &exact);
         assert!(error <= 3.5e-2, "{}: {error:.2e}", case["prompt"]);
     }
+}
+
+#[test]
+fn a_file_that_wants_eos_behind_texts_gets_none_behind_a_prompt() {
+    let mut writer = copy(|file, writer, t| {
+        writer.tensor(&t.name, t.ty, &t.dims, file.tensor_bytes(t).to_vec());
+    });
+    writer.set("tokenizer.ggml.add_eos_token", true);
+    let wants_eos = load_copy(&writer);
+    let tokenizer = wants_eos.tokenizer().expect("a tokenizer");
+    assert_eq!(tokenizer.encode("x", true, false).expect("tokens").last().copied(), tokenizer.eos());
+    let texts = [load(&bundled_model()), wants_eos].map(|model| {
+        let mut greedy = Sampler::new(0);
+        greedy.push(Stage::Greedy).expect("valid");
+        let options = GenerateOptions { max_tokens: 12, ..GenerateOptions::default() };
+        let mut text = String::new();
+        let on_text = |piece: &str| {
+            text.push_str(piece);
+            ControlFlow::Continue(())
+        };
+        let prompt = "The sea was calm, and the moon";
+        let outcome =
+            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, on_text);
+        let outcome = outcome.expect("text");
+        assert_eq!((outcome.n_generated, outcome.finish), (12, FinishReason::MaxTokens));
+        (text, outcome.n_prompt)
+    });
+    assert_eq!(texts[0], texts[1]);
+    assert!(!texts[0].0.is_empty());
 }

@@ -69,7 +69,7 @@ pub struct Outcome {
 
 /// Continues sequence `options.seq` of `context` by `prompt` and generated tokens.
 ///
-/// Special tokens (BOS) are added as the file says when the sequence is empty. `on_text` receives whole code points;
+/// BOS is added as the file says when the sequence is empty, EOS never. `on_text` receives whole code points;
 /// bytes that are no UTF-8 arrive as U+FFFD. Afterwards the sequence holds the prompt and the generated tokens but
 /// for an end-of-generation token; an empty prompt continues right there.
 ///
@@ -86,7 +86,11 @@ pub fn generate(
     let model = context.model().clone();
     let tokenizer = model.tokenizer()?;
     let is_start = context.n_past(options.seq)? == 0;
-    let ids = tokenizer.encode(prompt, is_start, options.parse_special)?;
+    let mut ids = tokenizer.encode(prompt, is_start, options.parse_special)?;
+    if is_start && tokenizer.add_eos() {
+        // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
+        ids.pop_if(|last| Some(*last) == tokenizer.eos());
+    }
     let seq = [options.seq];
     if !ids.is_empty() {
         let seqs = vec![options.seq; ids.len()];
