@@ -56,11 +56,14 @@ test: test-rust test-capi ## the whole suite
 test-rust: models
 	$(CARGO) test -- --show-output
 
-test-capi: lib examples
+test-capi: lib examples models
 	tests/capi/header.sh
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
 	tests/capi/symbols.sh build/lib
+	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf
+	$(MAKE) run N=8
+	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind

@@ -9,6 +9,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/capi");
     println!("cargo::rerun-if-changed=src/error.rs");
     println!("cargo::rerun-if-changed=cbindgen.toml");
+    println!("cargo::rerun-if-changed=include/ember.h");
     println!("cargo::rustc-env=EMBER_TARGET={}", std::env::var("TARGET").expect("cargo sets TARGET"));
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let config = cbindgen::Config::from_file(Path::new(&root).join("cbindgen.toml"));

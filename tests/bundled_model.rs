@@ -99,6 +99,25 @@ fn its_expanded_weights_continue_as_pytorch_does() {
 }
 
 #[test]
+fn generated_text_is_pytorchs() {
+    let model = expanded();
+    for case in reference()["cases"].as_array().expect("cases") {
+        let prompt = case["prompt"].as_str().expect("a prompt");
+        let mut greedy = Sampler::new(0);
+        greedy.push(Stage::Greedy).expect("valid");
+        let options = GenerateOptions { max_tokens: 48, ignore_eog: true, ..GenerateOptions::default() };
+        let mut text = String::new();
+        let outcome =
+            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, |piece| {
+                text.push_str(piece);
+                ControlFlow::Continue(())
+            });
+        assert_eq!(outcome.expect("text").n_generated, 48);
+        assert_eq!(text, case["greedy_text"].as_str().expect("text"), "{prompt:?}");
+    }
+}
+
+#[test]
 fn its_packed_weights_are_close_to_its_expanded_ones() {
     let (packed, expanded) = (load(&bundled_model()), expanded());
     for case in reference()["cases"].as_array().expect("cases") {

@@ -17,6 +17,9 @@ fn decode(context: &mut Context, ids: &[u32]) -> usize {
     argmax(context.end_logits(0).expect("asked for"))
 }
 
+/// As many of the 320 steps may be near-ties as llama.cpp's variants and float32 have among themselves.
+const MOST_NEAR_TIES: usize = 15;
+
 /// How far `token` is below the best of a recorded step, `[[id, llama.cpp's logit, float32 logit], …]`, best first.
 /// A token that is not in the list counts as being below its last.
 fn gap(step: &Value, token: usize) -> f64 {
@@ -33,6 +36,7 @@ fn smollm2_continues_as_llama_cpp_does() {
     let golden = read_json(&fixture("greedy/smollm2.json"));
     let prompts = golden["prompts"].as_array().expect("prompts");
     assert_eq!(prompts.len(), 5);
+    let mut all_ties = 0;
     for p in prompts {
         let text = p["prompt"].as_str().expect("prompt");
         let (prompt, expected) = (ids(&p["prompt_ids"]), ids(&p["ids"]));
@@ -54,8 +58,10 @@ fn smollm2_continues_as_llama_cpp_does() {
             // The recorded token goes on, so that every step counts, also those behind a near-tie.
             choice = decode(&mut context, &[want]);
         }
+        all_ties += ties;
         println!("{text:?}: equal for {} of 64 tokens, {ties} near-ties in all", same.unwrap_or(64));
     }
+    assert!(all_ties <= MOST_NEAR_TIES, "{all_ties} near-ties in 320 steps");
 }
 
 #[test]

@@ -138,10 +138,11 @@ impl ContextState {
 
 /// Frees a context unless a call is using it, which the log then says.
 fn may_go(state: &Exclusive<ContextState>) -> bool {
-    if !state.is_idle() {
+    let idle = state.is_idle();
+    if !idle {
         log::error!("ember_context_free: the context is in use by another call and was not freed");
     }
-    state.is_idle()
+    idle
 }
 
 /// Writes new options with their defaults to `out`; free them with ember_context_options_free.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
-use std::sync::Once;
+use std::sync::OnceLock;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
@@ -43,7 +43,8 @@ struct Sink {
 
 /// The only global state of the library.
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
-static INSTALL: Once = Once::new();
+/// Whether lines come to [`Forward`].
+static INSTALLED: OnceLock<bool> = OnceLock::new();
 
 thread_local! {
     /// Whether the callback is running on this thread: a line of its own making would call it without end.
@@ -109,9 +110,12 @@ fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Res
             )));
         }
     };
-    // When a Rust host has its own logger in this copy of the library, that one stays.
-    INSTALL.call_once(|| drop(log::set_logger(&Forward)));
-    *SINK.lock() = callback.map(|callback| Sink { callback, user_data });
-    log::set_max_level(filter);
+    // When a Rust host has its own logger in this copy of the library, that one and its level stay.
+    let ours = *INSTALLED.get_or_init(|| log::set_logger(&Forward).is_ok());
+    let mut sink = SINK.lock();
+    *sink = callback.map(|callback| Sink { callback, user_data });
+    if ours {
+        log::set_max_level(filter);
+    }
     Ok(())
 }

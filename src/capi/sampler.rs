@@ -40,10 +40,11 @@ pub unsafe extern "C" fn ember_sampler_free(sampler: *mut ember_sampler) {
 
 /// Frees a sampler unless a call is using it, which the log then says.
 fn may_go(state: &Exclusive<Sampler>) -> bool {
-    if !state.is_idle() {
+    let idle = state.is_idle();
+    if !idle {
         log::error!("ember_sampler_free: the sampler is in use by another call and was not freed");
     }
-    state.is_idle()
+    idle
 }
 
 fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {

@@ -47,6 +47,12 @@ run generate -m "$model" -p "Once upon a time" -n 12 --seed 7 -t 1
 expect "the seed decides" cmp -s "$work/out" "$work/first"
 run generate -m "$model" -p "Once upon a time" -n 12 --seed 7 --scalar
 expect "generate --scalar prints text" succeeded
+# What PyTorch gives for this model's weights (tests/fixtures/bundled/reference.json).
+run generate -m "$model" -p "Once upon a time" -n 48 --temp 0
+expect "generate --temp 0 gives PyTorch's text" grep -q \
+    "^Once upon a time, I was in the habit of making a little more of the matter\. I was in the habit of" "$work/out"
+run hello
+expect "hello prints more than its prompt" grep -q "^The sea was calm, and the moon.\{20\}" "$work/out"
 run generate --help
 expect "generate --help" grep -q "top-k, top-p, temperature" "$work/out"
 for option in -n --temp --top-k --top-p --seed -t -c; do

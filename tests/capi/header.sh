@@ -15,13 +15,14 @@ int main(void)
     return status == EMBER_OK && info.n_vocab == EMBER_TOKEN_NONE && sizeof info == EMBER_NUL_TERMINATED;
 }'
 
-n=0
+n_c=0
+n_cxx=0
 # check COMPILER LANGUAGE STANDARD
 check() {
     command -v "$1" >/dev/null || return 0
     # shellcheck disable=SC2086
     printf '%s\n' "$source" | "$1" -x "$2" -std="$3" $strict -
-    n=$((n + 1))
+    case $2 in c) n_c=$((n_c + 1)) ;; *) n_cxx=$((n_cxx + 1)) ;; esac
 }
 for standard in c99 c11; do
     check "${CC:-cc}" c $standard
@@ -33,5 +34,6 @@ for standard in c++17 c++20; do
     check g++ c++ $standard
     check clang++ c++ $standard
 done
-[ "$n" -gt 0 ] || { echo "$0: there is no compiler" >&2; exit 1; }
-echo "header: $n compilations passed"
+[ "$n_c" -gt 0 ] || { echo "$0: there is no C compiler" >&2; exit 1; }
+[ "$n_cxx" -gt 0 ] || { echo "$0: there is no C++ compiler" >&2; exit 1; }
+echo "header: $n_c compilations as C and $n_cxx as C++ passed"
