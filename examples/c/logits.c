@@ -12,7 +12,7 @@ struct settings {
     uint32_t *tokens;
     size_t n_tokens;
     uint32_t n_threads;
-    int kv_f32;
+    int kv_f16;
     int scalar;
 };
 
@@ -23,7 +23,7 @@ static void print_help(const char *program)
            "Usage: %s [options] MODEL OUT.f32 ID [ID ...]\n"
            "\n"
            "  -t THREADS     threads; 0: all there are (default: 0)\n"
-           "  --kv-f32       keep keys and values as float32 instead of float16\n"
+           "  --kv-f16       round keys and values to float16, as contexts do by default; here they stay float32\n"
            "  --scalar       compute with the plain reference implementation on one thread\n"
            "  -h, --help     this text\n"
            "\n"
@@ -59,8 +59,8 @@ static struct settings read_command_line(int argc, char **argv, uint32_t *tokens
             exit(written(argv[0], stdout, "standard output") ? EXIT_SUCCESS : EXIT_REFUSED);
         } else if (strcmp(arg, "-t") == 0)
             s.n_threads = (uint32_t)option_unsigned(argc, argv, &i, 512);
-        else if (strcmp(arg, "--kv-f32") == 0)
-            s.kv_f32 = 1;
+        else if (strcmp(arg, "--kv-f16") == 0)
+            s.kv_f16 = 1;
         else if (strcmp(arg, "--scalar") == 0)
             s.scalar = 1;
         else if (*arg == '-' && (s.out_path == NULL || arg[1] < '0' || arg[1] > '9'))
@@ -82,7 +82,7 @@ static ember_status make_context(const struct settings *s, const ember_model *mo
         status = ember_context_options_set_n_ctx(options, (uint32_t)s->n_tokens, err);
     if (status == EMBER_OK)
         status = ember_context_options_set_n_threads(options, s->n_threads, err);
-    if (status == EMBER_OK && s->kv_f32)
+    if (status == EMBER_OK && !s->kv_f16)
         status = ember_context_options_set_kv_type(options, EMBER_KV_F32, err);
     if (status == EMBER_OK && s->scalar)
         status = ember_context_options_set_backend(options, EMBER_BACKEND_SCALAR, err);

@@ -109,12 +109,31 @@ fixture=tests/fixtures/models/gpt2-quant-q8_0
 # The tokens of the fixture's reference logits.
 ids=$(sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/; s/,/ /g' "$fixture.json")
 # shellcheck disable=SC2086
-run logits $fixture.gguf "$work/logits.f32" $ids --kv-f32
+run logits $fixture.gguf "$work/logits.f32" $ids
 expect "logits" succeeded
 expect "logits has a row for each token" [ "$(wc -c <"$work/logits.f32")" -eq "$(wc -c <$fixture.logits.f32)" ]
 # shellcheck disable=SC2086
-run logits $fixture.gguf "$work/scalar.f32" $ids --kv-f32 --scalar -t 1
+run logits $fixture.gguf "$work/scalar.f32" $ids --scalar -t 1
 expect "logits --scalar has the same bits" cmp -s "$work/logits.f32" "$work/scalar.f32"
+# shellcheck disable=SC2086
+run logits $fixture.gguf "$work/half.f32" $ids --kv-f16
+expect "logits --kv-f16 has other bits" [ "$(cmp "$work/logits.f32" "$work/half.f32" | wc -l)" -eq 1 ]
+
+# within BOUND A B: the relative root-mean-square error of file A of floats to file B is at most BOUND.
+within() {
+    od -An -v -tf4 -w4 "$2" >"$work/a"
+    od -An -v -tf4 -w4 "$3" >"$work/b"
+    paste "$work/a" "$work/b" | awk -v bound="$1" '
+        { e += ($1 - $2) ^ 2; n += $2 ^ 2 }
+        END { exit !(n > 0 && sqrt(e / n) <= bound) }'
+}
+# The logits of every position against PyTorch's: int8 activations, and plain F32.
+expect "logits agrees with PyTorch" within 3.5e-2 "$work/logits.f32" $fixture.logits.f32
+fixture=tests/fixtures/models/llama3-untied-biased
+ids=$(sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/; s/,/ /g' "$fixture.json")
+# shellcheck disable=SC2086
+run logits $fixture.gguf "$work/f32.f32" $ids
+expect "logits of an F32 file agrees with PyTorch" within 1e-4 "$work/f32.f32" $fixture.logits.f32
 run logits $fixture.gguf "$work/x.f32" 1 -2
 expect "logits of a negative id" refused -2 2
 run logits $fixture.gguf "$work/x.f32" 1 2x
