@@ -4,7 +4,7 @@
 
 use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Zeroed};
-use super::threaded::ThreadedBackend;
+use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
 use crate::quant::FORMATS;
 
@@ -59,15 +59,17 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
     assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
-    let mut first: Option<Vec<f32>> = None;
-    for n_threads in [1, 2, 7] {
-        let mut threaded = ThreadedBackend::new(n_threads).expect("threads");
-        threaded.reserve(&limits).expect("memory");
-        let got = op(&mut |run| (run.threaded)(&mut threaded));
-        let error = nmse(&got, &want);
-        assert!(error <= tolerance, "{what}, {n_threads} threads: NMSE {error:.2e}");
-        let one = first.get_or_insert_with(|| got.clone());
-        assert!(*one == got, "{what}: {n_threads} threads and 1 differ");
+    for f32_products in [F32Products::Dots, F32Products::Blocked] {
+        let mut first: Option<Vec<f32>> = None;
+        for n_threads in [1, 2, 7] {
+            let mut threaded = ThreadedBackend::new(n_threads, f32_products).expect("threads");
+            threaded.reserve(&limits).expect("memory");
+            let got = op(&mut |run| (run.threaded)(&mut threaded));
+            let error = nmse(&got, &want);
+            assert!(error <= tolerance, "{what}, {n_threads} threads, {f32_products:?}: NMSE {error:.2e}");
+            let one = first.get_or_insert_with(|| got.clone());
+            assert!(*one == got, "{what}: {n_threads} threads and 1 differ");
+        }
     }
 }
 

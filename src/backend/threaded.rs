@@ -19,13 +19,22 @@ const TASKS_PER_THREAD: usize = 2;
 const MIN_ROWS_PER_TASK: usize = 16;
 /// Elements in one task of an element-wise operation.
 const ELEMENTS_PER_TASK: usize = 512;
-/// From this many activation rows on, f32 products go through the blocked `sgemm`; below, through dot products,
-/// which allocate nothing.
+/// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
+
+/// How activations are multiplied with F32 weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum F32Products {
+    /// Row by row as [`super::cpu`] does: the same bits for any number of rows.
+    Dots,
+    /// Many rows through the blocked `sgemm` of matrixmultiply: about twice as fast, with other last bits than few rows.
+    Blocked,
+}
 
 /// The threaded backend.
 pub struct ThreadedBackend {
     kernels: &'static Kernels,
+    f32_products: F32Products,
     pool: ThreadPool,
     /// Quantized activations, `[n_tokens, n_cols / 32]`.
     x_q8: Zeroed<Q8Block>,
@@ -38,9 +47,10 @@ pub struct ThreadedBackend {
 
 impl ThreadedBackend {
     /// A backend of `n_threads` threads, the caller's included.
-    pub fn new(n_threads: usize) -> Result<ThreadedBackend> {
+    pub fn new(n_threads: usize, f32_products: F32Products) -> Result<ThreadedBackend> {
         Ok(ThreadedBackend {
             kernels: Kernels::select(None),
+            f32_products,
             pool: ThreadPool::new(n_threads)?,
             x_q8: Zeroed::new(0, "")?,
             rows: Zeroed::new(0, "")?,
@@ -71,6 +81,8 @@ struct Target<'a> {
 /// Inputs that the tasks of one call share.
 struct Inputs<'a> {
     kernels: &'static Kernels,
+    /// Whether F32 weights go through `sgemm`.
+    blocked: bool,
     x: &'a [f32],
     x_q8: &'a [Q8Block],
     n: usize,
@@ -86,7 +98,7 @@ impl Inputs<'_> {
                 let n_blocks = w.n_cols / 32;
                 self.each(target, rows, |t, row| dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks]));
             }
-            Dot::F32 if w.format == Format::F32 && self.n >= SGEMM_MIN_ROWS => self.sgemm(target, rows),
+            Dot::F32 if w.format == Format::F32 && self.blocked => self.sgemm(target, rows),
             Dot::F32 => {
                 let scratch = &mut scratch[..w.n_cols];
                 for i in rows {
@@ -195,7 +207,8 @@ impl Backend for ThreadedBackend {
         }
         let n_rows: usize = products.iter().map(|p| p.weight.n_rows).sum();
         let rows_per_task = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD).max(MIN_ROWS_PER_TASK);
-        let inputs = Inputs { kernels: self.kernels, x, x_q8: &self.x_q8, n };
+        let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
+        let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.x_q8, n };
         let mut n_tasks = 0;
         let mut products = products.iter_mut();
         let targets: [Option<Target<'_>>; MOST] = std::array::from_fn(|_| {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::sequences::PAGE_LEN;
 use super::{BackendKind, ContextOptions, LoadedModel};
 use crate::backend::cpu::CpuBackend;
-use crate::backend::threaded::ThreadedBackend;
-use crate::backend::{Backend, KvShape};
+use crate::backend::threaded::{F32Products, ThreadedBackend};
+use crate::backend::{Backend, KvShape, KvType};
 use crate::error::Result;
 use crate::models::Model;
 use crate::nn::Batch;
@@ -53,7 +53,13 @@ impl<B: Backend> Engine for EngineOn<B> {
 pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Result<Box<dyn Engine>> {
     match options.backend {
         BackendKind::Auto => {
-            let backend = ThreadedBackend::new(options.n_threads)?;
+            // An f16 cache would round the last bits that blocked products change up to its own, 1e-4 of a logit; so the
+            // same tokens would give other logits when they are cut into other calls.
+            let f32_products = match options.kv_type {
+                KvType::F16 => F32Products::Dots,
+                KvType::F32 => F32Products::Blocked,
+            };
+            let backend = ThreadedBackend::new(options.n_threads, f32_products)?;
             Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
         }
         BackendKind::Scalar => {

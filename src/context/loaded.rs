@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::backend::threaded::ThreadedBackend;
+use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::models::{self, Model, ModelInfo};
@@ -45,7 +45,7 @@ impl LoadedModel {
 
     fn new(gguf: Gguf) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
-        let backend = ThreadedBackend::new(1)?;
+        let backend = ThreadedBackend::new(1, F32Products::Dots)?;
         let threaded = Arc::from(models::build(&gguf, &backend).map_err(within)?);
         let tokenizer = match gguf.metadata().str("tokenizer.ggml.model").map_err(within)? {
             None | Some("none" | "no_vocab") => None,
