@@ -15,25 +15,7 @@ const TOLERANCE_FLOAT: f64 = 1e-4;
 const TOLERANCE_QUANTIZED: f64 = 3.5e-2;
 
 /// Beginnings of the names of fixtures that are made but whose models Ember does not run yet.
-const AWAITED: &[&str] = &[
-    "bert",
-    "gemma",
-    "gptneox",
-    "granite",
-    "llama-moe",
-    "llama-window",
-    "llama-yarn",
-    "nomic",
-    "olmo2",
-    "phi2",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "quant-",
-    "smollm3",
-    "stablelm",
-    "starcoder2",
-];
+const AWAITED: &[&str] = &["bert", "nomic", "quant-"];
 
 struct Case {
     name: String,
@@ -112,7 +94,7 @@ fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
             assert!(one == scalar, "{}: threaded and scalar differ", case.name);
         } else {
             let error = relative_rms(&one, &scalar);
-            assert!(error <= 1e-6, "{}: threaded against scalar {error:.2e}", case.name);
+            assert!(error <= 5e-6, "{}: threaded against scalar {error:.2e}", case.name);
         }
         for n_threads in [2, 7] {
             let many = all_logits(&mut context(&model, &options(BackendKind::Auto, n_threads)), &case.tokens);

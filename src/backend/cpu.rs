@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::host::{HostKv, HostWeight, Part, Zeroed};
-use super::{Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, Run, WeightSource};
+use super::{
+    Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope, Run,
+    WeightSource,
+};
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
-use crate::kernels::{AttnHead, Kernels};
+use crate::kernels::{AttnHead, GeluForm, Kernels};
 use crate::quant::{Dot, Q8Block};
 
 /// The scalar backend.
@@ -16,13 +19,37 @@ pub struct CpuBackend {
     x_q8: Vec<Q8Block>,
     /// One weight row, dequantized; also the cosines and sines of one position.
     row: Vec<f32>,
+    /// What one expert makes of one row.
+    expert_out: Vec<f32>,
 }
 
 impl CpuBackend {
     /// A scalar backend.
     #[allow(clippy::new_without_default, reason = "like the other backends it is made explicitly")]
     pub fn new() -> CpuBackend {
-        CpuBackend { kernels: &SCALAR, x_q8: Vec::new(), row: Vec::new() }
+        CpuBackend { kernels: &SCALAR, x_q8: Vec::new(), row: Vec::new(), expert_out: Vec::new() }
+    }
+}
+
+impl CpuBackend {
+    /// `out[i]` = row `first + i` of `w` times `x`, for all of `out`.
+    fn multiply(&mut self, w: &HostWeight, first: usize, x: &[f32], out: &mut [f32]) {
+        match self.kernels.dot[w.format as usize] {
+            Dot::F32 => {
+                let row = &mut self.row[..w.n_cols];
+                for (i, out) in out.iter_mut().enumerate() {
+                    (w.format.info().dequantize)(w.row(first + i), row);
+                    *out = (self.kernels.dot_f32)(row, x);
+                }
+            }
+            Dot::Q8(dot) => {
+                let x_q8 = &mut self.x_q8[..w.n_cols / 32];
+                (self.kernels.quantize_activations)(x, x_q8);
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = dot(w.row(first + i), x_q8);
+                }
+            }
+        }
     }
 }
 
@@ -46,6 +73,7 @@ impl Backend for CpuBackend {
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
+        self.expert_out.resize(limits.n_cols, 0.0);
         Ok(())
     }
 
@@ -72,45 +100,26 @@ impl Backend for CpuBackend {
         let w = product.weight;
         for t in 0..n {
             let x = &x[t * w.n_cols..(t + 1) * w.n_cols];
-            let out = &mut product.out[t * w.n_rows..(t + 1) * w.n_rows];
-            match self.kernels.dot[w.format as usize] {
-                Dot::F32 => {
-                    let row = &mut self.row[..w.n_cols];
-                    for (i, out) in out.iter_mut().enumerate() {
-                        (w.format.info().dequantize)(w.row(i), row);
-                        *out = (self.kernels.dot_f32)(row, x);
-                    }
-                }
-                Dot::Q8(dot) => {
-                    let x_q8 = &mut self.x_q8[..w.n_cols / 32];
-                    (self.kernels.quantize_activations)(x, x_q8);
-                    for (i, out) in out.iter_mut().enumerate() {
-                        *out = dot(w.row(i), x_q8);
-                    }
-                }
-            }
+            self.multiply(w, 0, x, &mut product.out[t * w.n_rows..(t + 1) * w.n_rows]);
         }
     }
 
     fn rms_norm(&mut self, args: Norm<'_, Self>) {
-        let weight = args.weight.f32s();
+        let n_cols = args.weight.n_cols;
         let n = args.rows.map_or(args.n, <[u32]>::len);
-        for (i, out) in args.out.chunks_exact_mut(weight.len()).take(n).enumerate() {
-            (self.kernels.rms_norm)(norm_row(args.x, args.rows, i, weight.len()), weight, args.eps, out);
+        for (i, out) in args.out.chunks_exact_mut(n_cols).take(n).enumerate() {
+            let x = norm_row(args.x, args.rows, i, n_cols);
+            (self.kernels.rms_norm)(x, group(args.weight, i), args.eps, out);
         }
     }
 
     fn layer_norm(&mut self, args: Norm<'_, Self>) {
-        let (weight, bias) = (args.weight.f32s(), args.bias.map(HostWeight::f32s));
+        let n_cols = args.weight.n_cols;
         let n = args.rows.map_or(args.n, <[u32]>::len);
-        for (i, out) in args.out.chunks_exact_mut(weight.len()).take(n).enumerate() {
-            (self.kernels.layer_norm)(
-                norm_row(args.x, args.rows, i, weight.len()),
-                weight,
-                bias,
-                args.eps,
-                out,
-            );
+        for (i, out) in args.out.chunks_exact_mut(n_cols).take(n).enumerate() {
+            let x = norm_row(args.x, args.rows, i, n_cols);
+            let bias = args.bias.map(|bias| group(bias, i));
+            (self.kernels.layer_norm)(x, group(args.weight, i), bias, args.eps, out);
         }
     }
 
@@ -118,8 +127,8 @@ impl Backend for CpuBackend {
         x[..n * n_cols].chunks_exact_mut(n_cols).for_each(self.kernels.softmax);
     }
 
-    fn gelu(&mut self, x: &mut Zeroed<f32>, len: usize) {
-        (self.kernels.gelu)(&mut x[..len]);
+    fn gelu(&mut self, x: &mut Zeroed<f32>, form: GeluForm, len: usize) {
+        self.kernels.gelu(form)(&mut x[..len]);
     }
 
     fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
@@ -145,12 +154,23 @@ impl Backend for CpuBackend {
         x[..len].iter_mut().for_each(|x| *x *= factor);
     }
 
+    fn softcap(&mut self, x: &mut Zeroed<f32>, cap: f32, len: usize) {
+        (self.kernels.softcap)(&mut x[..len], cap);
+    }
+
+    fn sigmoid_gate(&mut self, x: &mut Zeroed<f32>, gate: &Zeroed<f32>, n: usize, n_cols: usize) {
+        for (row, &gate) in x.chunks_exact_mut(n_cols).zip(&gate[..n]) {
+            let factor = sigmoid(gate);
+            row.iter_mut().for_each(|x| *x *= factor);
+        }
+    }
+
     fn rope(&mut self, args: Rope<'_, Self>) {
         let row_len = args.n_head * args.head_dim;
         let (cos, rest) = self.row.split_at_mut(args.inv_freq.len());
         let sin = &mut rest[..args.inv_freq.len()];
         for (&position, row) in args.positions.iter().zip(args.x.chunks_exact_mut(row_len)) {
-            angles(position, args.inv_freq, cos, sin);
+            angles(position, args.inv_freq, args.magnitude, cos, sin);
             for head in row.chunks_exact_mut(args.head_dim) {
                 (self.kernels.rope)(head, cos, sin, args.style);
             }
@@ -175,13 +195,84 @@ impl Backend for CpuBackend {
             }
         }
     }
+
+    fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
+        let logits = args.logits.chunks_exact(args.n_expert).take(args.n);
+        for (logits, route) in logits.zip(args.route.chunks_exact_mut(2 * args.n_used)) {
+            route_row(logits, args.normalize, args.scale, route);
+        }
+    }
+
+    fn moe_matmul(&mut self, args: MoeMatmul<'_, Self>) {
+        let (w, n_used) = (args.weight, args.n_used);
+        let (n_rows, n_cols) = (w.n_rows / args.n_expert, w.n_cols);
+        let mut expert_out = std::mem::take(&mut self.expert_out);
+        if args.reduce {
+            args.out[..args.n * n_rows].fill(0.0);
+        }
+        for slot in 0..args.n * n_used {
+            let (expert, share) = (args.route[2 * slot] as usize, args.route[2 * slot + 1]);
+            let (row, out) = if args.reduce { (slot, slot / n_used) } else { (slot / n_used, slot) };
+            self.multiply(
+                w,
+                expert * n_rows,
+                &args.x[row * n_cols..(row + 1) * n_cols],
+                &mut expert_out[..n_rows],
+            );
+            for (out, &y) in args.out[out * n_rows..(out + 1) * n_rows].iter_mut().zip(&expert_out) {
+                *out = if args.reduce { *out + share * y } else { y };
+            }
+        }
+        self.expert_out = expert_out;
+    }
 }
 
-/// Cosine and sine of each pair's angle at `position`.
-pub(super) fn angles(position: u32, inv_freq: &[f32], cos: &mut [f32], sin: &mut [f32]) {
+/// Cosine and sine of each pair's angle at `position`, times `magnitude`.
+pub(super) fn angles(position: u32, inv_freq: &[f32], magnitude: f32, cos: &mut [f32], sin: &mut [f32]) {
     for ((f, cos), sin) in inv_freq.iter().zip(cos).zip(sin) {
-        (*sin, *cos) = libm::sincosf(position as f32 * f);
+        let (s, c) = libm::sincosf(position as f32 * f);
+        (*sin, *cos) = (magnitude * s, magnitude * c);
     }
+}
+
+/// Gain or shift of row `i` of a norm.
+pub(super) fn group(weight: &HostWeight, i: usize) -> &[f32] {
+    let at = i % weight.n_rows * weight.n_cols;
+    &weight.f32s()[at..at + weight.n_cols]
+}
+
+/// `1 / (1 + exp(-x))`.
+pub(super) fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + libm::expf(-x))
+}
+
+/// One row of [`MoeRoute`]: `route` is `[n_used, 2]`.
+pub(super) fn route_row(logits: &[f32], normalize: bool, scale: f32, route: &mut [f32]) {
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+    let total: f32 = logits.iter().map(|&x| libm::expf(x - max)).sum();
+    // Below all numbers and NaN, so that every slot finds an expert whatever the logits are.
+    let order = |x: f32| if x.is_nan() { f32::NEG_INFINITY } else { x };
+    let mut last: Option<usize> = None;
+    let mut chosen = 0.0;
+    for slot in route.chunks_exact_mut(2) {
+        // The largest of those that come after the last one: smaller, or equal with a higher number.
+        let comes_after = |&e: &usize| {
+            last.is_none_or(|l| {
+                let (x, y) = (order(logits[e]), order(logits[l]));
+                x < y || (x == y && e > l)
+            })
+        };
+        let next = (0..logits.len())
+            .filter(comes_after)
+            .reduce(|best, e| if order(logits[e]) > order(logits[best]) { e } else { best });
+        let expert = next.unwrap_or(0);
+        let share = libm::expf(logits[expert] - max) / total;
+        chosen += share;
+        slot.copy_from_slice(&[expert as f32, share]);
+        last = next;
+    }
+    let factor = if normalize { scale / chosen } else { scale };
+    route.chunks_exact_mut(2).for_each(|slot| slot[1] *= factor);
 }
 
 /// Query head `i` of the batch (`row * n_head + head`), which lies in `run`, as the attention kernel takes it.
@@ -191,7 +282,8 @@ where
 {
     let shape = &args.kv.shape;
     let (row, head) = (i / args.n_head, i % args.n_head);
-    let end = run.position + (row - run.first) + 1;
+    let position = run.position + (row - run.first);
+    let end = if args.causal { position + 1 } else { run.position + run.len };
     AttnHead {
         q: &args.q[i * shape.head_dim..(i + 1) * shape.head_dim],
         k: args.kv.store(args.layer, Part::K),
@@ -200,7 +292,7 @@ where
         page_len: shape.page_len,
         kv_heads: shape.n_head_kv,
         kv_head: head / (args.n_head / shape.n_head_kv),
-        begin: args.window.map_or(0, |w| end.saturating_sub(w)),
+        begin: args.window.map_or(0, |w| (position + 1).saturating_sub(w)),
         end,
         scale: args.scale,
         softcap: args.softcap,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::gguf::FileBytes;
-use crate::kernels::RopeStyle;
+use crate::kernels::{GeluForm, RopeStyle};
 use crate::quant::Format;
 
 pub mod cpu;
@@ -75,9 +75,9 @@ pub struct KvShape {
 /// Upper bounds of what will be asked of a backend, so that it can take its scratch memory beforehand.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most tokens in one call.
+    /// Most rows in one call.
     pub n_tokens: usize,
-    /// Longest row of a weight matrix.
+    /// Longest row of a weight matrix, and most rows of an expert's.
     pub n_cols: usize,
     /// Length of a head.
     pub head_dim: usize,
@@ -122,9 +122,9 @@ pub struct Norm<'a, B: Backend> {
     pub rows: Option<&'a [u32]>,
     /// Number of rows when `rows` is `None`.
     pub n: usize,
-    /// Gain, `[n_embd]`.
+    /// Gain, `[n_embd]`, or `[n_groups, n_embd]` when row `i` has the gain of group `i % n_groups` (one for each head).
     pub weight: &'a B::Weight,
-    /// Shift, `[n_embd]`; layer norm only.
+    /// Shift, shaped like the gain; layer norm only.
     pub bias: Option<&'a B::Weight>,
     /// Added to the variance before its root.
     pub eps: f32,
@@ -144,6 +144,8 @@ pub struct Rope<'a, B: Backend> {
     pub head_dim: usize,
     /// Angle per position for each rotated pair; base, scaling and frequency factors are in it already.
     pub inv_freq: &'a [f32],
+    /// Factor on the rotated elements: 1, or the attention factor of YaRN (Peng et al. 2023) and LongRoPE.
+    pub magnitude: f32,
     /// Which two elements form a pair.
     pub style: RopeStyle,
 }
@@ -172,16 +174,59 @@ pub struct Attention<'a, B: Backend> {
     pub q: &'a B::Buffer,
     /// Query heads; a multiple of the cache's `n_head_kv`.
     pub n_head: usize,
-    /// The rows, by sequence. A row sees the positions up to its own.
+    /// The rows, by sequence.
     pub runs: &'a [Run],
     /// The page tables of the sequences, one after another.
     pub pages: &'a [u32],
     /// Factor on q·k, usually 1/√head_dim.
     pub scale: f32,
+    /// Whether a row sees the positions up to its own only; otherwise it sees its whole run too (encoders).
+    pub causal: bool,
     /// A row sees only its last `window` positions, its own included.
     pub window: Option<usize>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
+}
+
+/// Arguments of [`Backend::moe_route`]: `logits` to the `n_used` likeliest experts of each row and their shares.
+///
+/// An expert's share is its part of the softmax over all experts; among equal ones the lower number goes first.
+pub struct MoeRoute<'a, B: Backend> {
+    /// `[n, n_expert]`.
+    pub logits: &'a B::Buffer,
+    /// Rows.
+    pub n: usize,
+    /// Experts there are, at most 2^24.
+    pub n_expert: usize,
+    /// Experts a row goes to.
+    pub n_used: usize,
+    /// Whether the shares of the chosen are divided by their sum.
+    pub normalize: bool,
+    /// Factor on the shares.
+    pub scale: f32,
+    /// `[n, n_used, 2]`: the expert's number (exact as f32) and its share.
+    pub route: &'a mut B::Buffer,
+}
+
+/// Arguments of [`Backend::moe_matmul`]. A slot is one chosen expert of a row: slot `row * n_used + j`.
+pub struct MoeMatmul<'a, B: Backend> {
+    /// `[n, n_cols]`, or `[n * n_used, n_cols]` with `reduce`.
+    pub x: &'a B::Buffer,
+    /// Rows (not slots).
+    pub n: usize,
+    /// Matrices of all experts, one below the other: `[n_expert * n_rows, n_cols]`.
+    pub weight: &'a B::Weight,
+    /// Experts there are.
+    pub n_expert: usize,
+    /// Experts of a row.
+    pub n_used: usize,
+    /// What [`Backend::moe_route`] wrote.
+    pub route: &'a B::Buffer,
+    /// `false`: each row times the matrices of its experts. `true`: each slot times its expert's matrix, and the slots
+    /// of a row added up by their shares.
+    pub reduce: bool,
+    /// `[n * n_used, n_rows]`, or `[n, n_rows]` with `reduce`.
+    pub out: &'a mut B::Buffer,
 }
 
 /// The operations a model is made of. See the module's conventions.
@@ -219,8 +264,8 @@ pub trait Backend: Send + Sized + 'static {
     fn layer_norm(&mut self, args: Norm<'_, Self>);
     /// Softmax of each of the first `n` rows of `n_cols`, in place.
     fn softmax(&mut self, x: &mut Self::Buffer, n: usize, n_cols: usize);
-    /// GELU in its tanh form of the first `len` elements, in place (Hendrycks & Gimpel 2016).
-    fn gelu(&mut self, x: &mut Self::Buffer, len: usize);
+    /// GELU of the first `len` elements, in place (Hendrycks & Gimpel 2016).
+    fn gelu(&mut self, x: &mut Self::Buffer, form: GeluForm, len: usize);
     /// `x · sigmoid(x)` of the first `len` elements, in place.
     fn silu(&mut self, x: &mut Self::Buffer, len: usize);
     /// `x *= y` for the first `len` elements.
@@ -231,12 +276,20 @@ pub trait Backend: Send + Sized + 'static {
     fn add_bias(&mut self, x: &mut Self::Buffer, bias: &Self::Weight, n: usize);
     /// `x *= factor` for the first `len` elements.
     fn scale(&mut self, x: &mut Self::Buffer, factor: f32, len: usize);
+    /// `x = cap · tanh(x / cap)` for the first `len` elements.
+    fn softcap(&mut self, x: &mut Self::Buffer, cap: f32, len: usize);
+    /// Multiplies each of the first `n` rows of `n_cols` by the sigmoid of its element of `gate`, `[n]`.
+    fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);
     /// Rotates queries or keys by their positions.
     fn rope(&mut self, args: Rope<'_, Self>);
     /// Stores keys and values in the cache.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
     /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
+    /// Chooses the experts of each row.
+    fn moe_route(&mut self, args: MoeRoute<'_, Self>);
+    /// The products of rows with the matrices of their experts.
+    fn moe_matmul(&mut self, args: MoeMatmul<'_, Self>);
 
     /// Several products of one `x`; a backend may prepare `x` once.
     fn matmul_many(&mut self, x: &Self::Buffer, n: usize, products: &mut [Product<'_, Self>]) {
@@ -249,9 +302,9 @@ pub trait Backend: Send + Sized + 'static {
         self.silu(gate, len);
         self.mul(gate, up, len);
     }
-    /// `gate = gelu(gate) · up` for the first `len` elements.
+    /// `gate = gelu(gate) · up` for the first `len` elements, in GELU's tanh form.
     fn gelu_mul(&mut self, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
-        self.gelu(gate, len);
+        self.gelu(gate, GeluForm::Tanh, len);
         self.mul(gate, up, len);
     }
     /// `x += y`, then `out = rms_norm(x)`: the residual step between two blocks. Only rows `0..n`, no row list.

@@ -174,6 +174,82 @@ fn norms_of_all_rows_and_of_some() {
 }
 
 #[test]
+fn norms_of_heads_that_have_their_own_gain() {
+    check!("layer_norm of heads", F32, |b| {
+        let gain = weight(b, Format::F32, 3, 16, 1, WeightRole::Vector);
+        let x = buffer(b, &noise(6 * 16, 2));
+        let mut out = b.alloc(6 * 16).expect("memory");
+        let norm = Norm { x: &x, rows: None, n: 6, weight: &gain, bias: None, eps: 1e-5, out: &mut out };
+        b.layer_norm(norm);
+        // Row 4 is the second head of the second token.
+        let unit = |row: usize, i: usize| out[row * 16 + i] / gain.f32s()[row % 3 * 16 + i];
+        let mean: f32 = (0..16).map(|i| unit(4, i)).sum::<f32>() / 16.0;
+        assert!(mean.abs() < 1e-5, "{mean}");
+        out.to_vec()
+    });
+}
+
+#[test]
+fn experts_are_chosen_by_their_share() {
+    let logits = [0.5, f32::NAN, 2.0, 2.0, -1.0, 1.0, 7.0, 7.0, 7.0, 0.0];
+    for normalize in [false, true] {
+        check!("moe_route", 0.0, |b| {
+            let logits = buffer(b, &logits);
+            let mut route = b.alloc(2 * 3 * 2).expect("memory");
+            let (n, n_expert, n_used, scale) = (2, 5, 3, 1.0);
+            let args = MoeRoute { logits: &logits, n, n_expert, n_used, normalize, scale, route: &mut route };
+            b.moe_route(args);
+            // Equal logits in the order of their numbers, NaN last; the second row has shares near a third each.
+            let experts: Vec<f32> = route.iter().step_by(2).copied().collect();
+            assert_eq!(experts, [2.0, 3.0, 0.0, 1.0, 2.0, 3.0]);
+            let shares = &route[6..];
+            let total = 3.0 + f64::exp(-6.0) + f64::exp(-7.0);
+            let expected = if normalize { 1.0 / 3.0 } else { 1.0 / total };
+            assert!(shares.iter().skip(1).step_by(2).all(|&s| (f64::from(s) - expected).abs() < 1e-6));
+            shares.to_vec()
+        });
+    }
+}
+
+#[test]
+fn products_with_chosen_experts() {
+    let (n, n_expert, n_used, n_rows, n_cols) = (3, 4, 2, 70, 96);
+    let chosen = [3usize, 0, 1, 3, 2, 2];
+    let share = |slot: usize| 0.25 + slot as f32 / 10.0;
+    let route: Vec<f32> = chosen.iter().enumerate().flat_map(|(slot, &e)| [e as f32, share(slot)]).collect();
+    for (format, tolerance) in [(Format::F32, F32), (Format::Q8_0, QUANTIZED)] {
+        for reduce in [false, true] {
+            let (n_in, n_out) = if reduce { (n * n_used, n) } else { (n, n * n_used) };
+            check!("moe_matmul", tolerance, |b| {
+                let w = weight(b, format, n_expert * n_rows, n_cols, 1, WeightRole::Matrix);
+                let x = buffer(b, &noise(n_in * n_cols, 2));
+                let route = buffer(b, &route);
+                let mut out = b.alloc(n_out * n_rows).expect("memory");
+                let (weight, route, out_ref) = (&w, &route, &mut out);
+                b.moe_matmul(MoeMatmul { x: &x, n, weight, n_expert, n_used, route, reduce, out: out_ref });
+                // The definition in plain numbers, from the product with all experts.
+                let mut all = b.alloc(n_in * n_expert * n_rows).expect("memory");
+                b.matmul(&x, n_in, Product { weight: &w, out: &mut all });
+                let y =
+                    |input: usize, slot: usize, i: usize| all[(input * n_expert + chosen[slot]) * n_rows + i];
+                for (at, &got) in out.iter().enumerate() {
+                    let (row, i) = (at / n_rows, at % n_rows);
+                    let want = match reduce {
+                        false => y(row / n_used, row, i),
+                        true => (0..n_used)
+                            .map(|j| row * n_used + j)
+                            .map(|slot| share(slot) * y(slot, slot, i))
+                            .sum(),
+                    };
+                    assert!((got - want).abs() <= 1e-4, "{got} instead of {want}");
+                }
+                out.to_vec()
+            });
+        }
+    }
+}
+
+#[test]
 fn element_wise_operations() {
     let (n, n_cols) = (3, 700);
     let len = n * n_cols;
@@ -188,13 +264,16 @@ fn element_wise_operations() {
         };
     }
     in_place!("softmax", |b, x, _y| b.softmax(&mut x, n, n_cols));
-    in_place!("gelu", |b, x, _y| b.gelu(&mut x, len));
+    in_place!("gelu", |b, x, _y| b.gelu(&mut x, GeluForm::Tanh, len));
+    in_place!("gelu_erf", |b, x, _y| b.gelu(&mut x, GeluForm::Erf, len));
+    in_place!("softcap", |b, x, _y| b.softcap(&mut x, 0.7, len));
     in_place!("silu", |b, x, _y| b.silu(&mut x, len));
     in_place!("mul", |b, x, y| b.mul(&mut x, &y, len));
     in_place!("add", |b, x, y| b.add(&mut x, &y, len));
     in_place!("scale", |b, x, _y| b.scale(&mut x, -0.5, len));
     in_place!("silu_mul", |b, x, y| b.silu_mul(&mut x, &y, len));
     in_place!("gelu_mul", |b, x, y| b.gelu_mul(&mut x, &y, len));
+    in_place!("sigmoid_gate", |b, x, y| b.sigmoid_gate(&mut x, &y, n, n_cols));
     check!("add_bias", F32, |b| {
         let bias = weight(b, Format::F32, 1, n_cols, 3, WeightRole::Vector);
         let mut x = buffer(b, &noise(len, 1));
@@ -210,7 +289,15 @@ fn rotary_positions() {
             let mut x = buffer(b, &noise(4 * 3 * 16, 1));
             let inv_freq: Vec<f32> = (0..6).map(|i| 1.0 / (i + 1) as f32).collect();
             let (positions, n_head, head_dim) = (&[0, 1, 90, 4000][..], 3, 16);
-            b.rope(Rope { x: &mut x, positions, n_head, head_dim, inv_freq: &inv_freq, style });
+            b.rope(Rope {
+                x: &mut x,
+                positions,
+                n_head,
+                head_dim,
+                inv_freq: &inv_freq,
+                magnitude: 1.25,
+                style,
+            });
             x.to_vec()
         });
     }
@@ -219,7 +306,8 @@ fn rotary_positions() {
 #[test]
 fn attention_over_scattered_pages() {
     for kv_type in [KvType::F16, KvType::F32] {
-        for (window, softcap) in [(None, None), (Some(5), Some(2.0))] {
+        for (window, softcap, causal) in [(None, None, true), (Some(5), Some(2.0), true), (None, None, false)]
+        {
             check!("attention", F32, |b| {
                 let shape =
                     KvShape { n_layer: 2, n_pages: 4, page_len: 8, n_head_kv: 2, head_dim: 16, kv_type };
@@ -243,6 +331,7 @@ fn attention_over_scattered_pages() {
                     runs: &runs,
                     pages: &[3, 1, 0],
                     scale: 0.25,
+                    causal,
                     window,
                     softcap,
                 };

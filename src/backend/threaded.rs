@@ -4,11 +4,14 @@
 
 use matrixmultiply::sgemm;
 
-use super::cpu::{angles, norm_row, query_head};
+use super::cpu::{angles, group, norm_row, query_head, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Part, Zeroed};
-use super::{Attention, Backend, Embed, KvAppend, KvShape, Limits, Norm, Product, Rope, WeightSource};
+use super::{
+    Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
+    WeightSource,
+};
 use crate::error::Result;
-use crate::kernels::Kernels;
+use crate::kernels::{GeluForm, Kernels};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::{DisjointMut, ThreadPool};
 
@@ -145,6 +148,52 @@ impl Inputs<'_> {
     }
 }
 
+/// A product with the matrices of chosen experts, as its tasks see it.
+struct Experts<'a> {
+    kernels: &'static Kernels,
+    weight: &'a HostWeight,
+    /// Rows of one expert's matrix.
+    n_rows: usize,
+    n_used: usize,
+    reduce: bool,
+    /// `[slots, 2]`.
+    route: &'a [f32],
+    x: &'a [f32],
+    x_q8: &'a [Q8Block],
+    out: DisjointMut<'a, f32>,
+}
+
+impl Experts<'_> {
+    /// Computes output columns `rows` of every slot. `scratch` holds a weight row.
+    fn compute(&self, rows: std::ops::Range<usize>, scratch: &mut [f32]) {
+        let n_cols = self.weight.n_cols;
+        for slot in 0..self.route.len() / 2 {
+            let (expert, share) = (self.route[2 * slot] as usize, self.route[2 * slot + 1]);
+            let row = slot / self.n_used;
+            let (input, out_row) = if self.reduce { (slot, row) } else { (row, slot) };
+            let at = out_row * self.n_rows;
+            // SAFETY: each output column belongs to one task.
+            let out = unsafe { self.out.slice(at + rows.start..at + rows.end) };
+            for (i, out) in rows.clone().zip(out) {
+                let w = self.weight.row(expert * self.n_rows + i);
+                let y = match self.kernels.dot[self.weight.format as usize] {
+                    Dot::Q8(dot) => dot(w, &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32]),
+                    Dot::F32 => {
+                        let scratch = &mut scratch[..n_cols];
+                        (self.weight.format.info().dequantize)(w, scratch);
+                        (self.kernels.dot_f32)(scratch, &self.x[input * n_cols..(input + 1) * n_cols])
+                    }
+                };
+                *out = match self.reduce {
+                    true if slot % self.n_used == 0 => 0.0 + share * y,
+                    true => *out + share * y,
+                    false => y,
+                };
+            }
+        }
+    }
+}
+
 impl Backend for ThreadedBackend {
     type Buffer = Zeroed<f32>;
     type Weight = HostWeight;
@@ -234,21 +283,21 @@ impl Backend for ThreadedBackend {
     }
 
     fn rms_norm(&mut self, args: Norm<'_, Self>) {
-        let (weight, rms_norm) = (args.weight.f32s(), self.kernels.rms_norm);
-        let Norm { x, rows, eps, .. } = args;
-        let n = rows.map_or(args.n, <[u32]>::len);
-        self.pool.for_parts(&mut args.out[..n * weight.len()], weight.len(), |i, out| {
-            rms_norm(norm_row(x, rows, i, weight.len()), weight, eps, out);
+        let rms_norm = self.kernels.rms_norm;
+        let Norm { x, rows, eps, weight, .. } = args;
+        let (n, n_cols) = (rows.map_or(args.n, <[u32]>::len), weight.n_cols);
+        self.pool.for_parts(&mut args.out[..n * n_cols], n_cols, |i, out| {
+            rms_norm(norm_row(x, rows, i, n_cols), group(weight, i), eps, out);
         });
     }
 
     fn layer_norm(&mut self, args: Norm<'_, Self>) {
-        let (weight, bias) = (args.weight.f32s(), args.bias.map(HostWeight::f32s));
         let layer_norm = self.kernels.layer_norm;
-        let Norm { x, rows, eps, .. } = args;
-        let n = rows.map_or(args.n, <[u32]>::len);
-        self.pool.for_parts(&mut args.out[..n * weight.len()], weight.len(), |i, out| {
-            layer_norm(norm_row(x, rows, i, weight.len()), weight, bias, eps, out);
+        let Norm { x, rows, eps, weight, bias, .. } = args;
+        let (n, n_cols) = (rows.map_or(args.n, <[u32]>::len), weight.n_cols);
+        self.pool.for_parts(&mut args.out[..n * n_cols], n_cols, |i, out| {
+            let bias = bias.map(|bias| group(bias, i));
+            layer_norm(norm_row(x, rows, i, n_cols), group(weight, i), bias, eps, out);
         });
     }
 
@@ -257,8 +306,8 @@ impl Backend for ThreadedBackend {
         self.pool.for_parts(&mut x[..n * n_cols], n_cols, |_, row| softmax(row));
     }
 
-    fn gelu(&mut self, x: &mut Zeroed<f32>, len: usize) {
-        let gelu = self.kernels.gelu;
+    fn gelu(&mut self, x: &mut Zeroed<f32>, form: GeluForm, len: usize) {
+        let gelu = self.kernels.gelu(form);
         self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| gelu(part));
     }
 
@@ -300,6 +349,18 @@ impl Backend for ThreadedBackend {
         x[..len].iter_mut().for_each(|x| *x *= factor);
     }
 
+    fn softcap(&mut self, x: &mut Zeroed<f32>, cap: f32, len: usize) {
+        let softcap = self.kernels.softcap;
+        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| softcap(part, cap));
+    }
+
+    fn sigmoid_gate(&mut self, x: &mut Zeroed<f32>, gate: &Zeroed<f32>, n: usize, n_cols: usize) {
+        for (row, &gate) in x.chunks_exact_mut(n_cols).zip(&gate[..n]) {
+            let factor = sigmoid(gate);
+            row.iter_mut().for_each(|x| *x *= factor);
+        }
+    }
+
     fn rope(&mut self, args: Rope<'_, Self>) {
         let rope = self.kernels.rope;
         let (row_len, n_pairs) = (args.n_head * args.head_dim, args.inv_freq.len());
@@ -308,7 +369,7 @@ impl Backend for ThreadedBackend {
             // SAFETY: part numbers are distinct, and so are their rows of angles.
             let row_angles = unsafe { angle_table.slice(i * 2 * n_pairs..(i + 1) * 2 * n_pairs) };
             let (cos, sin) = row_angles.split_at_mut(n_pairs);
-            angles(args.positions[i], args.inv_freq, cos, sin);
+            angles(args.positions[i], args.inv_freq, args.magnitude, cos, sin);
             for head in row.chunks_exact_mut(args.head_dim) {
                 rope(head, cos, sin, args.style);
             }
@@ -332,6 +393,42 @@ impl Backend for ThreadedBackend {
             let row = i / args.n_head;
             let run = &args.runs[args.runs.partition_point(|run| run.first + run.len <= row)];
             attention(&query_head(args, run, i), out);
+        });
+    }
+
+    fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
+        let MoeRoute { logits, n_expert, n_used, normalize, scale, .. } = args;
+        self.pool.for_parts(&mut args.route[..args.n * 2 * n_used], 2 * n_used, |i, route| {
+            route_row(&logits[i * n_expert..(i + 1) * n_expert], normalize, scale, route);
+        });
+    }
+
+    fn moe_matmul(&mut self, args: MoeMatmul<'_, Self>) {
+        let (w, n_slots) = (args.weight, args.n * args.n_used);
+        let n_inputs = if args.reduce { n_slots } else { args.n };
+        if matches!(self.kernels.dot[w.format as usize], Dot::Q8(_)) {
+            self.quantize(args.x, n_inputs, w.n_cols);
+        }
+        let n_rows = w.n_rows / args.n_expert;
+        let rows_per_task = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD).max(MIN_ROWS_PER_TASK);
+        let experts = Experts {
+            kernels: self.kernels,
+            weight: w,
+            n_rows,
+            n_used: args.n_used,
+            reduce: args.reduce,
+            route: &args.route[..2 * n_slots],
+            x: args.x,
+            x_q8: &self.x_q8,
+            out: DisjointMut::new(args.out),
+        };
+        let scratch_len = self.n_cols;
+        let scratch = DisjointMut::new(&mut self.rows);
+        self.pool.run(n_rows.div_ceil(rows_per_task), &|thread, task| {
+            let rows = task * rows_per_task..n_rows.min((task + 1) * rows_per_task);
+            // SAFETY: thread numbers are distinct, and so are their rows of scratch.
+            let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
+            experts.compute(rows, scratch);
         });
     }
 }

@@ -11,12 +11,13 @@ use crate::backend::{Backend, KvShape, KvType};
 use crate::error::Result;
 use crate::models::Model;
 use crate::nn::Batch;
+use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
 
 /// What a context needs of a backend with a model on it.
 pub trait Engine: Send {
     /// See [`Model::forward`].
-    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()>;
+    fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
 }
 
 struct EngineOn<B: Backend> {
@@ -44,8 +45,8 @@ impl<B: Backend> EngineOn<B> {
 }
 
 impl<B: Backend> Engine for EngineOn<B> {
-    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()> {
-        self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, logits)
+    fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
+        self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::backend::KvType;
 use crate::error::{Error, Result};
+use crate::nn::head::Output;
 use crate::threads;
 
 mod engine;
@@ -236,7 +237,7 @@ impl Context {
             self.plan.fill(tokens, rows, &mut self.sequences);
             let (done, more) = (self.outputs.len(), self.plan.outputs().len());
             let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
-            self.engine.forward(&self.plan.batch(tokens), logits)?;
+            self.engine.forward(&self.plan.batch(tokens), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             self.places.extend(self.plan.output_places(tokens));
         }

@@ -20,6 +20,7 @@ pub struct Plan {
     outputs: Vec<u32>,
     /// Where each sequence's page table begins in `pages`, if it is there already.
     page_start: Vec<Option<usize>>,
+    n_ctx: usize,
 }
 
 impl Plan {
@@ -34,6 +35,7 @@ impl Plan {
             pages: reserved(n_pages)?,
             outputs: reserved(n)?,
             page_start: vec![None; options.n_seq],
+            n_ctx: options.n_ctx,
         })
     }
 
@@ -92,6 +94,7 @@ impl Plan {
             runs: &self.runs,
             pages: &self.pages,
             outputs: &self.outputs,
+            n_ctx: self.n_ctx,
         }
     }
 }

@@ -68,6 +68,15 @@ pub enum RopeStyle {
     Halved,
 }
 
+/// Which form of GELU (Hendrycks & Gimpel 2016, arXiv:1606.08415) a model was trained with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeluForm {
+    /// `x/2 * (1 + tanh(√(2/π) * (x + 0.044715 x³)))`.
+    Tanh,
+    /// `x/2 * (1 + erf(x / √2))`.
+    Erf,
+}
+
 /// See [`Kernels::layer_norm`].
 pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
 
@@ -89,11 +98,15 @@ pub struct Kernels {
     pub layer_norm: LayerNorm,
     /// `x[i] = exp(x[i] - max) / Σ exp(x[j] - max)`.
     pub softmax: fn(x: &mut [f32]),
-    /// `x[i] = x[i]/2 * (1 + tanh(√(2/π) * (x[i] + 0.044715 x[i]³)))`: the tanh form of GELU (arXiv:1606.08415).
-    pub gelu: fn(x: &mut [f32]),
+    /// [`GeluForm::Tanh`] of each element.
+    pub gelu_tanh: fn(x: &mut [f32]),
+    /// [`GeluForm::Erf`] of each element.
+    pub gelu_erf: fn(x: &mut [f32]),
     /// `x[i] = x[i] / (1 + exp(-x[i]))`: SiLU.
     pub silu: fn(x: &mut [f32]),
-    /// `gate[i] = gelu(gate[i]) * up[i]`.
+    /// `x[i] = cap * tanh(x[i] / cap)`.
+    pub softcap: fn(x: &mut [f32], cap: f32),
+    /// `gate[i] = gelu_tanh(gate[i]) * up[i]`.
     pub gelu_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = silu(gate[i]) * up[i]`.
     pub silu_mul: fn(gate: &mut [f32], up: &[f32]),
@@ -106,6 +119,14 @@ pub struct Kernels {
 }
 
 impl Kernels {
+    /// GELU in the given form.
+    pub fn gelu(&self, form: GeluForm) -> fn(&mut [f32]) {
+        match form {
+            GeluForm::Tanh => self.gelu_tanh,
+            GeluForm::Erf => self.gelu_erf,
+        }
+    }
+
     /// The table of the highest level that this machine can run and that is not above `limit`.
     pub fn select(limit: Option<Isa>) -> &'static Kernels {
         let usable = |row: &&IsaInfo| limit.is_none_or(|limit| row.isa <= limit) && (row.supported)();

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::ModelInfo;
+use super::{ExpertInfo, ModelInfo};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
-use crate::gguf::{Gguf, Metadata, TensorInfo};
+use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{LayerNorm, RmsNorm};
+use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::{FORMATS, Format};
 
 /// Largest value taken for any dimension: far beyond real models, small enough that products stay in range.
@@ -33,7 +33,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.gguf.metadata()
     }
 
-    fn key(&self, name: &str) -> String {
+    /// The full name of the key `ARCH.name`.
+    pub fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.architecture)
     }
 
@@ -81,6 +82,14 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// The boolean `ARCH.name`; `None` when absent.
     pub fn flag(&self, name: &str) -> Result<Option<bool>> {
         self.meta().bool(&self.key(name))
+    }
+
+    /// The list of booleans `ARCH.name`; `None` when it is absent or something else.
+    pub fn bools(&self, name: &str) -> Option<&'a [bool]> {
+        match self.meta().get(&self.key(name)) {
+            Some(Value::Array(Array::Bool(list))) => Some(list),
+            _ => None,
+        }
     }
 
     /// Refuses the file when the key `ARCH.name` asks for `what`, which the architecture's file does not do.
@@ -136,9 +145,33 @@ impl<'a, B: Backend> Binder<'a, B> {
             n_head_kv,
             head_dim,
             n_ff: self.dim("feed_forward_length")?,
+            experts: self.experts()?,
             n_ctx_max: None,
             n_params: self.n_params(),
         })
+    }
+
+    /// The numbers of a mixture of experts; `None` without `expert_count` or with 0.
+    fn experts(&self) -> Result<Option<ExpertInfo>> {
+        if self.count("expert_count")? == 0 {
+            return Ok(None);
+        }
+        let (n_expert, n_used) = (self.dim("expert_count")?, self.dim("expert_used_count")?);
+        if n_used > n_expert {
+            return Err(Error::Format(format!(
+                "\"{}\" is {n_used}, but there are {n_expert} experts (\"{}\")",
+                self.key("expert_used_count"),
+                self.key("expert_count")
+            )));
+        }
+        let n_ff = self.dim("feed_forward_length")?;
+        let n_ff_shared = self.optional_dim("expert_shared_feed_forward_length")?.unwrap_or(n_ff);
+        let n_ff = self.optional_dim("expert_feed_forward_length")?.unwrap_or(n_ff);
+        let sizes = [n_used.checked_mul(n_ff), n_expert.checked_mul(n_ff)];
+        if sizes.iter().any(|n| n.is_none_or(|n| n > u32::MAX as usize)) {
+            return Err(Error::Format(format!("{n_expert} experts of width {n_ff} are too many")));
+        }
+        Ok(Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared }))
     }
 
     /// The number of rows of `token_embd.weight`, which the vocabulary, when there is one, must agree with.
@@ -164,6 +197,16 @@ impl<'a, B: Backend> Binder<'a, B> {
 
     fn find(&self, name: &str) -> Result<&'a TensorInfo> {
         self.gguf.tensor(name).ok_or_else(|| Error::Format(format!("the tensor \"{name}\" is missing")))
+    }
+
+    /// Whether the file has the key `ARCH.name`.
+    pub fn has_key(&self, name: &str) -> bool {
+        self.meta().get(&self.key(name)).is_some()
+    }
+
+    /// Whether the file has a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.gguf.tensor(name).is_some()
     }
 
     /// Binds elements `range` of the tensor (of its rows for a matrix, of its elements for a vector), after checking
@@ -192,7 +235,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         })?;
         self.used.insert(&t.name);
         let (n_rows, n_cols, first) = match dims {
-            [n_cols, _] => (range.len(), *n_cols, range.start * n_cols),
+            [n_cols, _, ..] => (range.len(), *n_cols, range.start * n_cols),
             _ => (1, range.len(), range.start),
         };
         let info = format.info();
@@ -211,9 +254,14 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.bind(name, &[n_cols, n_rows], 0..n_rows, WeightRole::Matrix)
     }
 
-    /// As [`Binder::matrix`], `None` when absent.
-    pub fn optional_matrix(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<Option<B::Weight>> {
-        self.gguf.tensor(name).map(|_| self.matrix(name, n_rows, n_cols)).transpose()
+    /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows.
+    pub fn matrices(&mut self, name: &str, n: usize, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
+        self.bind(name, &[n_cols, n_rows, n], 0..n_rows.saturating_mul(n), WeightRole::Matrix)
+    }
+
+    /// The vector `name` of `n` elements, as a matrix of one row.
+    pub fn row(&mut self, name: &str, n: usize) -> Result<B::Weight> {
+        self.bind(name, &[n], 0..n, WeightRole::Matrix)
     }
 
     /// The vector `name` of `n` elements.
@@ -221,9 +269,9 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.bind(name, &[n], 0..n, WeightRole::Vector)
     }
 
-    /// The vector `name` of `n` elements as plain numbers, `None` when absent; F32 only.
-    pub fn optional_f32s(&mut self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
-        let Some(t) = self.gguf.tensor(name) else { return Ok(None) };
+    /// The vector `name` of `n` elements as plain numbers; F32 only.
+    pub fn f32s(&mut self, name: &str, n: usize) -> Result<Vec<f32>> {
+        let t = self.find(name)?;
         if t.dims[..] != [n] || Format::from_tensor_type(t.ty) != Some(Format::F32) {
             let (found, ty) = (&t.dims[..], t.ty.name());
             return Err(Error::Format(format!(
@@ -233,7 +281,12 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.used.insert(&t.name);
         let mut out = vec![0.0; n];
         (Format::F32.info().dequantize)(self.gguf.tensor_bytes(t), &mut out);
-        Ok(Some(out))
+        Ok(out)
+    }
+
+    /// As [`Binder::f32s`], `None` when absent.
+    pub fn optional_f32s(&mut self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
+        self.has(name).then(|| self.f32s(name, n)).transpose()
     }
 
     /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.bias` where the file has it.
@@ -260,15 +313,30 @@ impl<'a, B: Backend> Binder<'a, B> {
     }
 
     /// The gain of an RMS norm over `n` elements, `name.weight`.
-    pub fn rms_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<RmsNorm<B>> {
-        Ok(RmsNorm { weight: self.vector(&format!("{name}.weight"), n)?, eps })
+    pub fn rms_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<NormLayer<B>> {
+        let weight = self.vector(&format!("{name}.weight"), n)?;
+        Ok(NormLayer { kind: NormKind::Rms, weight, bias: None, eps })
     }
 
-    /// The gain and shift of a layer norm over `n` elements, `name.weight` and `name.bias`.
-    pub fn layer_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<LayerNorm<B>> {
+    /// The gain and shift of a layer norm over `n` elements, `name.weight` and, where the file has it, `name.bias`.
+    pub fn layer_norm(&mut self, name: &str, n: usize, eps: f32) -> Result<NormLayer<B>> {
         let weight = self.vector(&format!("{name}.weight"), n)?;
-        let bias = self.vector(&format!("{name}.bias"), n)?;
-        Ok(LayerNorm { weight, bias, eps })
+        let bias = format!("{name}.bias");
+        let bias = self.has(&bias).then(|| self.vector(&bias, n)).transpose()?;
+        Ok(NormLayer { kind: NormKind::Layer, weight, bias, eps })
+    }
+
+    /// Layer norms without a shift for each of `n_head` heads of length `head_dim`, `name.weight`.
+    pub fn head_layer_norm(
+        &mut self,
+        name: &str,
+        n_head: usize,
+        head_dim: usize,
+        eps: f32,
+    ) -> Result<NormLayer<B>> {
+        let name = format!("{name}.weight");
+        let weight = self.bind(&name, &[head_dim, n_head], 0..n_head, WeightRole::Vector)?;
+        Ok(NormLayer { kind: NormKind::Layer, weight, bias: None, eps })
     }
 
     /// Checks that every tensor of the file was used: one that was not would be left out of the computation.

@@ -10,11 +10,31 @@ use crate::backend::cpu::CpuBackend;
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, quoted};
 use crate::nn::Batch;
+use crate::nn::head::Output;
 use crate::nn::workspace::{Workspace, WorkspaceShape};
 
 mod bind;
+mod decoder;
+mod parts;
+mod rope;
+
+mod gemma;
+mod gemma2;
+mod gemma3;
 mod gpt2;
+mod gptneox;
+mod granite;
 mod llama;
+mod olmo2;
+mod phi2;
+mod phi3;
+mod qwen2;
+mod qwen2moe;
+mod qwen3;
+mod qwen3moe;
+mod smollm3;
+mod stablelm;
+mod starcoder2;
 
 /// What the layers around a model need to know of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,37 +57,54 @@ pub struct ModelInfo {
     pub head_dim: usize,
     /// Width of the feed-forward block.
     pub n_ff: usize,
+    /// The numbers of a mixture of experts.
+    pub experts: Option<ExpertInfo>,
     /// Longest context the weights allow at all, when they set a limit (learned positions do).
     pub n_ctx_max: Option<usize>,
     /// Number of weights in the file.
     pub n_params: u64,
 }
 
+/// The numbers of a mixture of experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpertInfo {
+    /// Experts in a layer.
+    pub n_expert: usize,
+    /// Experts of a token; at most `n_expert`.
+    pub n_used: usize,
+    /// Width of an expert's hidden layer.
+    pub n_ff: usize,
+    /// Width of the hidden layer of the expert that all tokens take, where the architecture has one.
+    pub n_ff_shared: usize,
+}
+
 /// A model bound to the weights of one backend. Immutable; shared by all contexts.
 pub trait Model<B: Backend>: Send + Sync {
     /// Its dimensions.
     fn info(&self) -> &ModelInfo;
-    /// Runs a batch: appends its keys and values to `kv` and writes the logits of the rows in `batch.outputs` to
-    /// `logits`, `[outputs.len(), n_vocab]`.
+    /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`.
     fn forward(
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
         kv: &mut B::Kv,
         batch: &Batch<'_>,
-        logits: &mut [f32],
+        out: Output<'_>,
     ) -> Result<()>;
 
     /// The workspace shape for batches of up to `n_tokens` rows.
     fn workspace_shape(&self, n_tokens: usize) -> WorkspaceShape {
         let info = self.info();
+        let experts = info.experts.unwrap_or(ExpertInfo { n_expert: 0, n_used: 0, n_ff: 0, n_ff_shared: 0 });
         WorkspaceShape {
             n_tokens,
             n_embd: info.n_embd,
             n_q: info.n_head * info.head_dim,
             n_kv: info.n_head_kv * info.head_dim,
             head_dim: info.head_dim,
-            n_ff: info.n_ff,
+            n_ff: info.n_ff.max(experts.n_used * experts.n_ff).max(experts.n_ff_shared),
+            n_expert: experts.n_expert,
+            n_expert_used: experts.n_used,
             n_vocab: info.n_vocab,
         }
     }
@@ -77,10 +114,25 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 2] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 17] {
     [
-        ("gpt2", |file| Ok(Box::new(gpt2::Gpt2::bind(file)?))),
-        ("llama", |file| Ok(Box::new(llama::Llama::bind(file)?))),
+        ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
+        ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
+        ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
+        ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
+        ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
+        ("granite", |file| granite::bind(file).map(decoder::boxed)),
+        ("llama", |file| llama::bind(file).map(decoder::boxed)),
+        ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
+        ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
+        ("phi3", |file| phi3::bind(file).map(decoder::boxed)),
+        ("qwen2", |file| qwen2::bind(file).map(decoder::boxed)),
+        ("qwen2moe", |file| qwen2moe::bind(file).map(decoder::boxed)),
+        ("qwen3", |file| qwen3::bind(file).map(decoder::boxed)),
+        ("qwen3moe", |file| qwen3moe::bind(file).map(decoder::boxed)),
+        ("smollm3", |file| smollm3::bind(file).map(decoder::boxed)),
+        ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
+        ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
     ]
 }
 

@@ -1,27 +1,52 @@
 //! Feed-forward blocks.
 #![forbid(unsafe_code)]
 
+use super::Source;
 use super::linear::Linear;
+use super::moe::Moe;
 use super::workspace::Workspace;
 use crate::backend::Backend;
+use crate::kernels::GeluForm;
 
-/// `down(silu(gate(x)) · up(x))` (Shazeer 2020).
-pub struct SwiGlu<B: Backend> {
+/// What goes between the two halves of a feed-forward block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// GELU in its tanh form.
+    Gelu,
+}
+
+/// `down(act(gate(x)) · up(x))` (Shazeer 2020).
+pub struct GatedMlp<B: Backend> {
     /// `[n_ff, n_embd]`.
     pub gate: Linear<B>,
     /// `[n_ff, n_embd]`.
     pub up: Linear<B>,
     /// `[n_embd, n_ff]`.
     pub down: Linear<B>,
+    /// Width of the hidden layer.
+    pub n_ff: usize,
+    /// On the gate.
+    pub activation: Activation,
 }
 
-impl<B: Backend> SwiGlu<B> {
-    /// `ws.proj = mlp(ws.norm)` for the first `n` rows.
-    pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        let layers = [(&self.gate, &mut ws.gate), (&self.up, &mut ws.up)];
-        Linear::forward_many(layers, backend, &ws.norm, n);
-        backend.silu_mul(&mut ws.gate, &ws.up, n * ws.shape.n_ff);
-        self.down.forward(backend, &ws.gate, n, &mut ws.proj);
+impl<B: Backend> GatedMlp<B> {
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        x: &B::Buffer,
+        n: usize,
+        (gate, up): (&mut B::Buffer, &mut B::Buffer),
+        out: &mut B::Buffer,
+    ) {
+        Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);
+        match self.activation {
+            Activation::Silu => backend.silu_mul(gate, up, n * self.n_ff),
+            Activation::Gelu => backend.gelu_mul(gate, up, n * self.n_ff),
+        }
+        self.down.forward(backend, gate, n, out);
     }
 }
 
@@ -31,13 +56,37 @@ pub struct GeluMlp<B: Backend> {
     pub up: Linear<B>,
     /// `[n_embd, n_ff]`.
     pub down: Linear<B>,
+    /// Width of the hidden layer.
+    pub n_ff: usize,
+    /// Which GELU.
+    pub form: GeluForm,
 }
 
-impl<B: Backend> GeluMlp<B> {
-    /// `ws.proj = mlp(ws.norm)` for the first `n` rows.
-    pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        self.up.forward(backend, &ws.norm, n, &mut ws.gate);
-        backend.gelu(&mut ws.gate, n * ws.shape.n_ff);
-        self.down.forward(backend, &ws.gate, n, &mut ws.proj);
+/// A feed-forward block of any kind.
+pub enum Mlp<B: Backend> {
+    /// With a gate.
+    Gated(GatedMlp<B>),
+    /// Without.
+    Gelu(GeluMlp<B>),
+    /// Experts, of which each token takes a few.
+    Moe(Box<Moe<B>>),
+}
+
+impl<B: Backend> Mlp<B> {
+    /// `ws.proj = mlp(input)` for the first `n` rows.
+    pub fn forward(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+        let x = match input {
+            Source::Norm => &ws.norm,
+            Source::Residual => &ws.x,
+        };
+        match self {
+            Mlp::Gated(mlp) => mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.proj),
+            Mlp::Gelu(mlp) => {
+                mlp.up.forward(backend, x, n, &mut ws.gate);
+                backend.gelu(&mut ws.gate, mlp.form, n * mlp.n_ff);
+                mlp.down.forward(backend, &ws.gate, n, &mut ws.proj);
+            }
+            Mlp::Moe(moe) => moe.forward(input, backend, ws, n),
+        }
     }
 }

@@ -5,11 +5,22 @@
 use crate::backend::Run;
 
 pub mod attention;
+pub mod decoder;
 pub mod head;
 pub mod linear;
 pub mod mlp;
+pub mod moe;
 pub mod norm;
 pub mod workspace;
+
+/// Where a block reads its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The workspace's `norm`.
+    Norm,
+    /// The residual stream, the workspace's `x`.
+    Residual,
+}
 
 /// Some rows of tokens to run, planned by the context. All slices but `outputs` and `pages` have one entry per row.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +35,8 @@ pub struct Batch<'a> {
     pub runs: &'a [Run],
     /// Page tables that `runs` point into.
     pub pages: &'a [u32],
-    /// The rows whose logits are wanted, ascending.
+    /// The rows whose logits or hidden states are wanted, ascending.
     pub outputs: &'a [u32],
+    /// Positions that a sequence of this context can have: LongRoPE chooses its factors by it.
+    pub n_ctx: usize,
 }

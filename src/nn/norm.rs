@@ -3,46 +3,42 @@
 
 use crate::backend::{Backend, Norm};
 
-/// Root-mean-square norm with a gain (Zhang & Sennrich 2019).
-pub struct RmsNorm<B: Backend> {
-    /// `[n_embd]`.
+/// Which mean a norm divides by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormKind {
+    /// Root mean square (Zhang & Sennrich 2019).
+    Rms,
+    /// Mean and variance (Ba et al. 2016).
+    Layer,
+}
+
+/// A norm with a gain and, for some layer norms, a shift.
+pub struct NormLayer<B: Backend> {
+    /// Its kind.
+    pub kind: NormKind,
+    /// `[n_embd]`, or `[n_groups, n_embd]` for rows that take turns (the heads of a query).
     pub weight: B::Weight,
-    /// Added to the mean square before its root.
+    /// Shaped like `weight`; layer norm only.
+    pub bias: Option<B::Weight>,
+    /// Added to the mean square or variance before its root.
     pub eps: f32,
 }
 
-/// Layer norm with gain and shift (Ba et al. 2016).
-pub struct LayerNorm<B: Backend> {
-    /// `[n_embd]`.
-    pub weight: B::Weight,
-    /// `[n_embd]`.
-    pub bias: B::Weight,
-    /// Added to the variance before its root.
-    pub eps: f32,
-}
-
-/// A norm that may be restricted to some rows, which is all the output head needs to know of it.
-pub trait NormLayer<B: Backend> {
+impl<B: Backend> NormLayer<B> {
     /// Normalises rows `rows` of `x` (or `0..n`) into the first rows of `out`.
-    fn forward(&self, backend: &mut B, x: &B::Buffer, rows: Option<&[u32]>, n: usize, out: &mut B::Buffer);
-}
-
-impl<B: Backend> NormLayer<B> for RmsNorm<B> {
-    fn forward(&self, backend: &mut B, x: &B::Buffer, rows: Option<&[u32]>, n: usize, out: &mut B::Buffer) {
-        backend.rms_norm(Norm { x, rows, n, weight: &self.weight, bias: None, eps: self.eps, out });
-    }
-}
-
-impl<B: Backend> NormLayer<B> for LayerNorm<B> {
-    fn forward(&self, backend: &mut B, x: &B::Buffer, rows: Option<&[u32]>, n: usize, out: &mut B::Buffer) {
-        backend.layer_norm(Norm {
-            x,
-            rows,
-            n,
-            weight: &self.weight,
-            bias: Some(&self.bias),
-            eps: self.eps,
-            out,
-        });
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        x: &B::Buffer,
+        rows: Option<&[u32]>,
+        n: usize,
+        out: &mut B::Buffer,
+    ) {
+        let (weight, bias, eps) = (&self.weight, self.bias.as_ref(), self.eps);
+        let args = Norm { x, rows, n, weight, bias, eps, out };
+        match self.kind {
+            NormKind::Rms => backend.rms_norm(args),
+            NormKind::Layer => backend.layer_norm(args),
+        }
     }
 }

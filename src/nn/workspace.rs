@@ -20,9 +20,13 @@ pub struct WorkspaceShape {
     pub n_kv: usize,
     /// Length of a head.
     pub head_dim: usize,
-    /// Width of the feed-forward block.
+    /// Hidden elements of a feed-forward block per row: its width, or that of all experts of a row together.
     pub n_ff: usize,
-    /// Logits per row.
+    /// Experts; 0 where there are none.
+    pub n_expert: usize,
+    /// Experts of a row.
+    pub n_expert_used: usize,
+    /// Logits per row; 0 for a model without any.
     pub n_vocab: usize,
 }
 
@@ -36,6 +40,8 @@ pub struct Workspace<B: Backend> {
     pub q: B::Buffer,
     /// Keys, `[n, n_kv]`.
     pub k: B::Buffer,
+    /// Keys on their way through a norm, `[n, n_kv]`.
+    pub k_norm: B::Buffer,
     /// Values, `[n, n_kv]`.
     pub v: B::Buffer,
     /// Output of attention before its projection, `[n, n_q]`.
@@ -46,6 +52,12 @@ pub struct Workspace<B: Backend> {
     pub gate: B::Buffer,
     /// Feed-forward values beside the gate, `[n, n_ff]`.
     pub up: B::Buffer,
+    /// What the router makes of each expert, `[n, n_expert]`.
+    pub router: B::Buffer,
+    /// Experts and shares of each row, `[n, n_expert_used, 2]`.
+    pub route: B::Buffer,
+    /// What the expert of all tokens gives, `[n, n_embd]`; empty without experts.
+    pub shared: B::Buffer,
     /// Logits of one turn, `[n_out, n_vocab]`.
     pub logits: B::Buffer,
     /// Rows in `logits`.
@@ -67,11 +79,15 @@ impl<B: Backend> Workspace<B> {
             norm: rows(s.n_embd)?,
             q: rows(s.n_q)?,
             k: rows(s.n_kv)?,
+            k_norm: rows(s.n_kv)?,
             v: rows(s.n_kv)?,
             attn: rows(s.n_q)?,
             proj: rows(s.n_embd)?,
             gate: rows(s.n_ff)?,
             up: rows(s.n_ff)?,
+            router: rows(s.n_expert)?,
+            route: rows(2 * s.n_expert_used)?,
+            shared: rows(if s.n_expert > 0 { s.n_embd } else { 0 })?,
             logits: backend.alloc(n_out * s.n_vocab)?,
             n_out,
             shape,

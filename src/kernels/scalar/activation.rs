@@ -10,9 +10,21 @@ fn silu_of(x: f32) -> f32 {
     x / (1.0 + libm::expf(-x))
 }
 
-pub(super) fn gelu(x: &mut [f32]) {
+pub(super) fn gelu_tanh(x: &mut [f32]) {
     for x in x {
         *x = gelu_of(*x);
+    }
+}
+
+pub(super) fn gelu_erf(x: &mut [f32]) {
+    for x in x {
+        *x = 0.5 * *x * (1.0 + libm::erff(*x * std::f32::consts::FRAC_1_SQRT_2));
+    }
+}
+
+pub(super) fn softcap(x: &mut [f32], cap: f32) {
+    for x in x {
+        *x = cap * libm::tanhf(*x / cap);
     }
 }
 

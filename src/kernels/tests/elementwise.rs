@@ -70,8 +70,11 @@ fn activation_functions() {
         let x: Vec<f32> = noise(n, 1).iter().map(|x| x * 12.0).collect();
         let up = noise(n, 2);
         let (mut gelus, mut silus) = (x.clone(), x.clone());
-        (kernels.gelu)(&mut gelus);
+        (kernels.gelu_tanh)(&mut gelus);
         (kernels.silu)(&mut silus);
+        let (mut exact, mut capped) = (x.clone(), x.clone());
+        (kernels.gelu_erf)(&mut exact);
+        (kernels.softcap)(&mut capped, 3.0);
         let (mut gelu_up, mut silu_up) = (x.clone(), x.clone());
         (kernels.gelu_mul)(&mut gelu_up, &up);
         (kernels.silu_mul)(&mut silu_up, &up);
@@ -79,6 +82,10 @@ fn activation_functions() {
             let (x, up) = (f64::from(x[i]), f64::from(up[i]));
             // 1 + tanh cancels for negative x, so gelu's error is absolute.
             assert_close(gelus[i], gelu(x), 4e-7 * (1.0 + x.abs()), "gelu");
+            let erf_form = 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()));
+            assert_close(exact[i], erf_form, 4e-7 * (1.0 + x.abs()), "gelu_erf");
+            let cap = 3.0 * (x / 3.0).tanh();
+            assert_close(capped[i], cap, 5e-7 * cap.abs(), "softcap");
             assert_close(silus[i], silu(x), 5e-7 * silu(x).abs(), "silu");
             assert_close(gelu_up[i], gelu(x) * up, 4e-7 * (1.0 + x.abs()), "gelu_mul");
             assert_close(silu_up[i], silu(x) * up, 6e-7 * (silu(x) * up).abs(), "silu_mul");
@@ -86,7 +93,7 @@ fn activation_functions() {
     }
     for kernels in tables() {
         let mut x = [1e30, -1e30, 0.0, f32::INFINITY];
-        (kernels.gelu)(&mut x);
+        (kernels.gelu_tanh)(&mut x);
         assert_eq!(x, [1e30, 0.0, 0.0, f32::INFINITY]);
         let mut x = [1e30, -1e30, 0.0, f32::INFINITY];
         (kernels.silu)(&mut x);

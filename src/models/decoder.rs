@@ -1,0 +1,39 @@
+//! [`Decoder`] as a [`Model`]: what most architectures are once their weights are bound.
+#![forbid(unsafe_code)]
+
+use super::{Model, ModelInfo};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::nn::Batch;
+use crate::nn::decoder::Decoder;
+use crate::nn::head::Output;
+use crate::nn::workspace::Workspace;
+
+/// A decoder and its dimensions.
+struct DecoderModel<B: Backend> {
+    info: ModelInfo,
+    decoder: Decoder<B>,
+}
+
+/// What an architecture's `bind` returns, as a model.
+pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
+    Box::new(DecoderModel { info, decoder })
+}
+
+impl<B: Backend> Model<B> for DecoderModel<B> {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn forward(
+        &self,
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        kv: &mut B::Kv,
+        batch: &Batch<'_>,
+        out: Output<'_>,
+    ) -> Result<()> {
+        self.decoder.forward(backend, ws, kv, batch, out);
+        backend.finish()
+    }
+}

@@ -1,0 +1,65 @@
+//! Gemma 3 (Gemma Team 2025, arXiv:2503.19786), text models: Gemma 2 without caps, with norms of every query and key
+//! head; five layers with a sliding window and a rotary base of their own to each that sees everything.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::kernels::RopeStyle;
+use crate::nn::attention::AttentionParams;
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::head::Head;
+use crate::nn::mlp::Activation;
+
+/// Rotary base of layers with a window where the file does not say.
+const LOCAL_FREQ_BASE: f32 = 10_000.0;
+/// Layers of the 27B model, which scales scores by the width of a head's share of the embedding.
+const N_LAYER_27B: usize = 62;
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info()?;
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    let n_embd = info.n_embd;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let local_rope = rope::local_params(file, info.head_dim, RopeStyle::Halved, LOCAL_FREQ_BASE)?;
+    let scale = match file.optional_positive("attention.scale")? {
+        None if info.n_layer == N_LAYER_27B => 1.0 / libm::sqrtf((n_embd / info.n_head) as f32),
+        None => 1.0 / libm::sqrtf(info.head_dim as f32),
+        Some(scale) => scale,
+    };
+    let global = AttentionParams { scale, ..parts::causal(&info, Some(rope)) };
+    let window = file.window()?;
+    let local = AttentionParams { window, rope: Some(local_rope), ..global.clone() };
+    let windowed = match window {
+        Some(_) => file.windowed(info.n_layer, 6)?,
+        None => vec![false; info.n_layer],
+    };
+    let mut layers = Vec::new();
+    for (i, windowed) in windowed.into_iter().enumerate() {
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let mut attn = file.attention(i, &info)?;
+        attn.qk_norm = Some(file.qk_head_norm(i, &info, eps)?);
+        layers.push(DecoderLayer {
+            attention: usize::from(windowed),
+            attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
+            attn,
+            post_attn_norm: Some(file.rms_norm(&name("post_attention_norm"), n_embd, eps)?),
+            ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
+            ffn: file.gated_mlp(i, &info, Activation::Gelu)?,
+            post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
+        });
+    }
+    let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
+    let decoder = Decoder {
+        token_embd: file.matrix("token_embd.weight", info.n_vocab, info.n_embd)?,
+        position_embd: None,
+        embd_scale: Some(libm::sqrtf(n_embd as f32)),
+        attention: vec![global, local],
+        layers,
+        residual_scale: None,
+        head: Head { softcap: file.optional_positive("final_logit_softcapping")?, ..file.head(&info, norm)? },
+    };
+    Ok((info, decoder))
+}

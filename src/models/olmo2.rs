@@ -1,0 +1,52 @@
+//! OLMo 2 (Walsh et al. 2024): blocks read the residual stream as it is and their outputs are normalised; RMS norms over
+//! all queries and all keys of a token.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::kernels::RopeStyle;
+use crate::nn::attention::QkNorm;
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mlp::Activation;
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info()?;
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    let n_embd = info.n_embd;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    file.refuse("attention.sliding_window", file.window()?.is_some(), "sliding windows (OLMo 3)")?;
+    let attention = parts::causal(&info, Some(rope));
+    let mut layers = Vec::new();
+    for i in 0..info.n_layer {
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let mut attn = file.attention(i, &info)?;
+        attn.qk_norm = Some(QkNorm {
+            q: file.rms_norm(&name("attn_q_norm"), info.n_head * info.head_dim, eps)?,
+            k: file.rms_norm(&name("attn_k_norm"), info.n_head_kv * info.head_dim, eps)?,
+            per_head: false,
+        });
+        layers.push(DecoderLayer {
+            attention: 0,
+            attn_norm: None,
+            attn,
+            post_attn_norm: Some(file.rms_norm(&name("post_attention_norm"), n_embd, eps)?),
+            ffn_input: FfnInput::Residual,
+            ffn: file.gated_mlp(i, &info, Activation::Silu)?,
+            post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
+        });
+    }
+    let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
+    let decoder = Decoder {
+        token_embd: file.matrix("token_embd.weight", info.n_vocab, info.n_embd)?,
+        position_embd: None,
+        embd_scale: None,
+        attention: vec![attention],
+        layers,
+        residual_scale: None,
+        head: file.head(&info, norm)?,
+    };
+    Ok((info, decoder))
+}

@@ -1,0 +1,161 @@
+//! Blocks under the names that most architectures give their tensors (`blk.N.attn_q`, `blk.N.ffn_up`, …).
+#![forbid(unsafe_code)]
+
+use super::ModelInfo;
+use super::bind::Binder;
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::kernels::GeluForm;
+use crate::nn::attention::{AttentionParams, QkNorm, RopeParams, SelfAttention};
+use crate::nn::head::Head;
+use crate::nn::linear::Linear;
+use crate::nn::mlp::{Activation, GatedMlp, GeluMlp, Mlp};
+use crate::nn::moe::{Moe, SharedExpert};
+use crate::nn::norm::NormLayer;
+
+/// Causal attention over everything before, scaled by `1/√head_dim`.
+pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
+    AttentionParams {
+        n_head: info.n_head,
+        n_head_kv: info.n_head_kv,
+        head_dim: info.head_dim,
+        rope,
+        scale: 1.0 / libm::sqrtf(info.head_dim as f32),
+        causal: true,
+        window: None,
+        softcap: None,
+    }
+}
+
+/// Mixture-of-experts facts of an architecture; the numbers are read from the file.
+pub struct MoeStyle {
+    /// Whether the shares of a token's experts are divided by their sum, where the file does not say.
+    pub normalize: bool,
+    /// Whether there is an expert that all tokens take, with a sigmoid gate.
+    pub shared: bool,
+}
+
+impl<B: Backend> Binder<'_, B> {
+    /// Projections of layer `i`, of queries, keys and values separately or one below the other in one tensor.
+    pub fn attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
+        let n_embd = info.n_embd;
+        let (n_q, n_kv) = (info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let (q, k, v) = if self.has(&name("attn_qkv.weight")) {
+            let mut part = |first: usize, len: usize| {
+                self.linear_part(&name("attn_qkv"), first..first + len, n_q + 2 * n_kv, n_embd)
+            };
+            (part(0, n_q)?, part(n_q, n_kv)?, part(n_q + n_kv, n_kv)?)
+        } else {
+            let q = self.linear(&name("attn_q"), n_q, n_embd)?;
+            let k = self.linear(&name("attn_k"), n_kv, n_embd)?;
+            (q, k, self.linear(&name("attn_v"), n_kv, n_embd)?)
+        };
+        let output = self.linear(&name("attn_output"), n_embd, n_q)?;
+        Ok(SelfAttention { q, k, v, output, qk_norm: None })
+    }
+
+    /// RMS norms of each query head and key head of layer `i`.
+    pub fn qk_head_norm(&mut self, i: usize, info: &ModelInfo, eps: f32) -> Result<QkNorm<B>> {
+        let mut norm = |part: &str| self.rms_norm(&format!("blk.{i}.{part}"), info.head_dim, eps);
+        Ok(QkNorm { q: norm("attn_q_norm")?, k: norm("attn_k_norm")?, per_head: true })
+    }
+
+    /// The gated feed-forward block of layer `i`, gate and values separately or one below the other in `ffn_up`.
+    pub fn gated_mlp(&mut self, i: usize, info: &ModelInfo, activation: Activation) -> Result<Mlp<B>> {
+        let (n_ff, n_embd) = (info.n_ff, info.n_embd);
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let (gate, up) = if self.has(&name("ffn_gate.weight")) {
+            (self.linear(&name("ffn_gate"), n_ff, n_embd)?, self.linear(&name("ffn_up"), n_ff, n_embd)?)
+        } else {
+            let gate = self.linear_part(&name("ffn_up"), 0..n_ff, 2 * n_ff, n_embd)?;
+            (gate, self.linear_part(&name("ffn_up"), n_ff..2 * n_ff, 2 * n_ff, n_embd)?)
+        };
+        let down = self.linear(&name("ffn_down"), n_embd, n_ff)?;
+        Ok(Mlp::Gated(GatedMlp { gate, up, down, n_ff, activation }))
+    }
+
+    /// The feed-forward block of layer `i` without a gate.
+    pub fn gelu_mlp(&mut self, i: usize, info: &ModelInfo, form: GeluForm) -> Result<Mlp<B>> {
+        let (n_ff, n_embd) = (info.n_ff, info.n_embd);
+        let up = self.linear(&format!("blk.{i}.ffn_up"), n_ff, n_embd)?;
+        let down = self.linear(&format!("blk.{i}.ffn_down"), n_embd, n_ff)?;
+        Ok(Mlp::Gelu(GeluMlp { up, down, n_ff, form }))
+    }
+
+    /// The experts of layer `i`.
+    pub fn moe(&mut self, i: usize, info: &ModelInfo, style: &MoeStyle) -> Result<Mlp<B>> {
+        let n_embd = info.n_embd;
+        let Some(experts) = info.experts else {
+            return Err(Error::Format(format!(
+                "the required key \"{}\" is missing",
+                self.key("expert_count")
+            )));
+        };
+        let (n_expert, n_ff) = (experts.n_expert, experts.n_ff);
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let shared = match style.shared {
+            false => None,
+            true => {
+                let n_ff = experts.n_ff_shared;
+                let weight = self.row(&name("ffn_gate_inp_shexp.weight"), n_embd)?;
+                Some(SharedExpert {
+                    gate_inp: Linear { weight, bias: None },
+                    mlp: GatedMlp {
+                        gate: self.linear(&name("ffn_gate_shexp"), n_ff, n_embd)?,
+                        up: self.linear(&name("ffn_up_shexp"), n_ff, n_embd)?,
+                        down: self.linear(&name("ffn_down_shexp"), n_embd, n_ff)?,
+                        n_ff,
+                        activation: Activation::Silu,
+                    },
+                })
+            }
+        };
+        Ok(Mlp::Moe(Box::new(Moe {
+            router: self.matrix(&name("ffn_gate_inp.weight"), n_expert, n_embd)?,
+            gate: self.matrices(&name("ffn_gate_exps.weight"), n_expert, n_ff, n_embd)?,
+            up: self.matrices(&name("ffn_up_exps.weight"), n_expert, n_ff, n_embd)?,
+            down: self.matrices(&name("ffn_down_exps.weight"), n_expert, n_embd, n_ff)?,
+            shared,
+            n_expert,
+            n_used: experts.n_used,
+            n_ff,
+            normalize: self.flag("expert_weights_norm")?.unwrap_or(style.normalize),
+        })))
+    }
+
+    /// The output head: `norm`, then `output`, or the token embedding where the file has no `output.weight`.
+    pub fn head(&mut self, info: &ModelInfo, norm: NormLayer<B>) -> Result<Head<B>> {
+        let output = match self.has("output.weight") {
+            true => Some(self.linear("output", info.n_vocab, info.n_embd)?),
+            false => None,
+        };
+        Ok(Head { norm, output, scale: None, softcap: None })
+    }
+
+    /// The window of `attention.sliding_window`; 0 and absent mean none.
+    pub fn window(&self) -> Result<Option<usize>> {
+        Ok(match self.count("attention.sliding_window")? {
+            0 => None,
+            n => Some(n as usize),
+        })
+    }
+
+    /// Which layers have the window: those that `attention.sliding_window_pattern` says, as a list of booleans or as a
+    /// period whose last layer sees everything; `period` where the file does not say.
+    pub fn windowed(&self, n_layer: usize, period: usize) -> Result<Vec<bool>> {
+        let name = "attention.sliding_window_pattern";
+        let period = match self.bools(name) {
+            Some(list) if list.len() >= n_layer => return Ok(list[..n_layer].to_vec()),
+            Some(list) => {
+                return Err(Error::Format(format!(
+                    "\"{}\" has {} entries for {n_layer} layers",
+                    self.key(name),
+                    list.len()
+                )));
+            }
+            None => self.optional_dim(name)?.unwrap_or(period),
+        };
+        Ok((0..n_layer).map(|i| i % period < period - 1).collect())
+    }
+}

@@ -1,0 +1,43 @@
+//! Phi-1.5 and Phi-2 (Li et al. 2023): attention and feed-forward side by side on one layer norm, rotary positions on
+//! part of each head, biases everywhere, GELU in its tanh form.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::kernels::{GeluForm, RopeStyle};
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info()?;
+    let eps = file.positive("attention.layer_norm_epsilon")?;
+    let n_embd = info.n_embd;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let attention = parts::causal(&info, Some(rope));
+    let mut layers = Vec::new();
+    for i in 0..info.n_layer {
+        let name = |part: &str| format!("blk.{i}.{part}");
+        layers.push(DecoderLayer {
+            attention: 0,
+            attn_norm: Some(file.layer_norm(&name("attn_norm"), n_embd, eps)?),
+            attn: file.attention(i, &info)?,
+            post_attn_norm: None,
+            ffn_input: FfnInput::Shared,
+            ffn: file.gelu_mlp(i, &info, GeluForm::Tanh)?,
+            post_ffn_norm: None,
+        });
+    }
+    let norm = file.layer_norm("output_norm", info.n_embd, eps)?;
+    let decoder = Decoder {
+        token_embd: file.matrix("token_embd.weight", info.n_vocab, info.n_embd)?,
+        position_embd: None,
+        embd_scale: None,
+        attention: vec![attention],
+        layers,
+        residual_scale: None,
+        head: file.head(&info, norm)?,
+    };
+    Ok((info, decoder))
+}

@@ -1,0 +1,128 @@
+//! Rotary frequencies from a file's keys: base, scaling, and factors stored as tensors.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::gguf::quoted;
+use crate::kernels::RopeStyle;
+use crate::nn::attention::RopeParams;
+
+/// RoPE base where the file does not say.
+const DEFAULT_FREQ_BASE: f32 = 10_000.0;
+/// Rotations over the original context beyond which YaRN leaves a pair as it is, and below which it interpolates
+/// fully, where the file does not say (Peng et al. 2023, section 3.2).
+const YARN_BETA: (f32, f32) = (32.0, 1.0);
+
+/// Rotary parameters for heads of length `head_dim`, by the keys `rope.*` and the tensors `rope_*.weight`.
+pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: RopeStyle) -> Result<RopeParams> {
+    let n_rot = n_rot(file, head_dim)?;
+    let base = file.optional_positive("rope.freq_base")?.unwrap_or(DEFAULT_FREQ_BASE);
+    let plain = frequencies(base, n_rot);
+    let factors = file.optional_f32s("rope_freqs.weight", n_rot / 2)?;
+    // Older files give a factor, under one of two keys, without saying that the scaling is linear.
+    let factor = file.optional_positive("rope.scaling.factor")?;
+    let factor = factor.or(file.optional_positive("rope.scale_linear")?).unwrap_or(1.0);
+    let mut magnitude = file.optional_positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
+    let mut long = None;
+    let inv_freq = match file.optional_str("rope.scaling.type")? {
+        Some("none") => divided(&plain, factors.as_deref()),
+        None | Some("linear") => {
+            divided(&plain, factors.as_deref()).iter().map(|f| f / f64::from(factor)).collect()
+        }
+        Some("yarn") => {
+            magnitude *= 1.0 + 0.1 * libm::logf(factor);
+            yarn(file, &divided(&plain, factors.as_deref()), base, factor)?
+        }
+        Some("longrope") => {
+            let n_ctx_short = match file.optional_dim("rope.scaling.original_context_length")? {
+                Some(n) => n,
+                None => file.dim("context_length")?,
+            };
+            let long_factors = file.f32s("rope_factors_long.weight", n_rot / 2)?;
+            let short_factors = file.f32s("rope_factors_short.weight", n_rot / 2)?;
+            long = Some((n_ctx_short, finite(divided(&plain, Some(&long_factors)))?));
+            divided(&plain, Some(&short_factors))
+        }
+        Some(other) => {
+            return Err(Error::Unsupported(format!(
+                "the rope scaling {} (\"{}\") is not supported; supported are: none, linear, yarn, longrope",
+                quoted(other.as_bytes()),
+                file.key("rope.scaling.type")
+            )));
+        }
+    };
+    Ok(RopeParams { inv_freq: finite(inv_freq)?, magnitude, style, long })
+}
+
+/// As [`params`] for layers that have a base of their own and no scaling: `base` is used where the file has no key
+/// `rope.freq_base_swa`.
+pub fn local_params<B: Backend>(
+    file: &mut Binder<'_, B>,
+    head_dim: usize,
+    style: RopeStyle,
+    base: f32,
+) -> Result<RopeParams> {
+    let base = file.optional_positive("rope.freq_base_swa")?.unwrap_or(base);
+    let inv_freq = finite(frequencies(base, n_rot(file, head_dim)?))?;
+    Ok(RopeParams { inv_freq, magnitude: 1.0, style, long: None })
+}
+
+/// Elements of a head that are rotated.
+fn n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize) -> Result<usize> {
+    let n_rot = file.optional_dim("rope.dimension_count")?.unwrap_or(head_dim);
+    if n_rot > head_dim || !n_rot.is_multiple_of(2) {
+        return Err(Error::Format(format!(
+            "heads of length {head_dim} cannot be rotated in {n_rot} dimensions (\"{}\"): expected an even number up \
+             to the length",
+            file.key("rope.dimension_count")
+        )));
+    }
+    Ok(n_rot)
+}
+
+/// `base^(-2i/n_rot)` for each rotated pair (Su et al. 2021).
+fn frequencies(base: f32, n_rot: usize) -> Vec<f64> {
+    (0..n_rot / 2).map(|i| libm::pow(f64::from(base), -2.0 * i as f64 / n_rot as f64)).collect()
+}
+
+fn divided(inv_freq: &[f64], factors: Option<&[f32]>) -> Vec<f64> {
+    let factor = |i: usize| factors.map_or(1.0, |f| f64::from(f[i]));
+    inv_freq.iter().enumerate().map(|(i, f)| f / factor(i)).collect()
+}
+
+/// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
+fn yarn<B: Backend>(file: &Binder<'_, B>, inv_freq: &[f64], base: f32, factor: f32) -> Result<Vec<f64>> {
+    let n_ctx = match file.optional_dim("rope.scaling.original_context_length")? {
+        Some(n) => n,
+        None => file.dim("context_length")?,
+    };
+    let beta = |name: &str, default: f32| {
+        file.optional_positive(name).map(|beta| f64::from(beta.unwrap_or(default)))
+    };
+    let beta_fast = beta("rope.scaling.yarn_beta_fast", YARN_BETA.0)?;
+    let beta_slow = beta("rope.scaling.yarn_beta_slow", YARN_BETA.1)?;
+    let n_rot = 2 * inv_freq.len();
+    // The pair that turns `rotations` times over the original context.
+    let pair = |rotations: f64| {
+        let turns = n_ctx as f64 / (rotations * 2.0 * std::f64::consts::PI);
+        n_rot as f64 * libm::log(turns) / (2.0 * libm::log(f64::from(base)))
+    };
+    let low = libm::floor(pair(beta_fast)).max(0.0);
+    let high = libm::ceil(pair(beta_slow)).min(n_rot as f64 - 1.0);
+    let mix = |(i, &f): (usize, &f64)| {
+        let interpolated = ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+        f / f64::from(factor) * interpolated + f * (1.0 - interpolated)
+    };
+    Ok(inv_freq.iter().enumerate().map(mix).collect())
+}
+
+fn finite(inv_freq: Vec<f64>) -> Result<Vec<f32>> {
+    let inv_freq: Vec<f32> = inv_freq.into_iter().map(|f| f as f32).collect();
+    match inv_freq.iter().position(|x| !x.is_finite()) {
+        Some(i) => {
+            Err(Error::Format(format!("the rope frequency of pair {i} is not finite: check its factors")))
+        }
+        None => Ok(inv_freq),
+    }
+}

@@ -1,0 +1,44 @@
+//! StarCoder 2 (Lozhkov et al. 2024): layer norms and biases, rotary positions on halves, GELU in its tanh form, grouped
+//! key/value heads, a sliding window where the file gives one.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::kernels::{GeluForm, RopeStyle};
+use crate::nn::attention::AttentionParams;
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info()?;
+    let eps = file.positive("attention.layer_norm_epsilon")?;
+    let n_embd = info.n_embd;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
+    let mut layers = Vec::new();
+    for i in 0..info.n_layer {
+        let name = |part: &str| format!("blk.{i}.{part}");
+        layers.push(DecoderLayer {
+            attention: 0,
+            attn_norm: Some(file.layer_norm(&name("attn_norm"), n_embd, eps)?),
+            attn: file.attention(i, &info)?,
+            post_attn_norm: None,
+            ffn_input: FfnInput::Norm(file.layer_norm(&name("ffn_norm"), n_embd, eps)?),
+            ffn: file.gelu_mlp(i, &info, GeluForm::Tanh)?,
+            post_ffn_norm: None,
+        });
+    }
+    let norm = file.layer_norm("output_norm", info.n_embd, eps)?;
+    let decoder = Decoder {
+        token_embd: file.matrix("token_embd.weight", info.n_vocab, info.n_embd)?,
+        position_embd: None,
+        embd_scale: None,
+        attention: vec![attention],
+        layers,
+        residual_scale: None,
+        head: file.head(&info, norm)?,
+    };
+    Ok((info, decoder))
+}
