@@ -19,6 +19,8 @@ from llamacpp import LlamaCpp, relative_rms, top_gap
 # Name to (number of first positions that can be compared, why).
 DEVIATIONS = {
     "llama-window": (8, "ignores the window of arch llama"),
+    "phi3-window": (12, "ignores the window of arch phi3"),
+    "starcoder2-window": (10, "ignores the window of arch starcoder2"),
 }
 
 

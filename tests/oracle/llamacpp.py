@@ -28,9 +28,10 @@ class LlamaCpp:
     flash      flash attention on or off; None lets llama.cpp choose
     n_threads  threads for prefill and decode
     repack     let llama.cpp rearrange weights for the CPU at hand (its default)
+    embeddings for `encode` instead of `decode`
     """
 
-    def __init__(self, path, n_ctx=0, kv="f16", flash=None, n_threads=1, repack=True):
+    def __init__(self, path, n_ctx=0, kv="f16", flash=None, n_threads=1, repack=True, embeddings=False):
         c.llama_log_set(_log_errors, None)
         model_params = c.llama_model_default_params()
         model_params.use_extra_bufts = repack
@@ -45,6 +46,9 @@ class LlamaCpp:
         params.n_threads = params.n_threads_batch = n_threads
         params.type_k = params.type_v = KV_TYPES[kv]
         params.flash_attn_type = -1 if flash is None else int(flash)
+        params.embeddings = embeddings
+        if embeddings:
+            params.pooling_type = c.LLAMA_POOLING_TYPE_NONE
         self.ctx = c.llama_init_from_model(self.model, params)
         if not self.ctx:
             raise RuntimeError(f"llama.cpp cannot make a context over {path}")
@@ -57,6 +61,19 @@ class LlamaCpp:
 
     def decode(self, tokens):
         """Appends `tokens` in one batch; returns their logits, shape [len(tokens), n_vocab]."""
+        self._run(tokens)
+        return np.stack([np.ctypeslib.as_array(c.llama_get_logits_ith(self.ctx, i), shape=(self.n_vocab,)).copy()
+                         for i in range(len(tokens))])
+
+    def encode(self, tokens):
+        """The last hidden state of each of `tokens`, shape [len(tokens), n_embd]."""
+        self._run(tokens)
+        n_embd = c.llama_model_n_embd(self.model)
+        return np.stack([np.ctypeslib.as_array(c.llama_get_embeddings_ith(self.ctx, i), shape=(n_embd,)).copy()
+                         for i in range(len(tokens))])
+
+    def _run(self, tokens):
+        """Evaluates one batch, with output at every position."""
         batch = c.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
         for i, token in enumerate(tokens):
@@ -70,9 +87,6 @@ class LlamaCpp:
         if status != 0:
             raise RuntimeError(f"llama_decode returned {status}")
         self.n_past += len(tokens)
-        rows = [np.ctypeslib.as_array(c.llama_get_logits_ith(self.ctx, i), shape=(self.n_vocab,)).copy()
-                for i in range(len(tokens))]
-        return np.stack(rows)
 
     def tokenize(self, text, add_special=True, parse_special=False):
         """Token ids of `text`; BOS and EOS as the file's metadata says when `add_special`."""
