@@ -137,26 +137,81 @@ fn files_that_are_no_model() {
 
 #[test]
 fn architectures_and_number_formats_beyond_this_version() {
-    llama().key("general.architecture", "mamba").refused(EMBER_E_UNSUPPORTED, &["\"mamba\"", "gpt2, llama"]);
+    llama()
+        .key("general.architecture", "mamba")
+        .refused(EMBER_E_UNSUPPORTED, &["\"mamba\"", "gpt2, ", "llama, "]);
     llama()
         .without_key("general.architecture")
         .refused(EMBER_E_FORMAT, &["\"general.architecture\" is missing"]);
     llama()
-        .tensor("blk.1.ffn_down.weight", TensorType::Q5_0, &[96, 64])
-        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "Q5_0", "Q8_0"]);
+        .tensor("blk.1.ffn_down.weight", TensorType::I8, &[96, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "I8", "Q8_0"]);
     llama()
-        .key("llama.feed_forward_length", 256u32)
-        .tensor("blk.0.ffn_gate.weight", TensorType::F32, &[64, 256])
-        .tensor("blk.0.ffn_up.weight", TensorType::F32, &[64, 256])
-        .tensor("blk.0.ffn_down.weight", TensorType::Q4_K, &[256, 64])
-        .refused(EMBER_E_UNSUPPORTED, &["\"blk.0.ffn_down.weight\"", "Q4_K"]);
-    llama()
-        .key("llama.rope.scaling.type", "yarn")
-        .refused(EMBER_E_UNSUPPORTED, &["\"yarn\"", "llama.rope.scaling.type"]);
-    llama().key("llama.expert_count", 8u32).refused(EMBER_E_UNSUPPORTED, &["llama.expert_count"]);
+        .key("llama.rope.scaling.type", "dynamic")
+        .refused(EMBER_E_UNSUPPORTED, &["\"dynamic\"", "llama.rope.scaling.type", "yarn"]);
     llama()
         .key("llama.attention.value_length", 8u32)
         .refused(EMBER_E_UNSUPPORTED, &["length 8", "length 16"]);
+}
+
+#[test]
+fn experts_that_do_not_fit() {
+    let mixtral = || Parts::of("llama-moe-8-2");
+    loads(mixtral());
+    mixtral()
+        .key("llama.expert_used_count", 9u32)
+        .refused(EMBER_E_FORMAT, &["\"llama.expert_used_count\" is 9", "8 experts", "llama.expert_count"]);
+    mixtral().key("llama.expert_used_count", 0u32).refused(EMBER_E_FORMAT, &["llama.expert_used_count"]);
+    mixtral()
+        .without_key("llama.expert_used_count")
+        .refused(EMBER_E_FORMAT, &["\"llama.expert_used_count\" is missing"]);
+    // With another number of experts the router's shape is wrong; without any the layers' tensors are.
+    mixtral().key("llama.expert_count", 7u32).refused(EMBER_E_FORMAT, &["ffn_gate_inp.weight", "[24, 7]"]);
+    mixtral().key("llama.expert_count", 0u32).refused(EMBER_E_FORMAT, &["blk.0.ffn_up.weight"]);
+    mixtral()
+        .without_tensor("blk.1.ffn_up_exps.weight")
+        .refused(EMBER_E_FORMAT, &["\"blk.1.ffn_up_exps.weight\" is missing"]);
+    let shared = || Parts::of("qwen2moe-60-4");
+    loads(shared());
+    shared().key("qwen2moe.expert_count", 0u32).refused(EMBER_E_FORMAT, &["\"qwen2moe.expert_count\""]);
+    shared()
+        .without_tensor("blk.0.ffn_gate_inp_shexp.weight")
+        .refused(EMBER_E_FORMAT, &["\"blk.0.ffn_gate_inp_shexp.weight\" is missing"]);
+    shared()
+        .key("qwen2moe.expert_shared_feed_forward_length", 12u32)
+        .refused(EMBER_E_FORMAT, &["blk.0.ffn_gate_shexp.weight", "12"]);
+}
+
+#[test]
+fn windows_and_rotations_that_do_not_fit() {
+    let gemma = || Parts::of("gemma3");
+    let list = |n: usize| Value::Array(ember::gguf::Array::Bool(vec![true; n]));
+    gemma()
+        .key("gemma3.attention.sliding_window_pattern", list(2))
+        .refused(EMBER_E_FORMAT, &["gemma3.attention.sliding_window_pattern", "2 entries"]);
+    gemma()
+        .key("gemma3.attention.sliding_window_pattern", "LLLG")
+        .refused(EMBER_E_FORMAT, &["gemma3.attention.sliding_window_pattern"]);
+    let phi = || Parts::of("phi3-longrope-long");
+    phi()
+        .without_tensor("rope_factors_short.weight")
+        .refused(EMBER_E_FORMAT, &["\"rope_factors_short.weight\" is missing"]);
+    phi()
+        .tensor("rope_factors_long.weight", TensorType::F32, &[5])
+        .refused(EMBER_E_FORMAT, &["\"rope_factors_long.weight\"", "[5]"]);
+    let n_pairs = Parts::of("phi3-longrope-long")
+        .tensors
+        .iter()
+        .find(|t| t.0 == "rope_factors_long.weight")
+        .map(|t| t.2[0])
+        .expect("the tensor");
+    // Division by a factor of 0.
+    phi()
+        .tensor("rope_factors_long.weight", TensorType::F32, &[n_pairs])
+        .refused(EMBER_E_FORMAT, &["rope frequency of pair 0 is not finite"]);
+    Parts::of("olmo2")
+        .key("olmo2.attention.sliding_window", 8u32)
+        .refused(EMBER_E_UNSUPPORTED, &["olmo2.attention.sliding_window"]);
 }
 
 #[test]

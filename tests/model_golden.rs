@@ -56,15 +56,17 @@ fn is_packed(name: &str) -> bool {
     is_quantized(name) || name.ends_with("f16")
 }
 
-fn options(backend: BackendKind, n_threads: usize) -> ContextOptions {
-    ContextOptions { kv_type: KvType::F32, backend, n_threads, ..ContextOptions::default() }
+/// A context as long as the prompt: LongRoPE's factors depend on it, and PyTorch chooses them by the prompt.
+fn options(case: &Case, backend: BackendKind, n_threads: usize) -> ContextOptions {
+    let n_ctx = case.tokens.len();
+    ContextOptions { n_ctx, kv_type: KvType::F32, backend, n_threads, ..ContextOptions::default() }
 }
 
 #[test]
 fn logits_agree_with_pytorch_at_every_position() {
     for case in cases() {
         let model = load(&fixture(&format!("models/{}.gguf", case.name)));
-        let mut context = context(&model, &options(BackendKind::Scalar, 1));
+        let mut context = context(&model, &options(&case, BackendKind::Scalar, 1));
         let logits = all_logits(&mut context, &case.tokens);
         let error = relative_rms(&logits, &case.expected);
         let tolerance = if is_quantized(&case.name) { TOLERANCE_QUANTIZED } else { TOLERANCE_FLOAT };
@@ -88,8 +90,8 @@ fn logits_agree_with_pytorch_at_every_position() {
 fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
     for case in cases() {
         let model = load(&fixture(&format!("models/{}.gguf", case.name)));
-        let scalar = all_logits(&mut context(&model, &options(BackendKind::Scalar, 1)), &case.tokens);
-        let one = all_logits(&mut context(&model, &options(BackendKind::Auto, 1)), &case.tokens);
+        let scalar = all_logits(&mut context(&model, &options(&case, BackendKind::Scalar, 1)), &case.tokens);
+        let one = all_logits(&mut context(&model, &options(&case, BackendKind::Auto, 1)), &case.tokens);
         if is_packed(&case.name) {
             assert!(one == scalar, "{}: threaded and scalar differ", case.name);
         } else {
@@ -97,7 +99,8 @@ fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
             assert!(error <= 5e-6, "{}: threaded against scalar {error:.2e}", case.name);
         }
         for n_threads in [2, 7] {
-            let many = all_logits(&mut context(&model, &options(BackendKind::Auto, n_threads)), &case.tokens);
+            let many =
+                all_logits(&mut context(&model, &options(&case, BackendKind::Auto, n_threads)), &case.tokens);
             assert!(many == one, "{}: {n_threads} threads and 1 differ", case.name);
         }
     }

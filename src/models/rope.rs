@@ -24,8 +24,15 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
     let factor = file.optional_positive("rope.scaling.factor")?;
     let factor = factor.or(file.optional_positive("rope.scale_linear")?).unwrap_or(1.0);
     let mut magnitude = file.optional_positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
-    let mut long = None;
-    let inv_freq = match file.optional_str("rope.scaling.type")? {
+    let scaling = file.optional_str("rope.scaling.type")?;
+    if file.has("rope_factors_long.weight") && matches!(scaling, None | Some("none" | "longrope")) {
+        // LongRoPE (Ding et al. 2024): one set of factors up to the original context length, another beyond.
+        let long = divided(&plain, Some(&file.f32s("rope_factors_long.weight", n_rot / 2)?));
+        let short = divided(&plain, Some(&file.f32s("rope_factors_short.weight", n_rot / 2)?));
+        let long = Some((original_n_ctx(file)?, finite(long)?));
+        return Ok(RopeParams { inv_freq: finite(short)?, magnitude, style, long });
+    }
+    let inv_freq = match scaling {
         Some("none") => divided(&plain, factors.as_deref()),
         None | Some("linear") => {
             divided(&plain, factors.as_deref()).iter().map(|f| f / f64::from(factor)).collect()
@@ -33,16 +40,6 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
         Some("yarn") => {
             magnitude *= 1.0 + 0.1 * libm::logf(factor);
             yarn(file, &divided(&plain, factors.as_deref()), base, factor)?
-        }
-        Some("longrope") => {
-            let n_ctx_short = match file.optional_dim("rope.scaling.original_context_length")? {
-                Some(n) => n,
-                None => file.dim("context_length")?,
-            };
-            let long_factors = file.f32s("rope_factors_long.weight", n_rot / 2)?;
-            let short_factors = file.f32s("rope_factors_short.weight", n_rot / 2)?;
-            long = Some((n_ctx_short, finite(divided(&plain, Some(&long_factors)))?));
-            divided(&plain, Some(&short_factors))
         }
         Some(other) => {
             return Err(Error::Unsupported(format!(
@@ -52,7 +49,7 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
             )));
         }
     };
-    Ok(RopeParams { inv_freq: finite(inv_freq)?, magnitude, style, long })
+    Ok(RopeParams { inv_freq: finite(inv_freq)?, magnitude, style, long: None })
 }
 
 /// As [`params`] for layers that have a base of their own and no scaling: `base` is used where the file has no key
@@ -66,6 +63,14 @@ pub fn local_params<B: Backend>(
     let base = file.optional_positive("rope.freq_base_swa")?.unwrap_or(base);
     let inv_freq = finite(frequencies(base, n_rot(file, head_dim)?))?;
     Ok(RopeParams { inv_freq, magnitude: 1.0, style, long: None })
+}
+
+/// Positions the model was first trained on, before its context was extended.
+fn original_n_ctx<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
+    match file.optional_dim("rope.scaling.original_context_length")? {
+        Some(n) => Ok(n),
+        None => file.dim("context_length"),
+    }
 }
 
 /// Elements of a head that are rotated.
@@ -93,10 +98,7 @@ fn divided(inv_freq: &[f64], factors: Option<&[f32]>) -> Vec<f64> {
 
 /// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
 fn yarn<B: Backend>(file: &Binder<'_, B>, inv_freq: &[f64], base: f32, factor: f32) -> Result<Vec<f64>> {
-    let n_ctx = match file.optional_dim("rope.scaling.original_context_length")? {
-        Some(n) => n,
-        None => file.dim("context_length")?,
-    };
+    let n_ctx = original_n_ctx(file)?;
     let beta = |name: &str, default: f32| {
         file.optional_positive(name).map(|beta| f64::from(beta.unwrap_or(default)))
     };
