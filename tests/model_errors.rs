@@ -142,14 +142,14 @@ fn architectures_and_number_formats_beyond_this_version() {
         .without_key("general.architecture")
         .refused(EMBER_E_FORMAT, &["\"general.architecture\" is missing"]);
     llama()
-        .tensor("blk.1.ffn_down.weight", TensorType::Q5_0, &[96, 64])
-        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "Q5_0", "Q8_0"]);
+        .tensor("blk.1.ffn_down.weight", TensorType::Q8_1, &[96, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "Q8_1", "Q8_0"]);
     llama()
         .key("llama.feed_forward_length", 256u32)
         .tensor("blk.0.ffn_gate.weight", TensorType::F32, &[64, 256])
         .tensor("blk.0.ffn_up.weight", TensorType::F32, &[64, 256])
-        .tensor("blk.0.ffn_down.weight", TensorType::Q4_K, &[256, 64])
-        .refused(EMBER_E_UNSUPPORTED, &["\"blk.0.ffn_down.weight\"", "Q4_K"]);
+        .tensor("blk.0.ffn_down.weight", TensorType::Q8_K, &[256, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.0.ffn_down.weight\"", "Q8_K"]);
     llama()
         .key("llama.rope.scaling.type", "yarn")
         .refused(EMBER_E_UNSUPPORTED, &["\"yarn\"", "llama.rope.scaling.type"]);
