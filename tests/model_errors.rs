@@ -144,8 +144,8 @@ fn architectures_and_number_formats_beyond_this_version() {
         .without_key("general.architecture")
         .refused(EMBER_E_FORMAT, &["\"general.architecture\" is missing"]);
     llama()
-        .tensor("blk.1.ffn_down.weight", TensorType::I8, &[96, 64])
-        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "I8", "Q8_0"]);
+        .tensor("blk.1.ffn_down.weight", TensorType::Q8_1, &[96, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"blk.1.ffn_down.weight\"", "Q8_1", "Q8_0"]);
     llama()
         .key("llama.rope.scaling.type", "dynamic")
         .refused(EMBER_E_UNSUPPORTED, &["\"dynamic\"", "llama.rope.scaling.type", "yarn"]);

@@ -7,6 +7,7 @@ use super::host::{HostKv, HostWeight, Zeroed};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
 use crate::quant::FORMATS;
+use crate::quant::tests::sample_row;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
 trait Host: Backend<Buffer = Zeroed<f32>, Weight = HostWeight, Kv = HostKv> {}
@@ -39,9 +40,7 @@ fn weight<B: Host>(
     seed: u32,
     role: WeightRole,
 ) -> HostWeight {
-    let values = noise(n_rows * n_cols, seed);
-    let mut bytes = vec![0u8; format.row_bytes(n_cols) * n_rows];
-    (format.info().quantize)(&values, &mut bytes);
+    let bytes = sample_row(format.info(), n_rows * n_cols, seed);
     let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
     b.upload(&WeightSource { file: &file, offset: 0, format, n_rows, n_cols, role }).expect("memory")
 }
@@ -97,6 +96,7 @@ const QUANTIZED: f64 = 5e-4;
 fn products_of_every_format_and_shape() {
     for info in &FORMATS {
         for (n, n_rows, n_cols) in [(1, 1, 32), (1, 97, 64), (3, 33, 96), (8, 65, 160), (33, 70, 512)] {
+            let n_cols = usize::next_multiple_of(n_cols, info.block_len);
             let what = format!("matmul {} {n}x{n_rows}x{n_cols}", info.name);
             let tolerance = if matches!(info.dot, crate::quant::Dot::F32) { F32 } else { QUANTIZED };
             check!(&what, tolerance, |b| {
@@ -126,9 +126,10 @@ fn products_share_one_input() {
 #[test]
 fn embedding_rows() {
     for info in &FORMATS {
+        let n_cols = 64usize.next_multiple_of(info.block_len);
         check!(&format!("embed {}", info.name), 0.0, |b| {
-            let table = weight(b, info.format, 40, 64, 1, WeightRole::Matrix);
-            let mut out = b.alloc(4 * 64).expect("memory");
+            let table = weight(b, info.format, 40, n_cols, 1, WeightRole::Matrix);
+            let mut out = b.alloc(4 * n_cols).expect("memory");
             b.embed(Embed { table: &table, rows: &[39, 0, 7, 7], out: &mut out });
             out.to_vec()
         });

@@ -24,12 +24,13 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
     let factor = file.optional_positive("rope.scaling.factor")?;
     let factor = factor.or(file.optional_positive("rope.scale_linear")?).unwrap_or(1.0);
     let mut magnitude = file.optional_positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
+    let n_ctx_original = original_n_ctx(file)?;
     let scaling = file.optional_str("rope.scaling.type")?;
     if file.has("rope_factors_long.weight") && matches!(scaling, None | Some("none" | "longrope")) {
         // LongRoPE (Ding et al. 2024): one set of factors up to the original context length, another beyond.
         let long = divided(&plain, Some(&file.f32s("rope_factors_long.weight", n_rot / 2)?));
         let short = divided(&plain, Some(&file.f32s("rope_factors_short.weight", n_rot / 2)?));
-        let long = Some((original_n_ctx(file)?, finite(long)?));
+        let long = Some((n_ctx_original, finite(long)?));
         return Ok(RopeParams { inv_freq: finite(short)?, magnitude, style, long });
     }
     let inv_freq = match scaling {
@@ -39,7 +40,7 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
         }
         Some("yarn") => {
             magnitude *= 1.0 + 0.1 * libm::logf(factor);
-            yarn(file, &divided(&plain, factors.as_deref()), base, factor)?
+            yarn(file, &divided(&plain, factors.as_deref()), base, factor, n_ctx_original)?
         }
         Some(other) => {
             return Err(Error::Unsupported(format!(
@@ -97,8 +98,8 @@ fn divided(inv_freq: &[f64], factors: Option<&[f32]>) -> Vec<f64> {
 }
 
 /// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
-fn yarn<B: Backend>(file: &Binder<'_, B>, inv_freq: &[f64], base: f32, factor: f32) -> Result<Vec<f64>> {
-    let n_ctx = original_n_ctx(file)?;
+/// `n_ctx` are the positions the model was first trained on.
+fn yarn<B: Backend>(file: &Binder<'_, B>, inv_freq: &[f64], base: f32, factor: f32, n_ctx: usize) -> Result<Vec<f64>> {
     let beta = |name: &str, default: f32| {
         file.optional_positive(name).map(|beta| f64::from(beta.unwrap_or(default)))
     };

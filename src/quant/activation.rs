@@ -75,10 +75,10 @@ pub(super) fn round_to_i8(x: f32) -> i8 {
     (x + BELOW_HALF.copysign(x)) as i32 as i8
 }
 
-/// `Σ a[i] * b[i]`, exact. Wrapping sums, since 32 products of 8-bit numbers cannot overflow and an overflow check
-/// would keep the loop from being vectorised.
+/// `Σ a[i] * b[i]`, exact for up to 131,072 products. Wrapping sums, since so few products of 8-bit numbers cannot
+/// overflow and an overflow check would keep the loop from being vectorised.
 #[inline]
-pub(super) fn dot_i8(a: &[i8; 32], b: &[i8; 32]) -> i32 {
+pub(super) fn dot_i8<const N: usize>(a: &[i8; N], b: &[i8; N]) -> i32 {
     let mut sum = 0i32;
     for (&a, &b) in a.iter().zip(b) {
         sum = sum.wrapping_add(i32::from(i16::from(a)).wrapping_mul(i32::from(i16::from(b))));

@@ -16,7 +16,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_len: 1,
     block_bytes: BYTES,
     dequantize,
-    quantize,
+    quantize: Some(quantize),
     dot: Dot::F32,
 };
 

@@ -19,7 +19,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_len: LEN,
     block_bytes: BYTES,
     dequantize,
-    quantize,
+    quantize: Some(quantize),
     dot: Dot::Q8(dot),
 };
 
@@ -75,9 +75,9 @@ pub(super) fn pack_nibbles(q: &[i8; LEN]) -> [u8; LEN / 2] {
     nibbles
 }
 
-/// Cuts the fraction off and limits to 0..=15; NaN and infinities give 0.
-pub(super) fn truncate_to_nibble(x: f32) -> i8 {
-    if x.is_finite() { (x as i8).clamp(0, 15) } else { 0 }
+/// Cuts the fraction off and limits to `0..=most`; NaN and infinities give 0.
+pub(super) fn truncate(x: f32, most: i8) -> i8 {
+    if x.is_finite() { (x as i8).clamp(0, most) } else { 0 }
 }
 
 /// Expands a row.
@@ -98,7 +98,7 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
         let largest = values.iter().fold(values[0], |a, &x| if x.abs() > a.abs() { x } else { a });
         let d = largest / -8.0;
         let inverse = reciprocal(d);
-        Block { d, q: values.map(|x| truncate_to_nibble(x * inverse + 8.5)) }.write(bytes);
+        Block { d, q: values.map(|x| truncate(x * inverse + 8.5, 15)) }.write(bytes);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
-use super::q4_0::{pack_nibbles, truncate_to_nibble, unpack_nibbles};
+use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
 /// Values per block.
@@ -20,7 +20,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_len: LEN,
     block_bytes: BYTES,
     dequantize,
-    quantize,
+    quantize: Some(quantize),
     dot: Dot::Q8(dot),
 };
 
@@ -66,7 +66,7 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
         let max = values.iter().fold(f32::NEG_INFINITY, |m, &x| m.max(x));
         let d = (max - m) / 15.0;
         let inverse = reciprocal(d);
-        Block { d, m, q: values.map(|x| truncate_to_nibble((x - m) * inverse + 0.5)) }.write(bytes);
+        Block { d, m, q: values.map(|x| truncate((x - m) * inverse + 0.5, 15)) }.write(bytes);
     }
 }
 

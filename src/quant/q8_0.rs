@@ -18,7 +18,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_len: LEN,
     block_bytes: BYTES,
     dequantize,
-    quantize,
+    quantize: Some(quantize),
     dot: Dot::Q8(dot),
 };
 

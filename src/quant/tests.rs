@@ -23,12 +23,53 @@ fn noise(n: usize, seed: u32) -> Vec<f32> {
     (0..n).map(|_| next()).collect()
 }
 
-fn round_trip(info: &FormatInfo, x: &[f32]) -> (Vec<u8>, Vec<f32>) {
+/// A repeatable row of bytes, from the same generator as `tests/oracle/quant_golden.py`.
+fn random_bytes(n: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn dequantized(info: &FormatInfo, row: &[u8]) -> Vec<f32> {
+    let mut values = vec![f32::NAN; row.len() / info.block_bytes * info.block_len];
+    (info.dequantize)(row, &mut values);
+    values
+}
+
+/// A repeatable row of `n` values (a whole number of blocks) near 1 in any format: values in -1..1 where Ember can
+/// quantize; otherwise random bytes, of which many blocks are drawn and the one whose largest value is nearest to 1
+/// is taken.
+pub(crate) fn sample_row(info: &FormatInfo, n: usize, seed: u32) -> Vec<u8> {
+    let mut row = vec![0; info.format.row_bytes(n)];
+    if let Some(quantize) = info.quantize {
+        quantize(&noise(n, seed), &mut row);
+        return row;
+    }
+    const DRAWS: usize = 64;
+    let drawn = random_bytes(row.len() * DRAWS, seed);
+    let far_from_1 = |block: &[u8]| {
+        let values = dequantized(info, block);
+        let largest = values.iter().fold(0.0, |m: f32, x| m.max(x.abs()));
+        let usable = largest > 0.0 && values.iter().all(|x| x.is_finite());
+        if usable { largest.log2().abs() } else { f32::INFINITY }
+    };
+    for (block, drawn) in row.chunks_mut(info.block_bytes).zip(drawn.chunks(info.block_bytes * DRAWS)) {
+        let candidates = drawn.chunks(info.block_bytes);
+        let nearest = candidates.min_by(|a, b| far_from_1(a).total_cmp(&far_from_1(b)));
+        block.copy_from_slice(nearest.unwrap());
+    }
+    row
+}
+
+/// `None` for a format that Ember cannot write.
+fn round_trip(info: &FormatInfo, x: &[f32]) -> Option<(Vec<u8>, Vec<f32>)> {
     let mut row = vec![0; info.format.row_bytes(x.len())];
-    (info.quantize)(x, &mut row);
-    let mut values = vec![f32::NAN; x.len()];
-    (info.dequantize)(&row, &mut values);
-    (row, values)
+    info.quantize?(x, &mut row);
+    let values = dequantized(info, &row);
+    Some((row, values))
 }
 
 #[test]
@@ -49,13 +90,35 @@ fn the_registry_is_consistent() {
 }
 
 #[test]
-fn the_same_bits_as_the_reference_package() {
+fn dequantizing_gives_the_bits_of_the_reference_package() {
+    let golden = String::from_utf8(fixture("dequantize.txt")).unwrap();
+    assert!(golden.lines().count() >= 31, "the golden file has a line per format");
+    for line in golden.lines() {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap();
+        let info = FORMATS.iter().find(|info| info.name == name).unwrap();
+        let mut row: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; info.block_bytes]).collect();
+        row.extend(random_bytes(1024 * info.block_bytes, 1));
+        for (i, (blocks, expected)) in row.chunks(64 * info.block_bytes).zip(&mut words).enumerate() {
+            let bits = |x: f32| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() };
+            let fnv = dequantized(info, blocks).into_iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, x| {
+                (h ^ u64::from(bits(x))).wrapping_mul(0x100_0000_01b3)
+            });
+            assert_eq!(format!("{fnv:016x}"), expected, "{name}: blocks {}..{}", 64 * i, 64 * (i + 1));
+        }
+        assert_eq!(words.next(), None, "{name}");
+    }
+}
+
+#[test]
+fn quantizing_gives_the_bits_of_the_reference_package() {
+    use Format::*;
     let x = floats(&fixture("input.f32"));
     assert_eq!(x.len(), 512);
-    for info in &FORMATS {
+    for info in [F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1].map(Format::info) {
         let golden_row = fixture(&format!("{}.bin", info.name.to_lowercase()));
         let golden_values = floats(&fixture(&format!("{}.f32", info.name.to_lowercase())));
-        let (row, values) = round_trip(info, &x);
+        let (row, values) = round_trip(info, &x).unwrap();
         for (i, (a, b)) in row.iter().zip(&golden_row).enumerate() {
             assert_eq!(a, b, "{}: byte {i} (block {})", info.name, i / info.block_bytes);
         }
@@ -71,6 +134,45 @@ fn the_same_bits_as_the_reference_package() {
     }
 }
 
+/// The data of `tests/oracle/quant_rmse.py`.
+fn kind_of_data(kind: &str) -> Vec<f32> {
+    const N: usize = 16384;
+    let mut state = 7u32;
+    let mut draw = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        i64::from(state >> 8)
+    };
+    let mut bell = || ((draw() + draw() + draw() + draw()) - (1 << 25)) as f32 / (1 << 24) as f32;
+    let bell: Vec<f32> = (0..N).map(|_| bell()).collect();
+    match kind {
+        "uniform" => noise(N, 6),
+        "bell" => bell,
+        "heavy" => bell.iter().map(|x| x * x.abs()).collect(),
+        "shifted" => bell.iter().map(|x| x + 0.5).collect(),
+        _ => panic!("no kind of data is called {kind}"),
+    }
+}
+
+fn relative_rms_error(got: &[f32], x: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let error: f64 = got.iter().zip(x).map(|(&a, &b)| square(f64::from(a) - f64::from(b))).sum();
+    (error / x.iter().map(|&x| square(f64::from(x))).sum::<f64>()).sqrt()
+}
+
+#[test]
+fn the_k_formats_lose_no_more_than_with_llama_cpp() {
+    let golden = String::from_utf8(fixture("rmse.txt")).unwrap();
+    assert_eq!(golden.lines().count(), 20, "five formats, four kinds of data");
+    for line in golden.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let info = FORMATS.iter().find(|info| info.name == words[0]).unwrap();
+        let x = kind_of_data(words[1]);
+        let ours = relative_rms_error(&round_trip(info, &x).unwrap().1, &x);
+        let theirs: f64 = words[2].parse().unwrap();
+        assert!(ours <= 1.02 * theirs, "{line}: {ours:.6}");
+    }
+}
+
 #[test]
 fn round_trip_error_is_within_half_a_step() {
     let x = noise(4096, 1);
@@ -80,10 +182,13 @@ fn round_trip_error_is_within_half_a_step() {
             Format::F16 => 1.0 / 2048.0,
             Format::BF16 => 1.0 / 256.0,
             Format::Q8_0 => 1.0 / 127.0,
-            Format::Q4_0 => 2.0 / 8.0, // the end opposite to the largest magnitude is cut
+            Format::Q5_0 => 2.0 / 16.0, // the end opposite to the largest magnitude is cut
+            Format::Q5_1 => 2.0 / 31.0,
+            Format::Q4_0 => 2.0 / 8.0, // as with Q5_0
             Format::Q4_1 => 2.0 / 15.0,
+            _ => continue,
         };
-        for (a, b) in x.iter().zip(&round_trip(info, &x).1) {
+        for (a, b) in x.iter().zip(&round_trip(info, &x).unwrap().1) {
             // The scale itself is rounded to 11 bits.
             let bound = if step == 0.0 { 0.0 } else { step / 2.0 + a.abs() / 2048.0 };
             assert!((a - b).abs() <= bound, "{}: {a} became {b}", info.name);
@@ -91,50 +196,99 @@ fn round_trip_error_is_within_half_a_step() {
     }
 }
 
+/// The dot product in f64 of dequantized weights and activations, and the sum of the magnitudes of its terms.
+fn expected_dot(w: &[f32], x: &[Q8Block]) -> (f64, f64) {
+    let x_values = x.iter().flat_map(|b| b.qs.map(|q| f64::from(b.d) * f64::from(q)));
+    let products = w.iter().zip(x_values).map(|(&w, x)| f64::from(w) * x);
+    products.fold((0.0, 0.0), |(s, m), p| (s + p, m + p.abs()))
+}
+
 #[test]
 fn the_integer_dot_is_the_dot_of_the_dequantized_values() {
     for info in &FORMATS {
         let Dot::Q8(dot) = info.dot else { continue };
-        for n in [0, 32, 64, 96, 256, 4096] {
-            let (row, w) = round_trip(info, &noise(n, 2));
+        for n in [0, 32, 64, 96, 256, 1280, 4096].map(|n: usize| n.next_multiple_of(info.block_len)) {
+            let row = sample_row(info, n, 2);
             let mut x = vec![Q8Block::ZERO; n / Q8Block::LEN];
             quantize_activations(&noise(n, 3), &mut x);
-            let x_values = x.iter().flat_map(|b| b.qs.map(|q| f64::from(b.d) * f64::from(q)));
-            let products: Vec<f64> = w.iter().zip(x_values).map(|(&w, x)| f64::from(w) * x).collect();
-            let (expected, magnitude) = products.iter().fold((0.0, 0.0), |(s, m), p| (s + p, m + p.abs()));
+            let (expected, magnitude) = expected_dot(&dequantized(info, &row), &x);
             let got = f64::from(dot(&row, &x));
             assert!(
                 (got - expected).abs() <= 1e-6 * magnitude,
-                "{} n = {n}: {got} is not {expected}",
+                "{} n = {n}: {got} is not {expected} ({magnitude})",
                 info.name
             );
         }
     }
 }
 
+/// Scales of every size, infinite and NaN: no panic (and no overflow of integers, which debug builds check), finite
+/// where the values are finite, and then right.
+#[test]
+fn any_bytes_can_be_multiplied() {
+    for info in &FORMATS {
+        let Dot::Q8(dot) = info.dot else { continue };
+        let mut row: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; info.block_bytes]).collect();
+        row.extend(random_bytes(1024 * info.block_bytes, 6));
+        let mut x = vec![Q8Block::ZERO; info.block_len / Q8Block::LEN];
+        for (i, block) in row.chunks(info.block_bytes).enumerate() {
+            match i % 4 {
+                0 => x.fill(Q8Block { d: 1.0 / 127.0, sum: -32.0, qs: [-127; Q8Block::LEN] }),
+                1 => x.fill(Q8Block { d: 1.0 / 127.0, sum: 32.0, qs: [127; Q8Block::LEN] }),
+                _ => quantize_activations(&noise(info.block_len, i as u32), &mut x),
+            }
+            let (expected, magnitude) = expected_dot(&dequantized(info, block), &x);
+            let got = dot(block, &x);
+            if magnitude.is_nan() || magnitude > 1e37 {
+                assert!(!magnitude.is_nan() || !got.is_finite(), "{} {i}: {got}", info.name);
+            } else {
+                let error = (f64::from(got) - expected).abs();
+                assert!(
+                    error <= 1e-5 * magnitude + 1e-36,
+                    "{} {i}: {got} is not {expected} ({magnitude})",
+                    info.name
+                );
+            }
+        }
+        dot(&row, &vec![Q8Block { d: f32::NAN, sum: f32::NAN, qs: [-128; 32] }; 1280 * x.len()]);
+        dot(&row, &vec![Q8Block { d: f32::INFINITY, sum: f32::INFINITY, qs: [-128; 32] }; 1280 * x.len()]);
+    }
+}
+
 #[test]
 fn rows_of_any_alignment_give_the_same_values() {
     for info in &FORMATS {
-        let (row, values) = round_trip(info, &noise(512, 4));
+        let row = sample_row(info, 512, 4);
+        let values = dequantized(info, &row);
         for shift in 1..8 {
             let mut shifted = vec![0; shift];
             shifted.extend(&row);
-            let mut again = vec![0.0; 512];
-            (info.dequantize)(&shifted[shift..], &mut again);
-            assert_eq!(again, values, "{} at {shift}", info.name);
+            assert_eq!(dequantized(info, &shifted[shift..]), values, "{} at {shift}", info.name);
         }
     }
 }
 
 #[test]
-fn non_finite_values_do_not_panic() {
+fn sample_rows_are_near_1() {
     for info in &FORMATS {
+        let values = dequantized(info, &sample_row(info, 512, 5));
+        let largest = values.iter().fold(0.0, |m: f32, x| m.max(x.abs()));
+        let far = matches!(info.format, Format::F64 | Format::I16 | Format::I32 | Format::I64);
+        assert!(values.iter().all(|x| x.is_finite()) && largest > 0.1, "{}: {largest}", info.name);
+        assert!(far || largest < 100.0, "{}: {largest}", info.name);
+    }
+}
+
+#[test]
+fn non_finite_values_do_not_panic() {
+    for info in FORMATS.iter().filter(|info| info.quantize.is_some()) {
+        let n = 64usize.next_multiple_of(info.block_len);
         for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-45] {
-            round_trip(info, &[bad; 64]);
-            let mut x = noise(64, 5);
+            round_trip(info, &vec![bad; n]).unwrap();
+            let mut x = noise(n, 5);
             x[7] = bad;
-            round_trip(info, &x);
+            round_trip(info, &x).unwrap();
         }
-        round_trip(info, &[]);
+        round_trip(info, &[]).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::quant::FORMATS;
+use crate::quant::tests::sample_row;
 
 #[test]
 fn dots() {
@@ -33,9 +34,8 @@ fn packed_dots_agree_with_each_formats_definition() {
             assert!(matches!(info.dot, Dot::F32), "{}", info.name);
             continue;
         };
-        for n in [0, 32, 64, 96, 256, 288, 4096] {
-            let mut row = vec![0; info.format.row_bytes(n)];
-            (info.quantize)(&noise(n, 3), &mut row);
+        for n in [0, 32, 64, 96, 256, 288, 4096].map(|n: usize| n.next_multiple_of(info.block_len)) {
+            let row = sample_row(info, n, 3);
             let mut x = vec![Q8Block::ZERO; n / Q8Block::LEN];
             (kernels.quantize_activations)(&noise(n, 4), &mut x);
             let magnitude: f32 = x.iter().map(|b| b.d * 127.0 * 32.0).sum();

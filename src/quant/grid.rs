@@ -1,0 +1,60 @@
+//! Grids: the IQ formats store an index into a table of points of 4 or 8 values, and their signs apart.
+//!
+//! The tables are facts of the formats (<https://github.com/ggml-org/ggml>, `ggml-common.h`); `*.bin` beside this file
+//! hold each value as its number in the short list of values that occur, as the `gguf` package does.
+//! `tests/oracle/quant_grids.py` writes them from that package.
+#![forbid(unsafe_code)]
+
+/// Expands a table: a point has `LEN` values; lists of up to four values take two bits each, longer ones a nibble.
+pub(super) const fn unpack<const BYTES: usize, const N: usize, const LEN: usize>(
+    packed: &[u8; BYTES],
+    values: &[i8],
+) -> [[i8; LEN]; N] {
+    let bits = if values.len() <= 4 { 2 } else { 4 };
+    assert!(BYTES * 8 == N * LEN * bits, "the table has another size");
+    let mut grid = [[0; LEN]; N];
+    let mut i = 0;
+    while i < N * LEN {
+        let number = packed[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+        grid[i / LEN][i % LEN] = values[number as usize];
+        i += 1;
+    }
+    grid
+}
+
+/// Negates value `i` where bit `i` of `signs` is set.
+#[inline]
+pub(super) fn signed(mut values: [i8; 8], signs: u8) -> [i8; 8] {
+    for (i, value) in values.iter_mut().enumerate() {
+        // 1 or -1
+        let sign = 1 - (signs >> i << 1 & 2).cast_signed();
+        *value *= sign;
+    }
+    values
+}
+
+/// Eight signs from the seven lowest bits: the eighth makes the number of negative values even.
+#[inline]
+pub(super) fn even_signs(bits: u32) -> u8 {
+    let bits = (bits & 0x7f) as u8;
+    bits | (bits.count_ones() as u8 & 1) << 7
+}
+
+/// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.
+pub(super) const IQ4_VALUES: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// Twice the sixteen values of a four-bit float (E2M1: sign, two bits of exponent, one of mantissa).
+pub(super) const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Looks 32 four-bit numbers up in a list of sixteen values: low nibbles first, then high nibbles.
+#[inline]
+pub(super) fn look_up(nibbles: &[u8; 16], values: &[i8; 16]) -> [i8; 32] {
+    let mut q = [0; 32];
+    let (low, high) = q.split_at_mut(16);
+    for ((low, high), byte) in low.iter_mut().zip(high).zip(nibbles) {
+        *low = values[usize::from(byte & 15)];
+        *high = values[usize::from(byte >> 4)];
+    }
+    q
+}

@@ -1,0 +1,27 @@
+//! I16: signed whole numbers of two bytes, little-endian.
+#![forbid(unsafe_code)]
+
+use super::{Dot, Format, FormatInfo};
+
+/// Bytes per value.
+pub const BYTES: usize = 2;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::I16,
+    tensor_type: 25,
+    name: "I16",
+    block_len: 1,
+    block_bytes: BYTES,
+    dequantize,
+    quantize: None,
+    dot: Dot::F32,
+};
+
+/// Expands a row of any alignment; exact.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    debug_assert_eq!(src.len(), dst.len() * BYTES, "row bytes and number of values do not agree");
+    for (bytes, value) in src.as_chunks::<BYTES>().0.iter().zip(dst) {
+        *value = f32::from(i16::from_le_bytes(*bytes));
+    }
+}

@@ -1,0 +1,76 @@
+//! IQ1_S: 256 values in eight groups, each eight values a point of a grid of -1, 0 and 1, shifted by an
+//! eighth up or down; value `i` of group `g` is `d * (2 * scale[g] + 1) * (point[i] ± 1/8)`.
+//! <https://github.com/ggml-org/llama.cpp/pull/5453>
+#![forbid(unsafe_code)]
+
+use super::blocks::{Groups, dot_row, unpack_row};
+use super::f16::scale;
+use super::grid;
+use super::{Dot, Format, FormatInfo, Q8Block};
+use bytemuck::{Pod, Zeroable};
+
+/// Values per block.
+pub const LEN: usize = 256;
+/// Bytes per block.
+pub const BYTES: usize = 50;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::IQ1_S,
+    tensor_type: 19,
+    name: "IQ1_S",
+    block_len: LEN,
+    block_bytes: BYTES,
+    dequantize,
+    quantize: None,
+    dot: Dot::Q8(dot),
+};
+
+/// One block as it lies in a row.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Packed {
+    /// The scale `d`, a binary16.
+    d: [u8; 2],
+    /// The lower eight bits of the point numbers.
+    low: [[u8; 4]; 8],
+    /// Per group three more bits of each of its four point numbers, the first lowest, three bits of scale,
+    /// and a bit that is set when the shift is down.
+    groups: [[u8; 2]; 8],
+}
+
+const _: () = assert!(size_of::<Packed>() == BYTES);
+
+/// The points.
+static GRID: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
+
+/// A shifted point, in eighths. Of the number the lowest eleven bits count.
+#[inline]
+pub(super) fn shifted(point: usize, down: bool) -> [i8; 8] {
+    let shift = if down { -1 } else { 1 };
+    GRID[point & 2047].map(|value| 8 * value + shift)
+}
+
+#[inline]
+fn unpack(packed: &Packed) -> Groups<8, 32> {
+    let mut block = Groups { d: scale(packed.d) / 8.0, scales: [0; 8], q: [[0; 32]; 8] };
+    let groups = block.q.iter_mut().zip(&mut block.scales);
+    for ((q, scale), (low, bits)) in groups.zip(packed.low.iter().zip(packed.groups)) {
+        let bits = u16::from_le_bytes(bits);
+        *scale = 2 * (bits >> 12 & 7) as i8 + 1;
+        for (j, (q, &low)) in q.as_chunks_mut::<8>().0.iter_mut().zip(low).enumerate() {
+            *q = shifted(usize::from(low) | usize::from(bits >> (3 * j) & 7) << 8, bits >> 15 == 1);
+        }
+    }
+    block
+}
+
+/// Expands a row.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
+}
+
+/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}

@@ -1,0 +1,69 @@
+//! IQ3_S: 256 values in eight groups, each four values a point of a grid, with any signs; value `i` of group
+//! `g` is `d * (2 * scale[g] + 1) * ±point[i]`. <https://github.com/ggml-org/llama.cpp/pull/5676>
+#![forbid(unsafe_code)]
+
+use super::blocks::{Groups, dot_row, unpack_row};
+use super::f16::scale;
+use super::grid::{self, signed};
+use super::{Dot, Format, FormatInfo, Q8Block};
+use bytemuck::{Pod, Zeroable};
+
+/// Values per block.
+pub const LEN: usize = 256;
+/// Bytes per block.
+pub const BYTES: usize = 110;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::IQ3_S,
+    tensor_type: 21,
+    name: "IQ3_S",
+    block_len: LEN,
+    block_bytes: BYTES,
+    dequantize,
+    quantize: None,
+    dot: Dot::Q8(dot),
+};
+
+/// One block as it lies in a row.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Packed {
+    /// The scale `d`, a binary16.
+    d: [u8; 2],
+    /// The lower eight bits of the point numbers.
+    low: [[u8; 2]; 32],
+    /// Their ninth bits, the first lowest.
+    high: [u8; 8],
+    /// A bit per value, set for minus.
+    signs: [u8; 32],
+    /// A nibble per group, the lower first.
+    scales: [u8; 4],
+}
+
+const _: () = assert!(size_of::<Packed>() == BYTES);
+
+/// The points.
+static GRID: [[i8; 4]; 512] = grid::unpack(include_bytes!("iq3_s.bin"), &[1, 3, 5, 7, 9, 11, 13, 15]);
+
+#[inline]
+fn unpack(packed: &Packed) -> Groups<8, 32> {
+    let mut q = [[0; 8]; 32];
+    for (i, (q, low)) in q.iter_mut().zip(packed.low).enumerate() {
+        let high = usize::from(packed.high[i / 4] >> (i % 4 * 2));
+        let points = [usize::from(low[0]) | (high & 1) << 8, usize::from(low[1]) | (high & 2) << 7];
+        *q = signed(bytemuck::cast(points.map(|point| GRID[point])), packed.signs[i]);
+    }
+    let odd = |g: usize| 2 * (packed.scales[g / 2] >> (g % 2 * 4) & 15).cast_signed() + 1;
+    Groups { d: scale(packed.d), scales: std::array::from_fn(odd), q: bytemuck::cast(q) }
+}
+
+/// Expands a row.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
+}
+
+/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}

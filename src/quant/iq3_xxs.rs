@@ -1,0 +1,70 @@
+//! IQ3_XXS: 256 values in eight groups, each four values a point of a grid, with an even number of minus
+//! signs in each eight; value `i` of group `g` is `d * (2 * scale[g] + 1) / 4 * ±point[i]`.
+//! <https://github.com/ggml-org/llama.cpp/pull/5196>
+#![forbid(unsafe_code)]
+
+use super::blocks::{Groups, dot_row, unpack_row};
+use super::f16::scale;
+use super::grid::{self, even_signs, signed};
+use super::{Dot, Format, FormatInfo, Q8Block};
+use bytemuck::{Pod, Zeroable};
+
+/// Values per block.
+pub const LEN: usize = 256;
+/// Bytes per block.
+pub const BYTES: usize = 98;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::IQ3_XXS,
+    tensor_type: 18,
+    name: "IQ3_XXS",
+    block_len: LEN,
+    block_bytes: BYTES,
+    dequantize,
+    quantize: None,
+    dot: Dot::Q8(dot),
+};
+
+/// One block as it lies in a row.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Packed {
+    /// The scale `d`, a binary16.
+    d: [u8; 2],
+    /// The point numbers of the groups, in pairs that share their signs.
+    points: [[[u8; 2]; 4]; 8],
+    /// 32 bits per group, of which the upper four are the scale and each seven, from the lowest on, the signs
+    /// of two points.
+    groups: [[u8; 4]; 8],
+}
+
+const _: () = assert!(size_of::<Packed>() == BYTES);
+
+/// The points.
+static GRID: [[i8; 4]; 256] = grid::unpack(include_bytes!("iq3_xxs.bin"), &[4, 12, 20, 28, 36, 44, 52, 62]);
+
+#[inline]
+fn unpack(packed: &Packed) -> Groups<8, 32> {
+    let mut block = Groups { d: scale(packed.d) / 4.0, scales: [0; 8], q: [[0; 32]; 8] };
+    let groups = block.q.iter_mut().zip(&mut block.scales);
+    for ((q, scale), (points, bits)) in groups.zip(packed.points.iter().zip(packed.groups)) {
+        let bits = u32::from_le_bytes(bits);
+        *scale = 2 * (bits >> 28) as i8 + 1;
+        for (j, (q, pair)) in q.as_chunks_mut::<8>().0.iter_mut().zip(points).enumerate() {
+            let values = pair.map(|point| GRID[usize::from(point)]);
+            *q = signed(bytemuck::cast(values), even_signs(bits >> (7 * j)));
+        }
+    }
+    block
+}
+
+/// Expands a row.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
+}
+
+/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
