@@ -339,7 +339,7 @@ typedef struct ember_model_info {
      */
     uint64_t n_params;
     /**
-     * Size of the model file in bytes.
+     * Size of the model's files in bytes.
      */
     uint64_t file_size;
     /**
@@ -722,7 +722,8 @@ ember_status ember_model_options_set_use_mmap(struct ember_model_options *option
                                               struct ember_error **err);
 
 /**
- * Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
+ * Loads the GGUF file at `path`, with the other parts of a model of several files (`-00001-of-00003.gguf`, any of
+ * them) from the same folder, and writes a model with one reference to `out`; give it back with
  * ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
  * path and names the key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number

@@ -51,7 +51,7 @@ pub struct ember_model_info {
     pub struct_size: usize,
     /// Number of weights.
     pub n_params: u64,
-    /// Size of the model file in bytes.
+    /// Size of the model's files in bytes.
     pub file_size: u64,
     /// Logits per position; token ids are below it.
     pub n_vocab: u32,
@@ -86,7 +86,7 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
     ember_model_info {
         struct_size: std::mem::size_of::<ember_model_info>(),
         n_params: info.n_params,
-        file_size: model.gguf().bytes().len() as u64,
+        file_size: model.gguf().file_size(),
         n_vocab: info.n_vocab as u32,
         n_ctx_train: info.n_ctx_train as u32,
         n_embd: info.n_embd as u32,
@@ -151,7 +151,8 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     })
 }
 
-/// Loads the GGUF file at `path` and writes a model with one reference to `out`; give it back with
+/// Loads the GGUF file at `path`, with the other parts of a model of several files (`-00001-of-00003.gguf`, any of
+/// them) from the same folder, and writes a model with one reference to `out`; give it back with
 /// ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
 /// path and names the key or tensor that is wrong.
 /// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number

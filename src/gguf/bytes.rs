@@ -62,6 +62,17 @@ impl FileBytes {
         Ok(FileBytes(Storage::Owned { buffer, start }))
     }
 
+    /// Owned memory of `len` bytes, zeros, that `fill` is handed to write to.
+    ///
+    /// # Errors
+    /// `NoMemory` when the allocation fails.
+    pub fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Result<FileBytes> {
+        let (mut buffer, start) = aligned_buffer(len)?;
+        buffer.resize(start + len, 0);
+        fill(&mut buffer[start..]);
+        Ok(FileBytes(Storage::Owned { buffer, start }))
+    }
+
     /// Takes over bytes that are no file: at whatever address they have.
     pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
         FileBytes(Storage::Owned { buffer, start: 0 })
@@ -145,6 +156,9 @@ mod tests {
             let copy = FileBytes::copy(&bytes).unwrap();
             assert_eq!(&copy[..], &bytes[..]);
             assert_eq!(copy.as_ptr().addr() % ALIGNMENT, 0);
+            let filled = FileBytes::filled(len, |to| to.copy_from_slice(&bytes)).unwrap();
+            assert_eq!(&filled[..], &bytes[..]);
+            assert_eq!(filled.as_ptr().addr() % ALIGNMENT, 0);
         }
     }
 

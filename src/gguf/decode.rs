@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
 const MAX_KEYS: usize = 65_536;
 const MAX_INNER_ARRAYS: usize = 65_536;
-const MAX_TENSORS: usize = 262_144;
+pub(super) const MAX_TENSORS: usize = 262_144;
 /// How deep arrays may nest: 1 is an array of numbers.
 const MAX_NESTING: usize = 4;
 /// The longest key, by the specification, and the longest tensor name: four times the specification's 64.
@@ -49,11 +49,16 @@ pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
     let metadata = decoder.metadata(n_keys)?;
     let alignment = alignment(&metadata)?;
     let tensors = decoder.tensors(n_tensors, alignment)?;
-    let tensor_index = NameIndex::new(tensors.len(), |i| &tensors[i].name).map_err(|i| {
+    let tensor_index = index(&tensors)?;
+    Ok(Contents { version, metadata, tensors, tensor_index })
+}
+
+/// The names of `tensors`, which must be unique.
+pub(super) fn index(tensors: &[TensorInfo]) -> Result<NameIndex> {
+    NameIndex::new(tensors.len(), |i| &tensors[i].name).map_err(|i| {
         let name = &tensors[i].name;
         Error::Format(format!("the tensor name {name:?} appears more than once"))
-    })?;
-    Ok(Contents { version, metadata, tensors, tensor_index })
+    })
 }
 
 /// The checked alignment of the tensor data: a power of two from 8 to 65536.
@@ -67,7 +72,7 @@ pub(super) fn alignment(metadata: &Metadata) -> Result<usize> {
     }
 }
 
-fn at_most(max: usize, n: usize, what: &str) -> Result<()> {
+pub(super) fn at_most(max: usize, n: usize, what: &str) -> Result<()> {
     match n > max {
         true => Err(Error::Unsupported(format!("the file has {n} {what}, Ember reads at most {max}"))),
         false => Ok(()),
@@ -247,7 +252,7 @@ impl<'a> Decoder<'a> {
             )));
         }
         let offset = usize::try_from(offset).map_err(|_| too_large("its data at offset", offset))?;
-        Ok(TensorInfo { name: name.to_owned(), ty, dims, offset, n_bytes })
+        Ok(TensorInfo { name: name.to_owned(), ty, dims, file: 0, offset, n_bytes })
     }
 }
 

@@ -11,6 +11,8 @@ mod cursor;
 mod decode;
 mod index;
 mod metadata;
+mod parts;
+mod split;
 mod tensor;
 mod value;
 pub mod writer;
@@ -24,18 +26,21 @@ use std::sync::Arc;
 pub use bytes::FileBytes;
 pub use cursor::quoted;
 pub use metadata::Metadata;
+pub use parts::Parts;
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 
 use crate::error::{Error, Result};
 use index::NameIndex;
 
-/// An opened GGUF file, immutable and shareable between threads.
+/// An opened model, immutable and shareable between threads: a GGUF file, the files of a split one, or [`Parts`].
 #[derive(Debug)]
 pub struct Gguf {
     name: String,
     version: u32,
-    bytes: Arc<FileBytes>,
+    /// What the tensors' `file` counts.
+    files: Vec<Arc<FileBytes>>,
+    file_size: u64,
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
     tensor_index: NameIndex,
@@ -43,17 +48,18 @@ pub struct Gguf {
 
 impl Gguf {
     /// Maps the file at `path` into memory and reads its metadata and tensor directory. Pages of tensor data are
-    /// loaded when first touched and shared with other processes that map the same file.
+    /// loaded when first touched and shared with other processes that map the same file. A file that is one of several
+    /// (`NAME-00001-of-00003.gguf`, any of them) brings the others, which lie next to it.
     ///
     /// The file must not be changed or shortened while it is open: reading a page that is gone ends the process with
     /// SIGBUS. Use [`Gguf::read`] for a file that someone else may touch.
     ///
     /// # Errors
     /// `Io` when the file is missing, not a regular file or not readable; `Format` when it is no GGUF file, is
-    /// malformed or cut short; `Unsupported` for version 1, big-endian files and sizes beyond Ember's limits. Every
-    /// sentence begins with the path.
+    /// malformed or cut short, or contradicts the other files of the model; `Unsupported` for version 1, big-endian
+    /// files and sizes beyond Ember's limits. Every sentence begins with the path of the file at fault.
     pub fn open(path: &Path) -> Result<Gguf> {
-        Gguf::named(path.display().to_string(), || FileBytes::map(path))
+        split::open(path, FileBytes::map)
     }
 
     /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no
@@ -62,21 +68,24 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::open`], and `NoMemory` when the file does not fit in memory.
     pub fn read(path: &Path) -> Result<Gguf> {
-        Gguf::named(path.display().to_string(), || FileBytes::read(path))
+        split::open(path, FileBytes::read)
     }
 
     /// Reads a file that is already in memory. The bytes are copied, to 64-byte-aligned memory; `name` stands for the
     /// path in error sentences.
     ///
     /// # Errors
-    /// As [`Gguf::read`].
+    /// As [`Gguf::read`], and `Unsupported` for one file of several.
     pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Gguf> {
-        Gguf::named(name.to_owned(), || match bytes.is_empty() {
+        let gguf = Gguf::named(name.to_owned(), || match bytes.is_empty() {
             true => Err(Error::Format("the file is empty".into())),
             false => FileBytes::copy(bytes),
-        })
+        })?;
+        split::refuse(&gguf).map_err(|e| e.within(name))?;
+        Ok(gguf)
     }
 
+    /// One file, whole or one of several.
     fn named(name: String, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
         let contents = load().and_then(|bytes| {
             let bytes = Arc::new(bytes);
@@ -85,7 +94,8 @@ impl Gguf {
         });
         let (bytes, contents) = contents.map_err(|e| e.within(&name))?;
         let decode::Contents { version, metadata, tensors, tensor_index } = contents;
-        Ok(Gguf { name, version, bytes, metadata, tensors, tensor_index })
+        let file_size = bytes.len() as u64;
+        Ok(Gguf { name, version, files: vec![bytes], file_size, metadata, tensors, tensor_index })
     }
 
     /// The path, or the name given to [`Gguf::from_bytes`]: what an error sentence about this file begins with.
@@ -96,6 +106,11 @@ impl Gguf {
     /// The format version, 2 or 3.
     pub fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Size of the model's files in bytes.
+    pub fn file_size(&self) -> u64 {
+        self.file_size
     }
 
     /// Keys and values.
@@ -113,16 +128,19 @@ impl Gguf {
         self.tensor_index.find(name, |i| &self.tensors[i].name).map(|i| &self.tensors[i])
     }
 
-    /// The whole file.
-    pub fn bytes(&self) -> &Arc<FileBytes> {
-        &self.bytes
-    }
-
-    /// The elements of a tensor of this file, in its type's layout.
+    /// The whole file that holds the data of `tensor`, from whose start its offset counts.
     ///
     /// # Panics
-    /// When `tensor` is another, longer file's.
+    /// When `tensor` is another model's, which has more files.
+    pub fn file_of(&self, tensor: &TensorInfo) -> &Arc<FileBytes> {
+        &self.files[tensor.file]
+    }
+
+    /// The elements of a tensor of this model, in its type's layout.
+    ///
+    /// # Panics
+    /// When `tensor` is another, longer model's.
     pub fn tensor_bytes(&self, tensor: &TensorInfo) -> &[u8] {
-        &self.bytes[tensor.offset..][..tensor.n_bytes]
+        &self.file_of(tensor)[tensor.offset..][..tensor.n_bytes]
     }
 }

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::error::{Error, Result};
+
 /// The most dimensions a tensor can have.
 pub const MAX_DIMS: usize = 4;
 
@@ -91,7 +93,7 @@ impl TensorType {
     }
 
     /// Refuses an id that the table does not have: the rest of a sentence that begins with the tensor.
-    pub(super) fn check(self) -> Result<(), String> {
+    pub(super) fn check(self) -> std::result::Result<(), String> {
         match self.is_known() {
             true => Ok(()),
             false => Err(format!("has the type {} ({self}), which Ember does not know", self.0)),
@@ -150,7 +152,7 @@ impl Dims {
     ///
     /// # Errors
     /// Why there is no such tensor: the rest of a sentence that begins with the tensor.
-    pub(super) fn n_bytes(&self, ty: TensorType) -> Result<usize, String> {
+    pub(super) fn n_bytes(&self, ty: TensorType) -> std::result::Result<usize, String> {
         let (block_len, row_len) = (ty.block_len(), self.dims[0]);
         if !row_len.is_multiple_of(block_len) {
             return Err(format!(
@@ -181,17 +183,34 @@ impl fmt::Debug for Dims {
     }
 }
 
-/// One entry of the tensor directory, checked: the data lies inside the file and overlaps no other tensor's.
+/// One entry of the tensor directory, checked when the model was opened: the data lies inside its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// The tensor's name, unique in its file.
+    /// The tensor's name, unique in its model.
     pub name: String,
     /// Element type.
     pub ty: TensorType,
     /// Shape, row length first.
     pub dims: Dims,
-    /// Where the data begins, in bytes from the start of the file.
+    /// Which of the model's files holds the data: 0 where there is but one.
+    pub file: usize,
+    /// Where the data begins, in bytes from the start of that file.
     pub offset: usize,
     /// How many bytes the data takes.
     pub n_bytes: usize,
+}
+
+impl TensorInfo {
+    /// An entry for data of type `ty` and shape `dims` (row length first) that begins at `offset` of the model's file
+    /// number `file`.
+    ///
+    /// # Errors
+    /// `Unsupported` for an unknown type, `Format` for an impossible shape; the sentence names the tensor.
+    pub fn new(name: &str, ty: TensorType, dims: &[usize], file: usize, offset: usize) -> Result<TensorInfo> {
+        let wrong = |why: String| Error::Format(format!("the tensor {name:?} {why}"));
+        ty.check().map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
+        let dims = Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {dims:?}")))?;
+        let n_bytes = dims.n_bytes(ty).map_err(wrong)?;
+        Ok(TensorInfo { name: name.to_owned(), ty, dims, file, offset, n_bytes })
+    }
 }

@@ -84,7 +84,8 @@ fn a_file_is_the_same_mapped_and_read() {
         assert_eq!(file.name(), path.to_str().unwrap());
         assert_eq!(file.metadata().str("general.name").unwrap(), Some("x"));
         assert_eq!(file.tensor_bytes(&file.tensors()[0]), [1; 8]);
-        assert_eq!(file.bytes()[..], writer.to_bytes().unwrap()[..]);
+        assert_eq!(file.file_of(&file.tensors()[0])[..], writer.to_bytes().unwrap()[..]);
+        assert_eq!(file.file_size(), writer.to_bytes().unwrap().len() as u64);
     }
     std::fs::remove_file(&path).unwrap();
 }
@@ -132,4 +133,49 @@ fn getters_convert_what_fits_and_refuse_the_rest() {
     }
     assert!(m.f32("f64").unwrap_err().message().ends_with("which does not fit an f32"));
     assert!(m.f32s("f64s").unwrap_err().message().ends_with("which does not fit an f32"));
+}
+
+#[test]
+fn parts_become_a_model_or_a_sentence() {
+    let files = || {
+        vec![Arc::new(FileBytes::copy(&[1, 2, 3, 4]).unwrap()), Arc::new(FileBytes::copy(&[9; 8]).unwrap())]
+    };
+    let model = |metadata: &[(&str, Value)], tensors: &[TensorInfo]| {
+        let metadata = metadata.iter().map(|(key, value)| ((*key).into(), value.clone())).collect();
+        Gguf::from_parts(Parts {
+            name: "m".into(),
+            metadata,
+            tensors: tensors.to_vec(),
+            files: files(),
+            file_size: 7,
+        })
+    };
+    let tensor = |name: &str, dims: &[usize], file, offset| {
+        TensorInfo::new(name, TensorType::F16, dims, file, offset).unwrap()
+    };
+    let (a, b) = (tensor("a", &[2], 0, 0), tensor("b", &[1, 3], 1, 2));
+    let gguf = model(&[("k", 3u32.into())], &[a.clone(), b.clone()]).unwrap();
+    assert_eq!((gguf.name(), gguf.file_size()), ("m", 7));
+    assert_eq!(gguf.metadata().u32("k"), Ok(Some(3)));
+    assert_eq!(gguf.tensor_bytes(gguf.tensor("a").unwrap()), [1, 2, 3, 4]);
+    assert_eq!(gguf.tensor_bytes(gguf.tensor("b").unwrap()), [9; 6]);
+
+    let refused = |metadata: &[(&str, Value)], tensors: &[TensorInfo], sentence: &str| {
+        assert_eq!(model(metadata, tensors).map(|_| ()), Err(Error::Format(format!("m: {sentence}"))));
+    };
+    let key = ("k", Value::from(1u32));
+    refused(&[key.clone(), key], &[], "the metadata key \"k\" appears more than once");
+    refused(&[], &[a.clone(), a.clone()], "the tensor name \"a\" appears more than once");
+    refused(&[], &[tensor("", &[1], 0, 0)], "the tensor \"\" has 0 bytes, expected 1 to 255");
+    refused(&[], &[tensor("c", &[1], 2, 0)], "the tensor \"c\" lies in file number 2, but there are 2 files");
+    for (offset, tensor) in [1, 5, usize::MAX].map(|offset| (offset, tensor("a", &[2], 0, offset))) {
+        let sentence =
+            format!("the tensor \"a\" has 4 bytes of data at offset {offset}, but its file has 4 bytes");
+        refused(&[], &[tensor], &sentence);
+    }
+    let longer = TensorInfo { n_bytes: 5, ..b };
+    refused(&[], &[longer], "the tensor \"b\" has 5 bytes of data, expected 6");
+    assert!(TensorInfo::new("x", TensorType::Q8_0, &[33], 0, 0).is_err());
+    assert!(TensorInfo::new("x", TensorType(99), &[32], 0, 0).is_err());
+    assert!(TensorInfo::new("x", TensorType::F32, &[0], 0, 0).is_err());
 }

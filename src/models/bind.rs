@@ -246,7 +246,14 @@ impl<'a, B: Backend> Binder<'a, B> {
             )));
         }
         let offset = t.offset + first / info.block_len * info.block_bytes;
-        self.backend.upload(&WeightSource { file: self.gguf.bytes(), offset, format, n_rows, n_cols, role })
+        self.backend.upload(&WeightSource {
+            file: self.gguf.file_of(t),
+            offset,
+            format,
+            n_rows,
+            n_cols,
+            role,
+        })
     }
 
     /// The matrix `name` of `n_rows` rows (outputs) and `n_cols` columns (inputs).

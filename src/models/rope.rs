@@ -99,7 +99,13 @@ fn divided(inv_freq: &[f64], factors: Option<&[f32]>) -> Vec<f64> {
 
 /// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
 /// `n_ctx` are the positions the model was first trained on.
-fn yarn<B: Backend>(file: &Binder<'_, B>, inv_freq: &[f64], base: f32, factor: f32, n_ctx: usize) -> Result<Vec<f64>> {
+fn yarn<B: Backend>(
+    file: &Binder<'_, B>,
+    inv_freq: &[f64],
+    base: f32,
+    factor: f32,
+    n_ctx: usize,
+) -> Result<Vec<f64>> {
     let beta = |name: &str, default: f32| {
         file.optional_positive(name).map(|beta| f64::from(beta.unwrap_or(default)))
     };

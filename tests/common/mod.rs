@@ -76,3 +76,28 @@ pub fn read_json(path: &std::path::Path) -> serde_json::Value {
 pub fn ids(value: &serde_json::Value) -> Vec<u32> {
     value.as_array().expect("an array").iter().map(|v| v.as_u64().expect("an id") as u32).collect()
 }
+
+/// A fresh folder below the system's temporary one, removed when it is dropped.
+pub struct TempFolder(pub PathBuf);
+
+impl TempFolder {
+    pub fn new(name: &str) -> TempFolder {
+        let path = std::env::temp_dir().join(format!("ember-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        TempFolder(path)
+    }
+
+    /// Writes a file into it and returns its path.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        path
+    }
+}
+
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

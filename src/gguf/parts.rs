@@ -1,0 +1,70 @@
+//! A model that is no GGUF file but speaks its language: keys and tensors gathered from elsewhere.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::bytes::FileBytes;
+use super::decode::{self, MAX_NAME_BYTES, MAX_TENSORS};
+use super::metadata::Metadata;
+use super::tensor::TensorInfo;
+use super::value::Value;
+use super::{Gguf, split};
+use crate::error::{Error, Result};
+
+/// What [`Gguf::from_parts`] makes a model of.
+#[derive(Debug)]
+pub struct Parts {
+    /// What error sentences begin with.
+    pub name: String,
+    /// Keys and values under GGUF's names.
+    pub metadata: Vec<(Box<str>, Value)>,
+    /// The directory; each entry's `file` counts in `files`.
+    pub tensors: Vec<TensorInfo>,
+    /// The bytes that hold the tensors: files where they lie, or owned memory.
+    pub files: Vec<Arc<FileBytes>>,
+    /// Size in bytes of the files that the model was read from.
+    pub file_size: u64,
+}
+
+impl Gguf {
+    /// A model of parts. Tensors may share their data.
+    ///
+    /// # Errors
+    /// `Format` for a key or tensor that appears twice, a name that is empty or too long, an entry whose type, shape
+    /// and size contradict each other or whose data does not lie inside its file; `Unsupported` for more tensors than
+    /// Ember reads. Every sentence begins with the model's name.
+    pub fn from_parts(parts: Parts) -> Result<Gguf> {
+        let Parts { name, metadata, tensors, files, file_size } = parts;
+        let checked = || -> Result<_> {
+            decode::at_most(MAX_TENSORS, tensors.len(), "tensors")?;
+            tensors.iter().try_for_each(|t| check(t, &files))?;
+            Ok((Metadata::new(metadata)?, decode::index(&tensors)?))
+        };
+        let (metadata, tensor_index) = checked().map_err(|e| e.within(&name))?;
+        let gguf = Gguf { name, version: 3, files, file_size, metadata, tensors, tensor_index };
+        split::refuse(&gguf).map_err(|e| e.within(&gguf.name))?;
+        Ok(gguf)
+    }
+}
+
+/// Refuses an entry that contradicts itself or reaches beyond its file.
+fn check(t: &TensorInfo, files: &[Arc<FileBytes>]) -> Result<()> {
+    let wrong = |why: String| Error::Format(format!("the tensor {:?} {why}", t.name));
+    decode::check_len(t.name.len(), MAX_NAME_BYTES).map_err(wrong)?;
+    let expected = TensorInfo::new(&t.name, t.ty, &t.dims, t.file, t.offset)?.n_bytes;
+    if t.n_bytes != expected {
+        return Err(wrong(format!("has {} bytes of data, expected {expected}", t.n_bytes)));
+    }
+    let file = files.get(t.file).ok_or_else(|| {
+        wrong(format!("lies in file number {}, but there are {} files", t.file, files.len()))
+    })?;
+    match t.offset.checked_add(t.n_bytes) {
+        Some(end) if end <= file.len() => Ok(()),
+        _ => Err(wrong(format!(
+            "has {} bytes of data at offset {}, but its file has {} bytes",
+            t.n_bytes,
+            t.offset,
+            file.len()
+        ))),
+    }
+}
