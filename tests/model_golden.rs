@@ -10,12 +10,13 @@ use ember::context::{BackendKind, ContextOptions};
 
 /// Largest relative RMS error of F32, F16 and BF16 files, which are multiplied with f32 activations.
 const TOLERANCE_FLOAT: f64 = 1e-4;
-/// Largest relative RMS error of quantized files, from int8 activations. llama.cpp's own on these files is listed in
-/// `tests/fixtures/models/README.md`.
-const TOLERANCE_QUANTIZED: f64 = 3.5e-2;
+/// Largest relative RMS error of quantized files, from int8 activations, as a multiple of llama.cpp's on the same file
+/// (`tests/oracle/format_errors.py`): the same, but for the accident of single roundings. llama.cpp's own errors with
+/// one setting and another differ by as much.
+const LLAMA_CPP_ERRORS: f64 = 1.03;
 
 /// Beginnings of the names of fixtures that are made but whose models Ember does not run yet.
-const AWAITED: &[&str] = &["bert", "nomic", "quant-"];
+const AWAITED: &[&str] = &["bert", "nomic"];
 
 struct Case {
     name: String,
@@ -46,9 +47,16 @@ fn cases() -> Vec<Case> {
     names.into_iter().map(case).collect()
 }
 
+/// The largest of the errors that llama.cpp makes on a quantized case with its settings.
+fn llama_cpp_error(name: &str) -> f64 {
+    let errors = read_json(&fixture("models/llamacpp_errors.json"));
+    let settings = errors["errors"][name].as_object().expect("an entry per quantized case").values();
+    settings.filter_map(serde_json::Value::as_f64).fold(0.0, f64::max)
+}
+
 /// Multiplied with int8 activations.
 fn is_quantized(name: &str) -> bool {
-    ["q8_0", "q4_0", "q4_1"].iter().any(|f| name.ends_with(f))
+    name.starts_with("quant-") || ["q8_0", "q4_0", "q4_1"].iter().any(|f| name.ends_with(f))
 }
 
 /// Not F32: then the threaded backend does the very same arithmetic as the scalar one.
@@ -69,7 +77,9 @@ fn logits_agree_with_pytorch_at_every_position() {
         let mut context = context(&model, &options(&case, BackendKind::Scalar, 1));
         let logits = all_logits(&mut context, &case.tokens);
         let error = relative_rms(&logits, &case.expected);
-        let tolerance = if is_quantized(&case.name) { TOLERANCE_QUANTIZED } else { TOLERANCE_FLOAT };
+        let quantized = is_quantized(&case.name);
+        let tolerance =
+            if quantized { LLAMA_CPP_ERRORS * llama_cpp_error(&case.name) } else { TOLERANCE_FLOAT };
         println!("{:24} relative RMS error {error:.2e} (at most {tolerance:.1e})", case.name);
         assert!(error <= tolerance, "{}: {error:.3e}", case.name);
         let rows = logits.chunks(case.n_vocab).zip(case.expected.chunks(case.n_vocab));
