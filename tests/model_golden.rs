@@ -10,10 +10,10 @@ use ember::context::{BackendKind, ContextOptions};
 
 /// Largest relative RMS error of F32, F16 and BF16 files, which are multiplied with f32 activations.
 const TOLERANCE_FLOAT: f64 = 1e-4;
-/// Largest relative RMS error of quantized files, from int8 activations, as a multiple of llama.cpp's on the same file
-/// (`tests/oracle/format_errors.py`): the same, but for the accident of single roundings. llama.cpp's own errors with
-/// one setting and another differ by as much.
-const LLAMA_CPP_ERRORS: f64 = 1.03;
+/// Quantized files may have no larger error than llama.cpp on the same file. That of models with rows of two or three
+/// blocks hangs on single roundings: a rule for rounding activations whose errors are 5 % smaller moved theirs by -9 to
+/// +12 %. So for them it is this multiple.
+const NARROW_MODELS: f64 = 1.15;
 
 /// Beginnings of the names of fixtures that are made but whose models Ember does not run yet.
 const AWAITED: &[&str] = &["bert", "nomic"];
@@ -47,11 +47,10 @@ fn cases() -> Vec<Case> {
     names.into_iter().map(case).collect()
 }
 
-/// The largest of the errors that llama.cpp makes on a quantized case with its settings.
+/// llama.cpp's relative RMS error on a quantized case in its default settings (`tests/oracle/format_errors.py`).
 fn llama_cpp_error(name: &str) -> f64 {
     let errors = read_json(&fixture("models/llamacpp_errors.json"));
-    let settings = errors["errors"][name].as_object().expect("an entry per quantized case").values();
-    settings.filter_map(serde_json::Value::as_f64).fold(0.0, f64::max)
+    errors["errors"][name]["repack"].as_f64().expect("an entry for each quantized case")
 }
 
 /// Multiplied with int8 activations.
@@ -77,10 +76,12 @@ fn logits_agree_with_pytorch_at_every_position() {
         let mut context = context(&model, &options(&case, BackendKind::Scalar, 1));
         let logits = all_logits(&mut context, &case.tokens);
         let error = relative_rms(&logits, &case.expected);
-        let quantized = is_quantized(&case.name);
-        let tolerance =
-            if quantized { LLAMA_CPP_ERRORS * llama_cpp_error(&case.name) } else { TOLERANCE_FLOAT };
-        println!("{:24} relative RMS error {error:.2e} (at most {tolerance:.1e})", case.name);
+        let tolerance = match is_quantized(&case.name) {
+            true if case.name.starts_with("quant-") => llama_cpp_error(&case.name),
+            true => NARROW_MODELS * llama_cpp_error(&case.name),
+            false => TOLERANCE_FLOAT,
+        };
+        println!("{:24} relative RMS error {error:.3e} (at most {tolerance:.3e})", case.name);
         assert!(error <= tolerance, "{}: {error:.3e}", case.name);
         let rows = logits.chunks(case.n_vocab).zip(case.expected.chunks(case.n_vocab));
         for (i, (row, expected)) in rows.enumerate() {

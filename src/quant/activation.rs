@@ -5,7 +5,7 @@
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Q8Block {
-    /// The scale: the largest magnitude of the block divided by 127.
+    /// The scale: about the largest magnitude of the block divided by 127.
     pub d: f32,
     /// `d * Σ qs`: what a format with a constant offset per block multiplies that offset with.
     pub sum: f32,
@@ -24,6 +24,10 @@ impl Q8Block {
 
 /// Quantizes `x` into `out`, which has one block per 32 values of `x`.
 ///
+/// A block is rounded twice, with its largest magnitude at 127 and at 126, each with the scale that then makes its
+/// squared error smallest; the better one is kept. The error is 5.5 % smaller (root mean square, normal numbers) than
+/// that of the plain rule, the first without its least squares.
+///
 /// Rounds half away from zero. A block of zeros (or of values so small that the scale's reciprocal overflows) becomes
 /// zeros. A NaN becomes 0, and an infinity makes its block's scale infinite and all its values 0, so a dot product
 /// with that block is NaN: bad numbers stay visible and nothing panics. The lengths are checked in debug builds;
@@ -36,15 +40,56 @@ pub fn quantize_activations(x: &[f32], out: &mut [Q8Block]) {
 }
 
 fn quantize_block(x: &[f32; Q8Block::LEN]) -> Q8Block {
-    let d = max_magnitude(x) / 127.0;
-    let inverse = reciprocal(d);
-    let mut qs = [0; Q8Block::LEN];
-    let mut sum = 0i32;
-    for (q, x) in qs.iter_mut().zip(x) {
-        *q = round_to_i8(x * inverse);
-        sum = sum.wrapping_add(i32::from(*q));
+    let max = max_magnitude(x);
+    let (a, b) = (Rounded::new(x, max / 127.0), Rounded::new(x, max / 126.0));
+    // What is left of the squared error is Σ x² - (Σ x q)² / Σ q²; b's unit is 127/126 times a's.
+    let (a_yq, b_yq) = (a.yq, b.yq * (127.0 / 126.0));
+    let b_is_better = b_yq * b_yq * a.qq as f32 > a_yq * a_yq * b.qq as f32;
+    let best = if b_is_better { b } else { a };
+    let d = if best.qq == 0 { best.unit } else { best.unit * (best.yq / best.qq as f32) };
+    Q8Block { d, sum: d * best.sum as f32, qs: best.qs }
+}
+
+/// A block in units of `unit`, rounded.
+struct Rounded {
+    unit: f32,
+    qs: [i8; Q8Block::LEN],
+    sum: i32,
+    /// `Σ q²`.
+    qq: i32,
+    /// `Σ (x / unit) q`: lane `i` of 16 takes elements `i` and `i + 16`, then halves are added until one is left.
+    yq: f32,
+}
+
+impl Rounded {
+    fn new(x: &[f32; Q8Block::LEN], unit: f32) -> Rounded {
+        let inverse = reciprocal(unit);
+        let mut qs = [0; Q8Block::LEN];
+        let mut products = [0.0; Q8Block::LEN];
+        let (mut sum, mut qq) = (0i32, 0i32);
+        for i in 0..Q8Block::LEN {
+            let y = finite(x[i] * inverse);
+            let q = round_to_i8(y);
+            qs[i] = q;
+            sum = sum.wrapping_add(i32::from(q));
+            qq = qq.wrapping_add(i32::from(q) * i32::from(q));
+            products[i] = y * f32::from(q);
+        }
+        let mut width = Q8Block::LEN / 2;
+        while width > 0 {
+            for i in 0..width {
+                products[i] += products[i + width];
+            }
+            width /= 2;
+        }
+        Rounded { unit, qs, sum, qq, yq: products[0] }
     }
-    Q8Block { d, sum: d * sum as f32, qs }
+}
+
+/// `x`, and 0 for NaN and infinities.
+#[inline]
+fn finite(x: f32) -> f32 {
+    if x.is_finite() { x } else { 0.0 }
 }
 
 /// The largest `|x|`, NaNs left out.
@@ -71,7 +116,7 @@ pub(super) fn reciprocal(d: f32) -> f32 {
 #[inline]
 pub(super) fn round_to_i8(x: f32) -> i8 {
     const BELOW_HALF: f32 = 0.5f32.next_down();
-    let x = if x.is_finite() { x } else { 0.0 };
+    let x = finite(x);
     (x + BELOW_HALF.copysign(x)) as i32 as i8
 }
 
@@ -121,12 +166,39 @@ mod tests {
     fn scale_sum_and_values() {
         let mut x = [0.0; 32];
         x[0] = -254.0;
-        x[1] = 3.0;
-        x[31] = 1.0;
+        x[1] = 4.0;
+        x[31] = 2.0;
         let b = quantized(x);
         assert_eq!(b.d, 2.0);
         assert_eq!((b.qs[0], b.qs[1], b.qs[2], b.qs[31]), (-127, 2, 0, 1));
         assert_eq!(b.sum, 2.0 * -124.0);
+        // At 126 these are whole numbers, at 127 they are not.
+        let x = std::array::from_fn(|i| [126.0, 63.0, -42.0, 21.0][i % 4]);
+        let b = quantized(x);
+        assert_eq!((b.d, b.sum), (1.0, 8.0 * 168.0));
+        assert_eq!(b.qs[..4], [126, 63, -42, 21]);
+    }
+
+    #[test]
+    fn the_error_is_smaller_than_the_plain_rules() {
+        let mut state = 1u32;
+        let mut uniform = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state) / 4_294_967_296.0 - 0.5
+        };
+        let (mut ours, mut plain) = (0.0, 0.0);
+        for _ in 0..2_000 {
+            // The sum of twelve is nearly normal.
+            let x: [f32; 32] = std::array::from_fn(|_| (0..12).map(|_| uniform()).sum::<f64>() as f32);
+            let b = quantized(x);
+            let d = max_magnitude(&x) / 127.0;
+            for (&x, &q) in x.iter().zip(&b.qs) {
+                ours += f64::from(x - b.d * f32::from(q)).powi(2);
+                plain += f64::from(x - d * f32::from(round_to_i8(x / d))).powi(2);
+            }
+        }
+        let ratio = (ours / plain).sqrt();
+        assert!(ratio < 0.955, "{ratio}");
     }
 
     #[test]
@@ -138,6 +210,9 @@ mod tests {
         x[3] = f32::NAN;
         let b = quantized(x);
         assert_eq!((b.d, b.qs[3], b.qs[4]), (1.0 / 127.0, 0, 127));
+        let huge = quantized([f32::MAX; 32]);
+        let restored = huge.d * (f32::from(huge.qs[0]) / 127.0);
+        assert!((restored / (f32::MAX / 127.0) - 1.0).abs() < 1e-6, "{huge:?}");
         x[3] = f32::NEG_INFINITY;
         let b = quantized(x);
         assert!(b.d.is_infinite() && b.sum.is_nan() && b.qs == [0; 32]);
