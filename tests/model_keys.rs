@@ -66,7 +66,9 @@ fn extremes(value: &Value) -> Vec<Value> {
 /// Keys that a file may have and Ember does not need; stablelm's tells less than its tensors do, and is wrong in files of
 /// StableLM 3B, whose configuration leaves it out.
 fn is_unused(key: &str) -> bool {
-    [".vocab_size", ".rope.scaling.finetuned", "stablelm.use_parallel_residual"].iter().any(|end| key.ends_with(end))
+    [".vocab_size", ".rope.scaling.finetuned", "stablelm.use_parallel_residual"]
+        .iter()
+        .any(|end| key.ends_with(end))
 }
 
 #[test]
