@@ -8,7 +8,7 @@ PROMPT ?= The sea was calm, and the moon
 N ?= 64
 MODEL ?= examples/models/ember-tales.gguf
 # More options of the generate program. The fetched models continue with the likeliest tokens, the same every time.
-ARGS ?= $(if $(filter smollm2 stories15m,$(MODEL)),--temp 0,--temp 0.65)
+ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
@@ -42,14 +42,15 @@ build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
 
-run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2 or stories15m, PROMPT="…", N=tokens, ARGS=more
+run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2, stories15m or gemma3, PROMPT="…", N=tokens, ARGS=more
 	@model='$(subst ','\'',$(value MODEL))'; \
-	case $$model in smollm2 | stories15m) model=$$(scripts/fetch-model.sh "$$model") || exit 1 ;; esac; \
+	case $$model in smollm2 | stories15m | gemma3) model=$$(scripts/fetch-model.sh "$$model") || exit 1 ;; esac; \
 	build/bin/generate -m "$$model" -p '$(subst ','\'',$(value PROMPT))' -n $(N) $(ARGS)
 
 models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh smollm2
 	@scripts/fetch-model.sh stories15m
+	@scripts/fetch-model.sh gemma3
 
 test: test-rust test-capi ## the whole suite
 

