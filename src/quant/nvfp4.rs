@@ -77,7 +77,11 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 /// `Σ d·x.d · Σ q·x.q` over the groups.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x: &[Q8Block; LEN / Q8Block::LEN]| {
-        let halves = x.iter().flat_map(|x| x.qs.as_chunks::<GROUP>().0.iter().map(|qs| (x.d, qs)));
-        halves.zip(unpack(packed)).map(|((x_d, qs), (d, q))| d * x_d * dot_i8(&q, qs) as f32).sum()
+        let mut sum = 0.0;
+        for (g, (d, q)) in unpack(packed).iter().enumerate() {
+            let x = &x[g / 2];
+            sum += d * x.d * dot_i8(q, &x.qs.as_chunks().0[g % 2]) as f32;
+        }
+        sum
     })
 }

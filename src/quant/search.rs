@@ -6,7 +6,7 @@
 //! are whole numbers of a common unit: each group takes the best of the neighbouring whole numbers, and the units are
 //! fitted to what all groups took.
 //!
-//! Numbers that are not finite give some block and no panic.
+//! A block that cannot be stored, because of values that are not finite or beyond the format's range, becomes NaN.
 #![forbid(unsafe_code)]
 
 use super::activation::reciprocal;
@@ -21,15 +21,34 @@ pub(super) struct Ranges {
     pub q: (i8, i8),
 }
 
-/// How often a block's units are fitted.
+/// How often a block's units are fitted, at most.
 const BLOCK_ROUNDS: usize = 4;
 /// How often a group's scale is fitted from each starting point.
 const GROUP_ROUNDS: usize = 2;
 
-/// The nearest whole number in a range that has 0 in it; NaN gives 0.
+/// The nearest whole number in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no room for a fraction.
 #[inline]
-fn nearest(x: f32, (low, high): (i8, i8)) -> i8 {
-    (x.clamp(f32::from(low), f32::from(high)) + 0.5f32.copysign(x)) as i8
+fn nearest(x: f32, (low, high): (i8, i8)) -> f32 {
+    const NO_FRACTION: f32 = 12_582_912.0;
+    x.clamp(f32::from(low), f32::from(high)) + NO_FRACTION - NO_FRACTION
+}
+
+/// The sum of a number of terms that is a multiple of eight, in eight partial sums.
+#[inline]
+fn sum<const LEN: usize>(terms: [f32; LEN]) -> f32 {
+    let mut lanes = [0.0f32; 8];
+    for chunk in terms.as_chunks::<8>().0 {
+        for (lane, term) in lanes.iter_mut().zip(chunk) {
+            *lane += term;
+        }
+    }
+    lanes.iter().sum()
+}
+
+/// `Σ a[i] * b[i]`.
+#[inline]
+fn dot<const LEN: usize>(a: &[f32; LEN], b: &[f32; LEN]) -> f32 {
+    sum::<LEN>(std::array::from_fn(|i| a[i] * b[i]))
 }
 
 /// As it will be stored.
@@ -37,8 +56,9 @@ fn stored(d: f32) -> f32 {
     scale(scale_bytes(d))
 }
 
-/// The whole numbers beside `near`, itself first, inside a range.
-fn neighbours(near: i8, (low, high): (i8, i8)) -> impl Iterator<Item = i8> + Clone {
+/// The whole numbers beside the one nearest to `x`, itself first, inside a range; NaN counts as 0.
+fn neighbours(x: f32, (low, high): (i8, i8)) -> impl Iterator<Item = i8> + Clone {
+    let near = nearest(x, (low, high)) as i8;
     let beside = [near.saturating_sub(1), near.saturating_add(1)];
     std::iter::once(near).chain(beside.into_iter().filter(move |&n| n != near && (low..=high).contains(&n)))
 }
@@ -47,7 +67,7 @@ fn neighbours(near: i8, (low, high): (i8, i8)) -> impl Iterator<Item = i8> + Clo
 /// extreme value that is cut can make the others better.
 fn step_counts(most: f32) -> impl Iterator<Item = f32> {
     let reach = (most / 4.0).clamp(0.9, 2.5);
-    (-12..=8).map(move |k| most + k as f32 / 10.0 * reach)
+    (-6..=4).map(move |k| most + k as f32 / 5.0 * reach)
 }
 
 /// A scale `d` for which `d * q[i]` can come close to the values, negative if need be.
@@ -58,12 +78,8 @@ fn group_scale<const LEN: usize>(x: &[f32; LEN], q_range: (i8, i8)) -> f32 {
     for start in starts.map(|n| n * reciprocal(largest)) {
         let mut inverse = start;
         for _ in 0..GROUP_ROUNDS {
-            let (mut xq, mut qq) = (0.0, 0.0);
-            for &x in x {
-                let q = f32::from(nearest(x * inverse, q_range));
-                xq += x * q;
-                qq += q * q;
-            }
+            let q = x.map(|x| nearest(x * inverse, q_range));
+            let (xq, qq) = (dot(x, &q), dot(&q, &q));
             // With the best scale, xq / qq, the squared error is Σ x² less this.
             let gain = xq * xq * reciprocal(qq);
             if gain > best_gain {
@@ -75,17 +91,13 @@ fn group_scale<const LEN: usize>(x: &[f32; LEN], q_range: (i8, i8)) -> f32 {
     best
 }
 
-/// The values that come closest with a scale, and their squared error.
-fn round_group<const LEN: usize>(x: &[f32; LEN], d: f32, m: f32, q_range: (i8, i8)) -> ([i8; LEN], f32) {
+/// The values that come closest with a scale and a minimum, and their squared error.
+#[inline]
+fn round_group<const LEN: usize>(x: &[f32; LEN], d: f32, m: f32, q_range: (i8, i8)) -> ([f32; LEN], f32) {
     let inverse = reciprocal(d);
-    let mut error = 0.0;
-    let q = x.map(|x| {
-        let q = nearest((x + m) * inverse, q_range);
-        let e = x - (d * f32::from(q) - m);
-        error += e * e;
-        q
-    });
-    (q, error)
+    let q = x.map(|x| nearest((x + m) * inverse, q_range));
+    let error: [f32; LEN] = std::array::from_fn(|i| x[i] - (d * q[i] - m));
+    (q, dot(&error, &error))
 }
 
 /// The best block without minima.
@@ -93,31 +105,30 @@ pub(super) fn fit<const N: usize, const LEN: usize>(x: &[f32; SUPER], ranges: &R
     let x: &[[f32; LEN]; N] = bytemuck::cast_ref(x);
     let wanted = x.map(|x| group_scale(&x, ranges.q));
     let largest = wanted.iter().fold(0.0, |a: f32, &s| if s.abs() > a.abs() { s } else { a });
-    let mut best = Groups { d: 0.0, scales: [0; N], q: [[0; LEN]; N] };
+    let mut best = Groups { d: f32::NAN, scales: [0; N], q: [[0; LEN]; N] };
     let (mut best_error, mut d) = (f32::INFINITY, largest / f32::from(ranges.scale.0));
     for _ in 0..BLOCK_ROUNDS {
         let mut block = Groups { d: stored(d), scales: [0; N], q: [[0; LEN]; N] };
         let (mut error, mut xp, mut pp) = (0.0, 0.0, 0.0);
         for (g, x) in x.iter().enumerate() {
-            let mut group_error = f32::INFINITY;
-            let near = nearest(wanted[g] * reciprocal(block.d), ranges.scale);
-            for scale in neighbours(near, ranges.scale) {
+            let (mut best, mut group_error) = ([0.0; LEN], f32::INFINITY);
+            for scale in neighbours(wanted[g] * reciprocal(block.d), ranges.scale) {
                 let (q, error) = round_group(x, block.d * f32::from(scale), 0.0, ranges.q);
                 if error < group_error {
-                    (block.scales[g], block.q[g], group_error) = (scale, q, error);
+                    (best, block.scales[g], group_error) = (q, scale, error);
                 }
             }
+            block.q[g] = best.map(|q| q as i8);
             error += group_error;
-            for (&x, &q) in x.iter().zip(&block.q[g]) {
-                let p = f32::from(block.scales[g]) * f32::from(q);
-                xp += x * p;
-                pp += p * p;
-            }
+            let scale = f32::from(block.scales[g]);
+            xp += scale * dot(x, &best);
+            pp += scale * scale * dot(&best, &best);
         }
+        if error >= best_error {
+            break;
+        }
+        (best, best_error) = (block, error);
         d = xp * reciprocal(pp);
-        if error < best_error {
-            (best, best_error) = (block, error);
-        }
     }
     best
 }
@@ -133,14 +144,14 @@ struct Sums {
 }
 
 impl Sums {
-    /// `x` shall be about `d * p - dmin * m`.
+    /// `x` shall be about `d * scale * q - dmin * min`.
     #[inline]
-    fn add(&mut self, x: f32, p: f32, m: f32) {
-        self.pp += p * p;
-        self.pm += p * m;
-        self.mm += m * m;
-        self.xp += x * p;
-        self.xm += x * m;
+    fn add<const LEN: usize>(&mut self, x: &[f32; LEN], scale: f32, q: &[f32; LEN], min: f32) {
+        self.pp += scale * scale * dot(q, q);
+        self.pm += scale * min * sum(*q);
+        self.mm += min * min * LEN as f32;
+        self.xp += scale * dot(x, q);
+        self.xm += min * sum(*x);
     }
 
     /// `(d, dmin)`, neither below zero.
@@ -169,9 +180,7 @@ fn group_scale_and_min<const LEN: usize>(x: &[f32; LEN], q_range: (i8, i8)) -> (
                 (best, best_error) = ((d, m), error);
             }
             let mut sums = Sums::default();
-            for (&x, &q) in x.iter().zip(&q) {
-                sums.add(x, f32::from(q), 1.0);
-            }
+            sums.add(x, 1.0, &q, 1.0);
             (d, m) = sums.solve();
         }
     }
@@ -188,34 +197,33 @@ pub(super) fn fit_with_minima<const N: usize, const LEN: usize>(
     let largest = wanted.iter().fold((0.0f32, 0.0f32), |a, s| (a.0.max(s.0), a.1.max(s.1)));
     let most = f32::from(ranges.scale.1);
     let mut units = (largest.0 / most, largest.1 / most);
-    let empty = || OffsetGroups { d: 0.0, dmin: 0.0, scales: [0; N], mins: [0; N], q: [[0; LEN]; N] };
-    let (mut best, mut best_error) = (empty(), f32::INFINITY);
+    let empty = |d, dmin| OffsetGroups { d, dmin, scales: [0; N], mins: [0; N], q: [[0; LEN]; N] };
+    let (mut best, mut best_error) = (empty(f32::NAN, f32::NAN), f32::INFINITY);
     for _ in 0..BLOCK_ROUNDS {
-        let mut block = OffsetGroups { d: stored(units.0), dmin: stored(units.1), ..empty() };
+        let mut block = empty(stored(units.0), stored(units.1));
         let (mut error, mut sums) = (0.0, Sums::default());
         for (g, x) in x.iter().enumerate() {
-            let mut group_error = f32::INFINITY;
-            let near = nearest(wanted[g].0 * reciprocal(block.d), ranges.scale);
-            let near_min = nearest(wanted[g].1 * reciprocal(block.dmin), ranges.scale);
-            for scale in neighbours(near, ranges.scale) {
-                for min in neighbours(near_min, ranges.scale) {
+            let (mut best, mut group_error) = ([0.0; LEN], f32::INFINITY);
+            let mins = neighbours(wanted[g].1 * reciprocal(block.dmin), ranges.scale);
+            for scale in neighbours(wanted[g].0 * reciprocal(block.d), ranges.scale) {
+                for min in mins.clone() {
                     let (d, m) = (block.d * f32::from(scale), block.dmin * f32::from(min));
                     let (q, error) = round_group(x, d, m, ranges.q);
                     if error < group_error {
                         (block.scales[g], block.mins[g]) = (scale.cast_unsigned(), min.cast_unsigned());
-                        (block.q[g], group_error) = (q, error);
+                        (best, group_error) = (q, error);
                     }
                 }
             }
+            block.q[g] = best.map(|q| q as i8);
             error += group_error;
-            for (&x, &q) in x.iter().zip(&block.q[g]) {
-                sums.add(x, f32::from(block.scales[g]) * f32::from(q), f32::from(block.mins[g]));
-            }
+            sums.add(x, f32::from(block.scales[g]), &best, f32::from(block.mins[g]));
         }
+        if error >= best_error {
+            break;
+        }
+        (best, best_error) = (block, error);
         units = sums.solve();
-        if error < best_error {
-            (best, best_error) = (block, error);
-        }
     }
     best
 }

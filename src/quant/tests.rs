@@ -1,5 +1,6 @@
 //! The same tests for every row of [`FORMATS`].
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 use super::*;
 use std::path::Path;
@@ -169,6 +170,7 @@ fn the_k_formats_lose_no_more_than_with_llama_cpp() {
         let x = kind_of_data(words[1]);
         let ours = relative_rms_error(&round_trip(info, &x).unwrap().1, &x);
         let theirs: f64 = words[2].parse().unwrap();
+        println!("{line} ratio {:.4}", ours / theirs);
         assert!(ours <= 1.02 * theirs, "{line}: {ours:.6}");
     }
 }
@@ -276,6 +278,35 @@ fn sample_rows_are_near_1() {
         let far = matches!(info.format, Format::F64 | Format::I16 | Format::I32 | Format::I64);
         assert!(values.iter().all(|x| x.is_finite()) && largest > 0.1, "{}: {largest}", info.name);
         assert!(far || largest < 100.0, "{}: {largest}", info.name);
+    }
+}
+
+#[test]
+fn extreme_values_in_k_formats() {
+    use Format::*;
+    for info in [Q2_K, Q3_K, Q4_K, Q5_K, Q6_K].map(Format::info) {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e12] {
+            let mut x = noise(512, 5);
+            x[300] = bad;
+            let values = round_trip(info, &x).unwrap().1;
+            let (first, second) = values.split_at(256);
+            assert!(
+                first.iter().all(|v| v.is_finite()) && second.iter().all(|v| v.is_nan()),
+                "{}",
+                info.name
+            );
+        }
+        assert_eq!(round_trip(info, &[0.0; 256]).unwrap().1, [0.0; 256], "{}", info.name);
+        assert_eq!(round_trip(info, &[1e-30; 256]).unwrap().1, [0.0; 256], "{}", info.name);
+        for x in [0.75f32, -0.75, 1000.0] {
+            let values = round_trip(info, &[x; 256]).unwrap().1;
+            assert!(
+                values.iter().all(|v| (v - x).abs() <= x.abs() / 1000.0),
+                "{}: {x} {}",
+                info.name,
+                values[0]
+            );
+        }
     }
 }
 
