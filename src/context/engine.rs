@@ -31,7 +31,7 @@ impl<B: Backend> EngineOn<B> {
     fn new(model: Arc<dyn Model<B>>, mut backend: B, o: &ContextOptions, n_pages: usize) -> Result<Self> {
         let info = model.info();
         let shape = KvShape {
-            n_layer: info.n_layer,
+            n_layer: info.n_layer_kv(),
             n_pages,
             page_len: PAGE_LEN,
             n_head_kv: info.n_head_kv,

@@ -89,6 +89,14 @@ impl LoadedModel {
         })
     }
 
+    /// `Unsupported` for an encoder, which has embeddings only.
+    pub fn require_logits(&self) -> Result<()> {
+        match self.info().causal {
+            true => Ok(()),
+            false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
+        }
+    }
+
     /// The weights as bound for the threaded backend.
     pub(super) fn threaded(&self) -> Arc<dyn Model<ThreadedBackend>> {
         Arc::clone(&self.threaded)
