@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::args::{array, fill_struct, free_handle, handle, output, text};
+use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
@@ -77,6 +78,10 @@ pub struct ember_model_info {
     pub has_tokenizer: u32,
     /// 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
     pub add_bos: u32,
+    /// 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+    pub causal: u32,
+    /// How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
+    pub pooling: i32,
 }
 
 fn model_info(model: &LoadedModel) -> ember_model_info {
@@ -99,6 +104,8 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         eos_token: token(tokenizer.and_then(|t| t.eos())),
         has_tokenizer: u32::from(tokenizer.is_some()),
         add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
+        causal: u32::from(info.causal),
+        pooling: from_pooling(info.pooling),
     }
 }
 
