@@ -839,18 +839,22 @@ ember_status ember_model_options_new(struct ember_model_options **out, struct em
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the file is mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model
- * lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
+ * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
+ * the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
+ * change.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
                                               struct ember_error **err);
 
 /**
- * Loads the GGUF file at `path`, with the other parts of a model of several files (`-00001-of-00003.gguf`, any of
- * them) from the same folder, and writes a model with one reference to `out`; give it back with
- * ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
- * path and names the key or tensor that is wrong.
+ * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
+ * is that of
+ * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
+ * - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
+ *
+ * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
+ * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
  * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
  */
