@@ -51,6 +51,7 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh smollm2
 	@scripts/fetch-model.sh stories15m
 	@scripts/fetch-model.sh gemma3
+	@scripts/fetch-model.sh minilm
 
 test: test-rust test-capi ## the whole suite
 

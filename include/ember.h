@@ -489,7 +489,8 @@ ember_status ember_context_options_set_n_threads(struct ember_context_options *o
                                                  struct ember_error **err);
 
 /**
- * Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ * Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
                                                int32_t kv_type,

@@ -217,7 +217,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
     })
 }
 
-/// Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
+/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,

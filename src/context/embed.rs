@@ -189,8 +189,8 @@ impl Context {
     /// each token of each text, in their order.
     ///
     /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
-    /// sequences and logits stay as they are. With an f16 KV cache a text's embedding has the same bits whatever it
-    /// is embedded with.
+    /// sequences and logits stay as they are. With the default `kv_type` a text's embedding has the same bits whatever
+    /// it is embedded with.
     ///
     /// Errors: `InvalidArgument` for a text without tokens and for a token out of range, `ContextFull` for a text
     /// that is too long, `NoMemory`.

@@ -36,7 +36,8 @@ impl<B: Backend> EngineOn<B> {
             page_len: PAGE_LEN,
             n_head_kv: info.n_head_kv,
             head_dim: info.head_dim,
-            kv_type: o.kv_type,
+            // What rounding would save is little where one layer's keys and values are all there are.
+            kv_type: if info.causal { o.kv_type } else { KvType::F32 },
         };
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch))?;
         let kv = backend.alloc_kv(&shape)?;

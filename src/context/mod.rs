@@ -57,7 +57,7 @@ pub struct ContextOptions {
     pub n_batch: usize,
     /// Threads, the caller's included; 0: as many as the process may use at once. Ignored by the scalar backend.
     pub n_threads: usize,
-    /// Element type of the KV cache.
+    /// Element type of the KV cache; an encoder's, which holds one layer at a time, is f32 all the same.
     pub kv_type: KvType,
     /// Implementation.
     pub backend: BackendKind,

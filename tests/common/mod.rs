@@ -17,13 +17,13 @@ pub fn bundled_model() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/models/ember-tales.gguf")
 }
 
-/// A downloaded model; the test fails with advice when it is not there.
+/// A downloaded model, a file or a folder; the test fails with advice when it is not there.
 pub fn real_model(file: &str) -> PathBuf {
     let dir = std::env::var_os("EMBER_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/ember/models")
     });
     let path = dir.join(file);
-    assert!(path.is_file(), "{} is missing: run `make models` first", path.display());
+    assert!(path.exists(), "{} is missing: run `make models` first", path.display());
     path
 }
 
