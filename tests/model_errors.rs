@@ -333,3 +333,59 @@ fn vocabularies_that_do_not_fit() {
         .key("tokenizer.ggml.pre", "martian")
         .refused(EMBER_E_UNSUPPORTED, &["martian"]);
 }
+
+#[test]
+fn encoders_that_contradict_themselves() {
+    let bert = || Parts::of("bert");
+    let f32 = TensorType::F32;
+    loads(bert());
+    bert()
+        .without_tensor("token_types.weight")
+        .refused(EMBER_E_FORMAT, &["\"token_types.weight\" is missing"]);
+    let count = "tokenizer.ggml.token_type_count";
+    bert().key(count, 3u32).refused(EMBER_E_FORMAT, &["\"token_types.weight\"", "[36, 2]", "[36, 3]"]);
+    bert().key(count, 0u32).refused(EMBER_E_FORMAT, &[count, "is 0"]);
+    bert().key(count, u32::MAX).refused(EMBER_E_FORMAT, &[count, "4294967295"]);
+    bert().key(count, "two").refused(EMBER_E_FORMAT, &[count, "string"]);
+    loads(bert().without_key(count));
+    let types = |dims: &[usize]| bert().without_key(count).tensor("token_types.weight", f32, dims);
+    types(&[36]).refused(EMBER_E_FORMAT, &["\"token_types.weight\"", "[36]", "[36, 1]"]);
+    types(&[35, 2]).refused(EMBER_E_FORMAT, &["\"token_types.weight\"", "[35, 2]", "[36, 2]"]);
+    bert()
+        .tensor("position_embd.weight", f32, &[36, 32])
+        .refused(EMBER_E_FORMAT, &["\"position_embd.weight\"", "[36, 32]", "[36, 64]"]);
+    bert()
+        .without_tensor("position_embd.weight")
+        .refused(EMBER_E_FORMAT, &["\"position_embd.weight\" is missing"]);
+    bert()
+        .without_tensor("blk.1.layer_output_norm.weight")
+        .refused(EMBER_E_FORMAT, &["\"blk.1.layer_output_norm.weight\" is missing"]);
+    bert().tensor("cls.weight", f32, &[36, 36]).refused(EMBER_E_UNSUPPORTED, &["\"cls.weight\"", "\"bert\""]);
+    bert()
+        .key("bert.attention.causal", true)
+        .refused(EMBER_E_UNSUPPORTED, &["bert.attention.causal", "causal"]);
+    bert().key("bert.attention.causal", 0u32).refused(EMBER_E_FORMAT, &["bert.attention.causal", "bool"]);
+    let eps = "bert.attention.layer_norm_epsilon";
+    bert().without_key(eps).refused(EMBER_E_FORMAT, &[eps, "missing"]);
+    // Every architecture may say how its embeddings are pooled.
+    for (parts, key) in [(bert as fn() -> Parts, "bert.pooling_type"), (llama, "llama.pooling_type")] {
+        parts().key(key, 4u32).refused(EMBER_E_UNSUPPORTED, &[key, "rerankers"]);
+        for n in [5u32, u32::MAX] {
+            parts().key(key, n).refused(EMBER_E_FORMAT, &[key, &n.to_string(), "mean"]);
+        }
+        parts().key(key, "mean").refused(EMBER_E_FORMAT, &[key, "string"]);
+        (0..4u32).for_each(|n| loads(parts().key(key, n)));
+        loads(parts().without_key(key));
+    }
+    let nomic = || Parts::of("nomic-bert");
+    loads(nomic());
+    nomic()
+        .key("nomic-bert.rope.dimension_count", 14u32)
+        .refused(EMBER_E_FORMAT, &["nomic-bert.rope.dimension_count", "14", "12"]);
+    nomic()
+        .tensor("blk.0.attn_qkv.weight", f32, &[36, 100])
+        .refused(EMBER_E_FORMAT, &["\"blk.0.attn_qkv.weight\"", "[36, 100]", "[36, 108]"]);
+    nomic()
+        .tensor("position_embd.weight", f32, &[36, 64])
+        .refused(EMBER_E_UNSUPPORTED, &["\"position_embd.weight\"", "\"nomic-bert\""]);
+}

@@ -1,12 +1,17 @@
-//! Whole models against PyTorch: the tiny seeded models of `tests/fixtures/models`, whose expected logits
-//! `transformers` computed in float32 on the (dequantized) weights; see `tests/oracle/make_fixtures.py`.
+//! Whole models against PyTorch: the tiny seeded models of `tests/fixtures/models`, whose expected logits,
+//! or hidden states where they are encoders, `transformers` computed in float32 on the (dequantized) weights; see
+//! `tests/oracle/make_fixtures.py`.
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 mod common;
 
-use common::{all_logits, argmax, context, fixture, ids, load, read_f32s, read_json, relative_rms};
+use std::sync::Arc;
+
+use common::{
+    all_hidden, all_logits, argmax, context, fixture, ids, load, read_f32s, read_json, relative_rms,
+};
 use ember::backend::KvType;
-use ember::context::{BackendKind, ContextOptions};
+use ember::context::{BackendKind, ContextOptions, LoadedModel};
 
 /// Largest relative RMS error of F32, F16 and BF16 files, which are multiplied with f32 activations.
 const TOLERANCE_FLOAT: f64 = 1e-4;
@@ -15,14 +20,33 @@ const TOLERANCE_FLOAT: f64 = 1e-4;
 /// +12 %. So for them it is this multiple.
 const NARROW_MODELS: f64 = 1.15;
 
-/// Beginnings of the names of fixtures that are made but whose models Ember does not run yet.
-const AWAITED: &[&str] = &["bert", "nomic"];
-
 struct Case {
     name: String,
     tokens: Vec<u32>,
+    /// `[tokens, width]`.
     expected: Vec<f32>,
-    n_vocab: usize,
+    width: usize,
+    /// Whether the expected numbers are hidden states.
+    hidden: bool,
+}
+
+impl Case {
+    fn load(&self) -> Arc<LoadedModel> {
+        load(&fixture(&format!("models/{}.gguf", self.name)))
+    }
+
+    /// What the model gives for every token.
+    fn run(&self, model: &Arc<LoadedModel>, backend: BackendKind, n_threads: usize) -> Vec<f32> {
+        // A context as long as the prompt: LongRoPE's factors depend on it, and PyTorch chooses them by the prompt.
+        let n_ctx = self.tokens.len();
+        let kv_type = KvType::F32;
+        let options = ContextOptions { n_ctx, kv_type, backend, n_threads, ..ContextOptions::default() };
+        let mut context = context(model, &options);
+        match self.hidden {
+            true => all_hidden(&mut context, &self.tokens),
+            false => all_logits(&mut context, &self.tokens),
+        }
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -33,16 +57,17 @@ fn cases() -> Vec<Case> {
             e.expect("entry").file_name().into_string().ok()?.strip_suffix(".gguf").map(str::to_owned)
         })
         .collect();
-    names.retain(|name| !AWAITED.iter().any(|beginning| name.starts_with(beginning)));
     names.sort();
     assert!(names.len() >= 15, "every fixture is there");
     let case = |name: String| {
         let json = read_json(&dir.join(format!("{name}.json")));
-        let expected = read_f32s(&dir.join(format!("{name}.logits.f32")));
-        let n_vocab = json["n_vocab"].as_u64().expect("n_vocab") as usize;
+        let hidden = json["output"] == "hidden";
+        let (numbers, width) = if hidden { ("embd", "n_embd") } else { ("logits", "n_vocab") };
+        let expected = read_f32s(&dir.join(format!("{name}.{numbers}.f32")));
+        let width = json[width].as_u64().expect("the width of a row") as usize;
         let tokens = ids(&json["tokens"]);
-        assert_eq!(expected.len(), tokens.len() * n_vocab);
-        Case { name, tokens, expected, n_vocab }
+        assert_eq!(expected.len(), tokens.len() * width);
+        Case { name, tokens, expected, width, hidden }
     };
     names.into_iter().map(case).collect()
 }
@@ -63,19 +88,11 @@ fn is_packed(name: &str) -> bool {
     is_quantized(name) || name.ends_with("f16")
 }
 
-/// A context as long as the prompt: LongRoPE's factors depend on it, and PyTorch chooses them by the prompt.
-fn options(case: &Case, backend: BackendKind, n_threads: usize) -> ContextOptions {
-    let n_ctx = case.tokens.len();
-    ContextOptions { n_ctx, kv_type: KvType::F32, backend, n_threads, ..ContextOptions::default() }
-}
-
 #[test]
-fn logits_agree_with_pytorch_at_every_position() {
+fn models_agree_with_pytorch_at_every_position() {
     for case in cases() {
-        let model = load(&fixture(&format!("models/{}.gguf", case.name)));
-        let mut context = context(&model, &options(&case, BackendKind::Scalar, 1));
-        let logits = all_logits(&mut context, &case.tokens);
-        let error = relative_rms(&logits, &case.expected);
+        let found = case.run(&case.load(), BackendKind::Scalar, 1);
+        let error = relative_rms(&found, &case.expected);
         let tolerance = match is_quantized(&case.name) {
             true if case.name.starts_with("quant-") => llama_cpp_error(&case.name),
             true => NARROW_MODELS * llama_cpp_error(&case.name),
@@ -83,7 +100,7 @@ fn logits_agree_with_pytorch_at_every_position() {
         };
         println!("{:24} relative RMS error {error:.3e} (at most {tolerance:.3e})", case.name);
         assert!(error <= tolerance, "{}: {error:.3e}", case.name);
-        let rows = logits.chunks(case.n_vocab).zip(case.expected.chunks(case.n_vocab));
+        let rows = found.chunks(case.width).zip(case.expected.chunks(case.width));
         for (i, (row, expected)) in rows.enumerate() {
             let (got, want) = (argmax(row), argmax(expected));
             let scale = expected.iter().map(|x| x.abs()).fold(0.0, f32::max);
@@ -100,9 +117,9 @@ fn logits_agree_with_pytorch_at_every_position() {
 #[test]
 fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
     for case in cases() {
-        let model = load(&fixture(&format!("models/{}.gguf", case.name)));
-        let scalar = all_logits(&mut context(&model, &options(&case, BackendKind::Scalar, 1)), &case.tokens);
-        let one = all_logits(&mut context(&model, &options(&case, BackendKind::Auto, 1)), &case.tokens);
+        let model = case.load();
+        let scalar = case.run(&model, BackendKind::Scalar, 1);
+        let one = case.run(&model, BackendKind::Auto, 1);
         if is_packed(&case.name) {
             assert!(one == scalar, "{}: threaded and scalar differ", case.name);
         } else {
@@ -110,8 +127,7 @@ fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
             assert!(error <= 5e-6, "{}: threaded against scalar {error:.2e}", case.name);
         }
         for n_threads in [2, 7] {
-            let many =
-                all_logits(&mut context(&model, &options(&case, BackendKind::Auto, n_threads)), &case.tokens);
+            let many = case.run(&model, BackendKind::Auto, n_threads);
             assert!(many == one, "{}: {n_threads} threads and 1 differ", case.name);
         }
     }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use common::fixture;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, EmbedOptions, LoadedModel, Tokens};
 use ember::error::Error;
 use ember::gguf::writer::Writer;
 use ember::gguf::{Array, Gguf, Value};
@@ -33,7 +33,10 @@ fn with(file: &Gguf, key: &str, value: Option<&Value>) -> Vec<u8> {
 fn attempt(bytes: &[u8]) -> Result<(), Error> {
     let model = Arc::new(LoadedModel::from_bytes(bytes, NAME)?);
     let mut context = Context::new(&model, &ContextOptions { n_ctx: 40, ..ContextOptions::default() })?;
-    context.decode(Tokens::next(&[1; 40]))
+    match model.info().causal {
+        true => context.decode(Tokens::next(&[1; 40])),
+        false => context.embed(&[&[1; 40]], &EmbedOptions::default()).map(drop),
+    }
 }
 
 /// `attempt`, with the sentence of an error that is no defect of Ember.

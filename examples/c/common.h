@@ -1,4 +1,4 @@
-/* What the example programs share: reading numbers from the command line and telling what went wrong.
+/* What the example programs share: reading the command line and standard input, writing numbers, telling what went wrong.
  *
  * Exit codes: 0 success, 1 Ember or the operating system refused, 2 the command line is wrong. */
 #ifndef EMBER_EXAMPLES_COMMON_H
@@ -92,6 +92,57 @@ static inline int written(const char *program, FILE *stream, const char *name)
         return 1;
     fprintf(stderr, "%s: cannot write to %s: %s\n", program, name, strerror(errno));
     return 0;
+}
+
+/* Makes room for `n` elements of `size` bytes; ends the program when there is none. */
+static inline void *grow(void *memory, size_t n, size_t size)
+{
+    void *more = n == 0 || n > SIZE_MAX / size ? NULL : realloc(memory, n * size);
+    if (more == NULL) {
+        fprintf(stderr, "no memory for %lu bytes\n", (unsigned long)n);
+        exit(EXIT_REFUSED);
+    }
+    return more;
+}
+
+/* All of standard input and a NUL behind it, for the caller to free. */
+static inline char *read_input(const char *program, size_t *len)
+{
+    size_t capacity = 4096;
+    char *text = grow(NULL, capacity, 1);
+    *len = 0;
+    for (;;) {
+        *len += fread(text + *len, 1, capacity - *len - 1, stdin);
+        if (*len < capacity - 1)
+            break;
+        capacity *= 2;
+        text = grow(text, capacity, 1);
+    }
+    if (ferror(stdin)) {
+        fprintf(stderr, "%s: cannot read standard input: %s\n", program, strerror(errno));
+        exit(EXIT_REFUSED);
+    }
+    text[*len] = '\0';
+    return text;
+}
+
+/* Writes `n` numbers as little-endian bytes, whatever the machine's byte order. 0 when the stream fails. */
+static inline int write_floats(FILE *file, const float *numbers, size_t n)
+{
+    unsigned char bytes[4096];
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        for (int shift = 0; shift < 32; shift += 8)
+            bytes[used++] = (unsigned char)(bits >> shift);
+        if (used == sizeof bytes || i + 1 == n) {
+            if (fwrite(bytes, 1, used, file) != used)
+                return 0;
+            used = 0;
+        }
+    }
+    return 1;
 }
 
 #endif

@@ -92,25 +92,6 @@ static ember_status make_context(const struct settings *s, const ember_model *mo
     return status;
 }
 
-/* Writes `n` numbers as little-endian bytes, whatever the machine's byte order. 0 when the stream fails. */
-static int write_row(FILE *file, const float *row, size_t n)
-{
-    unsigned char bytes[4096];
-    size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, &row[i], sizeof bits);
-        for (int shift = 0; shift < 32; shift += 8)
-            bytes[used++] = (unsigned char)(bits >> shift);
-        if (used == sizeof bytes || i + 1 == n) {
-            if (fwrite(bytes, 1, used, file) != used)
-                return 0;
-            used = 0;
-        }
-    }
-    return 1;
-}
-
 /* Decodes the tokens chunk by chunk and writes their logits. Failures of `file` are left for written(). */
 static ember_status write_logits(const struct settings *s, ember_context *context, size_t n_vocab, FILE *file,
                                  ember_error **err)
@@ -123,7 +104,7 @@ static ember_status write_logits(const struct settings *s, ember_context *contex
         for (size_t i = 0; i < n && status == EMBER_OK; i++) {
             const float *row = NULL;
             status = ember_context_logits(context, i, &row, err);
-            if (status == EMBER_OK && !write_row(file, row, n_vocab))
+            if (status == EMBER_OK && !write_floats(file, row, n_vocab))
                 return EMBER_OK;
         }
         if (status != EMBER_OK)

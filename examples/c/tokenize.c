@@ -54,38 +54,6 @@ static struct settings read_command_line(int argc, char **argv)
     return s;
 }
 
-/* Makes room for `n` elements of `size` bytes; ends the program when there is none. */
-static void *grow(void *memory, size_t n, size_t size)
-{
-    void *more = n == 0 || n > SIZE_MAX / size ? NULL : realloc(memory, n * size);
-    if (more == NULL) {
-        fprintf(stderr, "no memory for %lu bytes\n", (unsigned long)n);
-        exit(EXIT_REFUSED);
-    }
-    return more;
-}
-
-/* All of standard input and a NUL behind it, for the caller to free. */
-static char *read_input(const char *program, size_t *len)
-{
-    size_t capacity = 4096;
-    char *text = grow(NULL, capacity, 1);
-    *len = 0;
-    for (;;) {
-        *len += fread(text + *len, 1, capacity - *len - 1, stdin);
-        if (*len < capacity - 1)
-            break;
-        capacity *= 2;
-        text = grow(text, capacity, 1);
-    }
-    if (ferror(stdin)) {
-        fprintf(stderr, "%s: cannot read standard input: %s\n", program, strerror(errno));
-        exit(EXIT_REFUSED);
-    }
-    text[*len] = '\0';
-    return text;
-}
-
 static ember_status print_tokens(const struct settings *s, const ember_model *model, const char *text, size_t len,
                                  ember_error **err)
 {

@@ -52,6 +52,28 @@ pub unsafe fn utf8<'a>(ptr: *const c_char, len: usize, arg: &str) -> Result<&'a 
     })
 }
 
+/// `n` texts: element `i` is UTF-8 of `lengths[i]` bytes at `texts[i]`, or up to its NUL byte when `lengths` is NULL.
+///
+/// # Safety
+/// As [`slice`], for both arrays and for each text.
+pub unsafe fn utf8s<'a>(
+    texts: *const *const c_char,
+    lengths: *const usize,
+    n: usize,
+    (texts_arg, lengths_arg): (&str, &str),
+) -> Result<Vec<&'a str>> {
+    // SAFETY: forwarded.
+    let texts = unsafe { slice(texts, n, texts_arg) }?;
+    // SAFETY: forwarded.
+    let lengths = unsafe { optional_slice(lengths, n, lengths_arg) }?;
+    let text = |(i, &text): (usize, &*const c_char)| {
+        let len = lengths.map_or(NUL_TERMINATED, |lengths| lengths[i]);
+        // SAFETY: forwarded.
+        unsafe { utf8(text, len, &format!("{texts_arg}[{i}]")) }
+    };
+    texts.iter().enumerate().map(text).collect()
+}
+
 fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
     if ptr.is_null() {
         return Err(Error::InvalidArgument(format!("{arg} is NULL, but its length is {len}")));
@@ -106,20 +128,39 @@ pub unsafe fn copy_out<T: Copy>(
     needed: *mut usize,
     arg: &str,
 ) -> Result<()> {
+    let n = data.len();
+    // SAFETY: forwarded.
+    let needed = unsafe { room(n, buffer, capacity, needed, arg) }?;
+    if n > 0 {
+        // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
+        // which is Ember's own.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, n) };
+    }
+    needed.set(n)
+}
+
+/// Checks before any work is done that the caller's `buffer` (argument `arg`) of `capacity` elements takes `n`. If it is
+/// too small, the needed length is written. Returns the place for the length.
+///
+/// # Safety
+/// As [`copy_out`].
+pub unsafe fn room<T>(
+    n: usize,
+    buffer: *mut T,
+    capacity: usize,
+    needed: *mut usize,
+    arg: &str,
+) -> Result<Out<usize>> {
     // SAFETY: forwarded.
     let needed = unsafe { Out::new(needed, "n_needed") }?;
-    let n = data.len();
     if capacity < n {
         needed.set(n)?;
         return Err(Error::BufferTooSmall(format!("{arg} has room for {capacity} elements, {n} are needed")));
     }
     if n > 0 {
         check_array(buffer.cast_const(), capacity, arg)?;
-        // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
-        // which is Ember's own.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, n) };
     }
-    needed.set(n)
+    Ok(needed)
 }
 
 /// A place for a result struct whose first field, a `size_t`, says how many bytes may be written: a program built
@@ -216,6 +257,15 @@ macro_rules! text {
     }};
 }
 
+/// Borrows an array of texts and that of their lengths.
+macro_rules! texts {
+    ($texts:ident, $lengths:ident, $n:ident) => {{
+        let names = (stringify!($texts), stringify!($lengths));
+        // SAFETY: the header's contract: NULL, or that many texts that stay as they are while the call runs.
+        unsafe { $crate::capi::args::utf8s($texts, $lengths, $n, names) }?
+    }};
+}
+
 /// Borrows an array argument.
 macro_rules! array {
     ($ptr:ident, $len:ident) => {{
@@ -241,6 +291,15 @@ macro_rules! fill {
     }};
 }
 
+/// Checks that the caller's buffer is large enough, before the work.
+macro_rules! needs_room {
+    ($n:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
+        let n = $n;
+        // SAFETY: as for `fill!`.
+        unsafe { $crate::capi::args::room(n, $buffer, $capacity, $needed, stringify!($buffer)) }?
+    }};
+}
+
 /// Fills the caller's struct.
 macro_rules! fill_struct {
     ($out:ident, $value:expr) => {{
@@ -259,5 +318,6 @@ macro_rules! optional_struct {
 }
 
 pub(super) use {
-    array, fill, fill_struct, free_handle, handle, optional_array, optional_struct, output, text,
+    array, fill, fill_struct, free_handle, handle, needs_room, optional_array, optional_struct, output, text,
+    texts,
 };

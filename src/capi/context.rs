@@ -190,7 +190,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
 }
 
 /// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
-/// 0, the default: 256. Errors: EMBER_E_INVALID_ARGUMENT.
+/// 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_batch(
     options: *mut ember_context_options,
@@ -217,7 +217,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
     })
 }
 
-/// Element type of the KV cache, an ember_kv_type. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
+/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,
@@ -284,7 +285,7 @@ pub unsafe extern "C" fn ember_context_info_get(
 /// (NULL: for the last token only).
 /// On any error the sequences are as before.
 /// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
-/// EMBER_E_NOMEM, EMBER_E_BUSY.
+/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,
@@ -305,7 +306,7 @@ pub unsafe extern "C" fn ember_context_decode(
 
 /// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
 /// belong to the context and stay as they are until its next decode, generate, rewind or free.
-/// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_BUSY.
+/// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_logits(
     context: *const ember_context,

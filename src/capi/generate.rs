@@ -215,7 +215,7 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
 /// ember_context_rewind starts anew.
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
 /// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
-/// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+/// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate(
     context: *mut ember_context,

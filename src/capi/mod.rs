@@ -11,6 +11,7 @@
 
 mod args;
 mod context;
+mod embed;
 mod error;
 mod generate;
 mod guard;
@@ -23,6 +24,7 @@ mod text;
 mod version;
 
 pub use context::*;
+pub use embed::*;
 pub use error::*;
 pub use generate::*;
 pub use log::*;

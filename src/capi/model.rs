@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::args::{array, fill_struct, free_handle, handle, output, text};
+use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
@@ -77,6 +78,10 @@ pub struct ember_model_info {
     pub has_tokenizer: u32,
     /// 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
     pub add_bos: u32,
+    /// 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+    pub causal: u32,
+    /// How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
+    pub pooling: i32,
 }
 
 fn model_info(model: &LoadedModel) -> ember_model_info {
@@ -99,6 +104,8 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         eos_token: token(tokenizer.and_then(|t| t.eos())),
         has_tokenizer: u32::from(tokenizer.is_some()),
         add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
+        causal: u32::from(info.causal),
+        pooling: from_pooling(info.pooling),
     }
 }
 
@@ -112,7 +119,9 @@ fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions
 /// A path, which must not be empty: no file has no name, and the sentence would begin with nothing.
 fn to_path(path: &str) -> Result<&Path> {
     match path {
-        "" => Err(Error::InvalidArgument("path is empty, expected the path of a GGUF file".into())),
+        "" => Err(Error::InvalidArgument(
+            "path is empty, expected the path of a GGUF file or of a folder".into(),
+        )),
         path => Ok(Path::new(path)),
     }
 }
@@ -137,8 +146,9 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
     guard_value((), || free_handle!(options))
 }
 
-/// Whether the file is mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model
-/// lives: the operating system would end the process with SIGBUS. Set it to false for files that others may change.
+/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
+/// the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
+/// change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,
@@ -151,10 +161,13 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     })
 }
 
-/// Loads the GGUF file at `path`, with the other parts of a model of several files (`-00001-of-00003.gguf`, any of
-/// them) from the same folder, and writes a model with one reference to `out`; give it back with
-/// ember_model_release. `options` may be NULL and may be freed afterwards. The sentence of an error begins with the
-/// path and names the key or tensor that is wrong.
+/// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
+/// is that of
+/// - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
+/// - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
+///
+/// `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
+/// key or tensor that is wrong.
 /// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
 /// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]

@@ -31,12 +31,13 @@ impl<B: Backend> EngineOn<B> {
     fn new(model: Arc<dyn Model<B>>, mut backend: B, o: &ContextOptions, n_pages: usize) -> Result<Self> {
         let info = model.info();
         let shape = KvShape {
-            n_layer: info.n_layer,
+            n_layer: info.n_layer_kv(),
             n_pages,
             page_len: PAGE_LEN,
             n_head_kv: info.n_head_kv,
             head_dim: info.head_dim,
-            kv_type: o.kv_type,
+            // What rounding would save is little where one layer's keys and values are all there are.
+            kv_type: if info.causal { o.kv_type } else { KvType::F32 },
         };
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch))?;
         let kv = backend.alloc_kv(&shape)?;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
+use crate::hf;
 use crate::models::{self, Model, ModelInfo};
 use crate::tokenizer::Tokenizer;
 
 /// How to load a model.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Map the file (the default) instead of reading it into memory. A mapped file must not be changed or shortened
+    /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
     /// while the model lives: the operating system may then end the process on the next access.
     pub use_mmap: bool,
 }
@@ -32,8 +33,12 @@ pub struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Loads the GGUF file at `path`. Every error sentence begins with the path.
+    /// Loads the GGUF file, or the Hugging Face folder, at `path`. Every error sentence begins with the path.
     pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+        if path.is_dir() {
+            let folder = hf::open(path, options.use_mmap)?;
+            return LoadedModel::new(folder.gguf);
+        }
         let gguf = if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? };
         LoadedModel::new(gguf)
     }
@@ -83,10 +88,18 @@ impl LoadedModel {
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| {
             Error::Unsupported(format!(
-                "{}: the file has no tokenizer (\"tokenizer.ggml.model\")",
+                "{}: the model has no tokenizer (\"tokenizer.ggml.model\")",
                 self.name()
             ))
         })
+    }
+
+    /// `Unsupported` for an encoder, which has embeddings only.
+    pub fn require_logits(&self) -> Result<()> {
+        match self.info().causal {
+            true => Ok(()),
+            false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
+        }
     }
 
     /// The weights as bound for the threaded backend.

@@ -1,4 +1,5 @@
-//! Timelines over a model: batches, the paged KV cache, rewinding, logits of the tokens that asked for them.
+//! Timelines over a model: batches, the paged KV cache, rewinding, logits of the tokens that asked for them; and
+//! embeddings of whole texts.
 //!
 //! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache,
 //! a workspace and a thread pool. This is the one place that erases [`Backend`](crate::backend::Backend), behind
@@ -12,11 +13,13 @@ use crate::error::{Error, Result};
 use crate::nn::head::Output;
 use crate::threads;
 
+mod embed;
 mod engine;
 mod loaded;
 mod plan;
 mod sequences;
 
+pub use embed::EmbedOptions;
 use engine::Engine;
 pub use loaded::{LoadOptions, LoadedModel};
 use plan::Plan;
@@ -49,11 +52,12 @@ pub struct ContextOptions {
     pub n_ctx: usize,
     /// Sequences (numbered from 0).
     pub n_seq: usize,
-    /// Rows run through the model at a time; longer batches are cut; 0: 256.
+    /// Rows run through the model at a time; longer batches are cut; 0: 256, but `n_ctx` for an encoder, which must see
+    /// a text at once.
     pub n_batch: usize,
     /// Threads, the caller's included; 0: as many as the process may use at once. Ignored by the scalar backend.
     pub n_threads: usize,
-    /// Element type of the KV cache.
+    /// Element type of the KV cache; an encoder's, which holds one layer at a time, is f32 all the same.
     pub kv_type: KvType,
     /// Implementation.
     pub backend: BackendKind,
@@ -96,7 +100,7 @@ impl ContextOptions {
             return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
         }
         if o.n_batch == 0 {
-            o.n_batch = DEFAULT_N_BATCH;
+            o.n_batch = if info.causal { DEFAULT_N_BATCH } else { o.n_ctx.clamp(DEFAULT_N_BATCH, MAX_BATCH) };
         }
         if o.n_batch > MAX_BATCH {
             return Err(Error::InvalidArgument(format!(
@@ -163,6 +167,8 @@ pub struct Context {
     engine: Box<dyn Engine>,
     sequences: Sequences,
     plan: Plan,
+    /// Texts being embedded.
+    group: embed::Group,
     /// Logits of the last call, `[outputs, n_vocab]`.
     logits: Vec<f32>,
     /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
@@ -184,11 +190,14 @@ impl Context {
             engine,
             sequences,
             plan,
+            group: embed::Group::default(),
             logits: Vec::new(),
             outputs: Vec::new(),
             places: Vec::new(),
         };
-        context.reserve_outputs(1)?;
+        if context.model.info().causal {
+            context.reserve_outputs(1)?;
+        }
         Ok(context)
     }
 
@@ -210,8 +219,9 @@ impl Context {
     /// Runs `tokens` through the model and keeps the logits that were asked for.
     ///
     /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range,
-    /// `ContextFull` when a sequence would grow beyond `n_ctx`.
+    /// `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder.
     pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
+        self.model.require_logits()?;
         self.check(&tokens)?;
         self.sequences.begin(&tokens)?;
         let outcome = self.run(&tokens);
@@ -273,8 +283,9 @@ impl Context {
     }
 
     /// The logits of token `i` of the last [`Context::decode`], `[n_vocab]`.
-    /// `NotFound` when that token did not ask for them.
+    /// `NotFound` when that token did not ask for them, `Unsupported` for an encoder.
     pub fn logits(&self, i: usize) -> Result<&[f32]> {
+        self.model.require_logits()?;
         let n_vocab = self.model.info().n_vocab;
         match self.outputs.binary_search_by(|&row| (row as usize).cmp(&i)) {
             Ok(at) => Ok(&self.logits[at * n_vocab..(at + 1) * n_vocab]),

@@ -52,6 +52,22 @@ impl Sequences {
         self.n_pages
     }
 
+    /// Pages that no sequence uses.
+    pub fn n_free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Moves `n` of the [`Sequences::n_free`] pages to the end of `pages`, until [`Sequences::give_back`]. No sequence
+    /// may grow meanwhile.
+    pub fn lend(&mut self, n: usize, pages: &mut Vec<u32>) {
+        pages.extend(self.free.drain(self.free.len() - n..).rev());
+    }
+
+    /// Takes back all that was lent.
+    pub fn give_back(&mut self, pages: &mut Vec<u32>) {
+        self.free.extend(pages.drain(..).rev());
+    }
+
     fn index(&self, seq: u32) -> Result<usize> {
         let n = self.sequences.len();
         match seq as usize {

@@ -84,6 +84,7 @@ pub fn generate(
 ) -> Result<Outcome> {
     let start = Instant::now();
     let model = context.model().clone();
+    model.require_logits()?;
     let tokenizer = model.tokenizer()?;
     let is_start = context.n_past(options.seq)? == 0;
     let mut ids = tokenizer.encode(prompt, is_start, options.parse_special)?;

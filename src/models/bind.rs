@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
+use crate::nn::pooling::Pooling;
 use crate::quant::{FORMATS, Format};
 
 /// Largest value taken for any dimension: far beyond real models, small enough that products stay in range.
@@ -105,7 +106,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.meta().str(&self.key(name))
     }
 
-    /// The dimensions common to decoder architectures, checked against each other and against the vocabulary.
+    /// The dimensions common to most architectures, checked against each other and against the vocabulary.
     pub fn info(&self) -> Result<ModelInfo> {
         let n_embd = self.dim("embedding_length")?;
         let n_head = self.dim("attention.head_count")?;
@@ -148,6 +149,8 @@ impl<'a, B: Backend> Binder<'a, B> {
             experts: self.experts()?,
             n_ctx_max: None,
             n_params: self.n_params(),
+            causal: true,
+            pooling: self.pooling()?,
         })
     }
 
@@ -172,6 +175,12 @@ impl<'a, B: Backend> Binder<'a, B> {
             return Err(Error::Format(format!("{n_expert} experts of width {n_ff} are too many")));
         }
         Ok(Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared }))
+    }
+
+    /// How embeddings are pooled, by `pooling_type`; `None` when absent.
+    fn pooling(&self) -> Result<Option<Pooling>> {
+        let key = self.key("pooling_type");
+        self.meta().u32(&key)?.map(|number| Pooling::from_gguf(&key, number)).transpose()
     }
 
     /// The number of rows of `token_embd.weight`, which the vocabulary, when there is one, must agree with.
@@ -274,6 +283,17 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// The vector `name` of `n` elements.
     pub fn vector(&mut self, name: &str, n: usize) -> Result<B::Weight> {
         self.bind(name, &[n], 0..n, WeightRole::Vector)
+    }
+
+    /// The first row of `token_types.weight`, which all tokens of a text get that is not one of a pair. The table has as
+    /// many rows as `tokenizer.ggml.token_type_count` says where that is there.
+    pub fn token_type(&mut self, n_embd: usize) -> Result<B::Weight> {
+        let (name, key) = ("token_types.weight", "tokenizer.ggml.token_type_count");
+        let n_types = match self.meta().u32(key)? {
+            Some(n) => self.check_dim(key, n)?,
+            None => self.find(name)?.dims.get(1).map_or(1, |&n| n),
+        };
+        self.bind(name, &[n_embd, n_types], 0..1, WeightRole::Vector)
     }
 
     /// The vector `name` of `n` elements as plain numbers; F32 only.

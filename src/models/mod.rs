@@ -11,13 +11,16 @@ use crate::error::{Error, Result};
 use crate::gguf::{Gguf, quoted};
 use crate::nn::Batch;
 use crate::nn::head::Output;
+use crate::nn::pooling::Pooling;
 use crate::nn::workspace::{Workspace, WorkspaceShape};
 
 mod bind;
 mod decoder;
+mod encoder;
 mod parts;
 mod rope;
 
+mod bert;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -25,6 +28,7 @@ mod gpt2;
 mod gptneox;
 mod granite;
 mod llama;
+mod nomic_bert;
 mod olmo2;
 mod phi2;
 mod phi3;
@@ -63,6 +67,25 @@ pub struct ModelInfo {
     pub n_ctx_max: Option<usize>,
     /// Number of weights in the file.
     pub n_params: u64,
+    /// Whether a token sees only those before it, so that there are logits; otherwise the model is an encoder.
+    pub causal: bool,
+    /// How the model's embeddings are pooled, when the file says so.
+    pub pooling: Option<Pooling>,
+}
+
+impl ModelInfo {
+    /// Layers whose keys and values a KV cache keeps. An encoder's are of no use behind the layer: one store is enough.
+    pub fn n_layer_kv(&self) -> usize {
+        if self.causal { self.n_layer } else { 1 }
+    }
+
+    /// The sentence for who asks an encoder for logits.
+    pub fn no_logits(&self) -> String {
+        format!(
+            "the architecture \"{}\" is an encoder, which gives embeddings and no logits",
+            self.architecture
+        )
+    }
 }
 
 /// The numbers of a mixture of experts.
@@ -105,7 +128,7 @@ pub trait Model<B: Backend>: Send + Sync {
             n_ff: info.n_ff.max(experts.n_used * experts.n_ff).max(experts.n_ff_shared),
             n_expert: experts.n_expert,
             n_expert_used: experts.n_used,
-            n_vocab: info.n_vocab,
+            n_vocab: if info.causal { info.n_vocab } else { 0 },
         }
     }
 }
@@ -114,8 +137,9 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 17] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 19] {
     [
+        ("bert", |file| bert::bind(file).map(encoder::boxed)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
         ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
         ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
@@ -123,6 +147,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 17] {
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
+        ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
         ("phi3", |file| phi3::bind(file).map(decoder::boxed)),

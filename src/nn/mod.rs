@@ -6,11 +6,13 @@ use crate::backend::Run;
 
 pub mod attention;
 pub mod decoder;
+pub mod encoder;
 pub mod head;
 pub mod linear;
 pub mod mlp;
 pub mod moe;
 pub mod norm;
+pub mod pooling;
 pub mod workspace;
 
 /// Where a block reads its input.

@@ -119,13 +119,17 @@ expect "logits --scalar has the same bits" cmp -s "$work/logits.f32" "$work/scal
 run logits $fixture.gguf "$work/half.f32" $ids --kv-f16
 expect "logits --kv-f16 has other bits" [ "$(cmp "$work/logits.f32" "$work/half.f32" | wc -l)" -eq 1 ]
 
-# within BOUND A B: the relative root-mean-square error of file A of floats to file B is at most BOUND.
+# close_to BOUND A B: the relative root-mean-square error of file A to file B, a number a line, is at most BOUND.
+close_to() {
+    paste "$2" "$3" | awk -v bound="$1" '
+        { e += ($1 - $2) ^ 2; n += $2 ^ 2 }
+        END { exit !(n > 0 && sqrt(e / n) <= bound) }'
+}
+# within BOUND A B: as close_to for files of float32 numbers.
 within() {
     od -An -v -tf4 -w4 "$2" >"$work/a"
     od -An -v -tf4 -w4 "$3" >"$work/b"
-    paste "$work/a" "$work/b" | awk -v bound="$1" '
-        { e += ($1 - $2) ^ 2; n += $2 ^ 2 }
-        END { exit !(n > 0 && sqrt(e / n) <= bound) }'
+    close_to "$1" "$work/a" "$work/b"
 }
 # The logits of every position against PyTorch's: int8 activations, and plain F32.
 expect "logits agrees with PyTorch" within 3.5e-2 "$work/logits.f32" $fixture.logits.f32
@@ -144,6 +148,63 @@ run logits $fixture.gguf "$work/x.f32"
 expect "logits of nothing" refused id 2
 run logits $fixture.gguf "$work/no/x.f32" 1
 expect "logits to a folder that does not exist" refused no/x.f32 1
+
+# unit_vectors FILE: every line is a vector of length 1.
+unit_vectors() {
+    awk '{ s = 0; for (i = 1; i <= NF; i++) s += $i ^ 2; if (s < 0.9999 || s > 1.0001) exit 1 }' "$1"
+}
+# The hidden states of every token against PyTorch's, and what is made of them.
+for name in bert nomic-bert; do
+    fixture=tests/fixtures/models/$name
+    ids=$(sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/; s/,/ /g' "$fixture.json")
+    # shellcheck disable=SC2086
+    run embed $fixture.gguf --out "$work/rows.f32" --pooling none --tokens $ids
+    expect "embed of $name agrees with PyTorch" within 1e-4 "$work/rows.f32" $fixture.embd.f32
+    # shellcheck disable=SC2086
+    run embed $fixture.gguf --tokens $ids --pooling none --scalar
+    expect "embed prints a line for each token" [ "$(wc -l <"$work/out")" -eq "$(echo "$ids" | wc -w)" ]
+    tr ' ' '\n' <"$work/out" >"$work/a"
+    od -An -v -tf4 -w4 $fixture.embd.f32 >"$work/b"
+    expect "embed prints what PyTorch gives" close_to 1e-4 "$work/a" "$work/b"
+    # shellcheck disable=SC2086
+    run embed --tokens $ids $fixture.gguf --pooling mean --no-normalize
+    tr ' ' '\n' <"$work/out" >"$work/a"
+    awk '{ s[(NR - 1) % 36] += $1 } END { for (i = 0; i < 36; i++) print s[i] / (NR / 36) }' "$work/b" >"$work/mean"
+    expect "embed --pooling mean is the mean" close_to 1e-4 "$work/a" "$work/mean"
+done
+printf 'Once upon a time\nthe sea\r\nx' >"$work/lines"
+run embed "$model" <"$work/lines"
+expect "embed has a vector for each line" [ "$(wc -l <"$work/out")" -eq 3 ]
+expect "embed scales vectors to length 1" unit_vectors "$work/out"
+cp "$work/out" "$work/first"
+printf 'Once upon a time\nthe sea\nx\n' >"$work/lines"
+run embed "$model" -t 1 <"$work/lines"
+expect "embed takes both kinds of line ends" cmp -s "$work/out" "$work/first"
+run embed "$model" --pooling last --normalize --out "$work/last.f32" <"$work/lines"
+expect "embed --out" succeeded
+run embed "$model" </dev/null
+expect "embed of nothing" succeeded
+expect "embed of nothing prints nothing" [ ! -s "$work/out" ]
+run embed "$fixture.gguf" <"$work/lines"
+expect "embed without a tokenizer" refused tokenizer 1
+run embed "$model" --pooling max </dev/null
+expect "embed --pooling max" refused max 2
+run embed "$model" --wrong </dev/null
+expect "embed --wrong" refused --wrong 2
+run embed "$model" words </dev/null
+expect "embed words" refused words 2
+run embed "$model" --tokens
+expect "embed --tokens without ids" refused --tokens 2
+run embed "$model" --tokens 1 2x
+expect "embed --tokens of a word" refused 2x 2
+run embed "$model" --tokens 99999999
+expect "embed of a token that does not exist" refused 99999999 1
+run embed "$model" --tokens 1 --out "$work/no/x.f32"
+expect "embed to a folder that does not exist" refused no/x.f32 1
+run embed </dev/null
+expect "embed without a model" refused model 2
+run logits "$fixture.gguf" "$work/x.f32" 1
+expect "logits of an encoder" refused encoder 1
 
 echo "examples: $n_failed failed"
 [ "$n_failed" -eq 0 ]

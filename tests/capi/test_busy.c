@@ -44,6 +44,13 @@ static void all_is_busy(struct work *w)
     FAILS(EMBER_E_BUSY, "context", ember_context_n_past(w->context, 0, &n, E));
     FAILS(EMBER_E_BUSY, "context", ember_context_rewind(w->context, 0, 0, E));
     FAILS(EMBER_E_BUSY, "context", ember_generate(w->context, "a", 1, NULL, NULL, ignore, NULL, NULL, E));
+    float vector[1] = {0.0f};
+    size_t n_needed = 77, one = 1;
+    const char *text = "a";
+    FAILS(EMBER_E_BUSY, "context", ember_embed(w->context, &text, NULL, 1, NULL, vector, 1, &n_needed, E));
+    FAILS(EMBER_E_BUSY, "context",
+          ember_embed_tokens(w->context, &token, 1, &one, 1, NULL, vector, 1, &n_needed, E));
+    CHECK(n_needed == 77);
     FAILS(EMBER_E_BUSY, "sampler", ember_generate(w->other, "a", 1, NULL, w->sampler, ignore, NULL, NULL, E));
     FAILS(EMBER_E_BUSY, "sampler", ember_sampler_add_greedy(w->sampler, E));
     FAILS(EMBER_E_BUSY, "sampler", ember_sampler_add_temperature(w->sampler, 1.0f, E));

@@ -102,6 +102,38 @@ static void loading_from_memory(void)
     ember_context_free(context);
 }
 
+static void loading_a_folder(void)
+{
+    const char *folder = "tests/fixtures/hf/gpt2-untied";
+    ember_model *loaded = load_model(folder), *twin = load_model("tests/fixtures/models/gpt2-untied.gguf"), *none = NULL;
+    ember_model_info info = {.struct_size = sizeof info}, expected = {.struct_size = sizeof expected};
+    OK(ember_model_info_get(loaded, &info, E));
+    OK(ember_model_info_get(twin, &expected, E));
+    CHECK(info.n_params == expected.n_params && info.n_vocab == expected.n_vocab && info.n_ff == expected.n_ff);
+    CHECK(info.file_size > 0 && info.has_tokenizer == 0);
+    ember_model_options *read = NULL;
+    OK(ember_model_options_new(&read, E));
+    OK(ember_model_options_set_use_mmap(read, false, E));
+    ember_model *copied = NULL;
+    OK(ember_model_load(folder, EMBER_NUL_TERMINATED, read, &copied, E));
+    ember_model_options_free(read);
+    const uint32_t tokens[] = {5, 6, 7};
+    ember_model *models[] = {loaded, twin, copied};
+    float first = 0;
+    for (int i = 0; i < 3; i++) {
+        ember_context *context = new_context(models[i], 0, 1);
+        OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 3, E));
+        const float *row = NULL;
+        OK(ember_context_logits(context, 2, &row, E));
+        CHECK(row != NULL && (i == 0 || row[3] == first));
+        first = row == NULL ? 0 : row[3];
+        ember_context_free(context);
+        ember_model_release(models[i]);
+    }
+    FAILS(EMBER_E_IO, "config.json", ember_model_load("tests/fixtures/hf", EMBER_NUL_TERMINATED, NULL, &none, E));
+    CHECK(none == NULL);
+}
+
 static void dimensions(void)
 {
     ember_model_info info = {.struct_size = sizeof info};
@@ -186,6 +218,7 @@ int main(int argc, char **argv)
     options();
     loading_refuses_bad_arguments();
     loading_from_memory();
+    loading_a_folder();
     dimensions();
     a_struct_of_another_version();
     references();

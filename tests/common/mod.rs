@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Tokens};
+use ember::nn::pooling::Pooling;
 
 /// A file of `tests/fixtures`.
 pub fn fixture(name: &str) -> PathBuf {
@@ -16,13 +17,13 @@ pub fn bundled_model() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/models/ember-tales.gguf")
 }
 
-/// A downloaded model; the test fails with advice when it is not there.
+/// A downloaded model, a file or a folder; the test fails with advice when it is not there.
 pub fn real_model(file: &str) -> PathBuf {
     let dir = std::env::var_os("EMBER_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/ember/models")
     });
     let path = dir.join(file);
-    assert!(path.is_file(), "{} is missing: run `make models` first", path.display());
+    assert!(path.exists(), "{} is missing: run `make models` first", path.display());
     path
 }
 
@@ -45,6 +46,12 @@ pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
     let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(ids) };
     context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
     (0..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
+}
+
+/// The last hidden state of every token of a text, `[ids.len(), n_embd]`.
+pub fn all_hidden(context: &mut Context, ids: &[u32]) -> Vec<f32> {
+    let options = EmbedOptions { pooling: Some(Pooling::None), ..EmbedOptions::default() };
+    context.embed(&[ids], &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// `‖a - b‖ / ‖b‖`.

@@ -1,0 +1,221 @@
+//! Embeddings: options, vectors of texts and of token ids.
+
+use std::ffi::c_char;
+
+use super::args::{array, fill, free_handle, handle, needs_room, output, texts};
+use super::context::ember_context;
+use super::error::ember_error;
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use crate::context::{Context, EmbedOptions};
+use crate::error::{Error, Result, ember_status};
+use crate::nn::pooling::Pooling;
+
+/// How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_embed_options {
+    _private: (),
+}
+
+impl CType for ember_embed_options {
+    type Object = Exclusive<EmbedOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:eopt");
+    const NAME: &'static str = "ember_embed_options";
+}
+
+/// Which hidden states of a text make its vector. The numbers are those of the key `pooling_type` in model files.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_pooling {
+    /// What the model file says, or the mean where it says nothing: the default.
+    EMBER_POOLING_AUTO = -1,
+    /// All of them: one vector for each token.
+    EMBER_POOLING_NONE = 0,
+    /// The mean of all tokens'.
+    EMBER_POOLING_MEAN = 1,
+    /// The first token's.
+    EMBER_POOLING_CLS = 2,
+    /// The last token's.
+    EMBER_POOLING_LAST = 3,
+}
+
+fn to_pooling(pooling: i32) -> Result<Option<Pooling>> {
+    match pooling {
+        -1 => Ok(None),
+        0 => Ok(Some(Pooling::None)),
+        1 => Ok(Some(Pooling::Mean)),
+        2 => Ok(Some(Pooling::Cls)),
+        3 => Ok(Some(Pooling::Last)),
+        _ => {
+            Err(Error::InvalidArgument(format!("pooling must be an ember_pooling (-1 to 3), got {pooling}")))
+        }
+    }
+}
+
+/// The number that stands for `pooling` in C.
+pub(super) fn from_pooling(pooling: Option<Pooling>) -> i32 {
+    match pooling {
+        None => ember_pooling::EMBER_POOLING_AUTO as i32,
+        Some(Pooling::None) => ember_pooling::EMBER_POOLING_NONE as i32,
+        Some(Pooling::Mean) => ember_pooling::EMBER_POOLING_MEAN as i32,
+        Some(Pooling::Cls) => ember_pooling::EMBER_POOLING_CLS as i32,
+        Some(Pooling::Last) => ember_pooling::EMBER_POOLING_LAST as i32,
+    }
+}
+
+fn options_or_default(options: *const ember_embed_options) -> Result<EmbedOptions> {
+    match options.is_null() {
+        true => Ok(EmbedOptions::default()),
+        false => Ok(*handle!(options).lock("options")?),
+    }
+}
+
+/// `tokens` cut into texts of the given lengths, which must add up to it.
+fn cut<'a>(mut tokens: &'a [u32], lengths: &[usize]) -> Result<Vec<&'a [u32]>> {
+    let n_tokens = tokens.len();
+    let mut texts = Vec::with_capacity(lengths.len());
+    for &len in lengths {
+        let wrong = || {
+            Error::InvalidArgument(format!("the lengths add up to more than n_tokens, which is {n_tokens}"))
+        };
+        let (text, rest) = tokens.split_at_checked(len).ok_or_else(wrong)?;
+        texts.push(text);
+        tokens = rest;
+    }
+    match tokens.len() {
+        0 => Ok(texts),
+        rest => Err(Error::InvalidArgument(format!(
+            "the lengths add up to {}, but n_tokens is {n_tokens}",
+            n_tokens - rest
+        ))),
+    }
+}
+
+/// Embeds `texts` into the caller's buffer, if it is large enough.
+fn embed(
+    context: &mut Context,
+    texts: &[&[u32]],
+    options: &EmbedOptions,
+    vectors: *mut f32,
+    capacity: usize,
+    n_needed: *mut usize,
+) -> Result<()> {
+    needs_room!(context.embedding_len(texts, options)?, vectors, capacity, n_needed);
+    fill!(context.embed(texts, options)?, vectors, capacity, n_needed)
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_embed_options_free.
+/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_new(
+    out: *mut *mut ember_embed_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || output!(out).set(into_raw::<ember_embed_options>(Exclusive::new(EmbedOptions::default()))))
+}
+
+/// Frees options. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_free(options: *mut ember_embed_options) {
+    guard_value((), || free_handle!(options))
+}
+
+/// Which hidden states make a text's vector, an ember_pooling. Default: EMBER_POOLING_AUTO.
+/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_set_pooling(
+    options: *mut ember_embed_options,
+    pooling: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.pooling = to_pooling(pooling)?;
+        Ok(())
+    })
+}
+
+/// Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
+/// for one vector per text, false for one per token.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_set_normalize(
+    options: *mut ember_embed_options,
+    normalize: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.normalize = Some(normalize);
+        Ok(())
+    })
+}
+
+/// Whether of a text that is too long the first tokens are taken (and the special token at its end) instead of refusing
+/// it. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_set_truncate(
+    options: *mut ember_embed_options,
+    truncate: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.truncate = truncate;
+        Ok(())
+    })
+}
+
+/// Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
+/// its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
+/// plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
+/// the texts, n_embd (of ember_model_info) numbers each; with EMBER_POOLING_NONE one for each token of each text.
+/// `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
+/// Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
+/// stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
+/// n_batch tokens at most (n_ctx, if n_batch was not set).
+/// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
+/// any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
+/// a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed(
+    context: *mut ember_context,
+    texts: *const *const c_char,
+    lengths: *const usize,
+    n_texts: usize,
+    options: *const ember_embed_options,
+    vectors: *mut f32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let mut state = handle!(context).lock("context")?;
+        let (texts, options) = (texts!(texts, lengths, n_texts), options_or_default(options)?);
+        let tokens = state.context.tokenize_texts(&texts, &options)?;
+        let tokens: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
+        embed(&mut state.context, &tokens, &options, vectors, capacity, n_needed)
+    })
+}
+
+/// As ember_embed for texts that are token ids already, to which nothing is added: the texts stand one after the other
+/// in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
+/// Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
+/// does not exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_tokens(
+    context: *mut ember_context,
+    tokens: *const u32,
+    n_tokens: usize,
+    lengths: *const usize,
+    n_texts: usize,
+    options: *const ember_embed_options,
+    vectors: *mut f32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let mut state = handle!(context).lock("context")?;
+        let (tokens, lengths) = (array!(tokens, n_tokens), array!(lengths, n_texts));
+        let (texts, options) = (cut(tokens, lengths)?, options_or_default(options)?);
+        embed(&mut state.context, &texts, &options, vectors, capacity, n_needed)
+    })
+}

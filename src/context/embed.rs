@@ -1,0 +1,276 @@
+//! Embeddings: many texts through the model in one call, in micro-batches of whole texts without padding.
+#![forbid(unsafe_code)]
+
+use super::sequences::PAGE_LEN;
+use super::{Context, ContextOptions};
+use crate::backend::Run;
+use crate::error::{Error, Result};
+use crate::models::ModelInfo;
+use crate::nn::Batch;
+use crate::nn::head::Output;
+use crate::nn::pooling::{self, Pooling};
+
+/// How texts become vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EmbedOptions {
+    /// `None`: what the model's file says, or the mean of all tokens where it says nothing.
+    pub pooling: Option<Pooling>,
+    /// Whether each row is scaled to length 1. `None`: pooled vectors are, the rows of [`Pooling::None`] are not.
+    pub normalize: Option<bool>,
+    /// Take of a text that is too long what fits, instead of refusing it.
+    pub truncate: bool,
+}
+
+impl EmbedOptions {
+    /// The pooling in force for a model.
+    pub fn pooling(&self, info: &ModelInfo) -> Pooling {
+        self.pooling.or(info.pooling).unwrap_or(Pooling::Mean)
+    }
+}
+
+/// Where a text of the group under way lies.
+struct Span {
+    /// First row of the group.
+    first: usize,
+    /// Rows.
+    len: usize,
+    /// Where its page table begins in `pages`.
+    pages: usize,
+}
+
+/// Texts that run together, planned in arrays that are reused from call to call.
+#[derive(Default)]
+pub(super) struct Group {
+    spans: Vec<Span>,
+    ids: Vec<u32>,
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    pages: Vec<u32>,
+    /// Of the micro-batch under way, as are the following.
+    runs: Vec<Run>,
+    outputs: Vec<u32>,
+    /// Hidden states that are still to be added up.
+    hidden: Vec<f32>,
+}
+
+impl Group {
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.ids.clear();
+        self.positions.clear();
+        self.slots.clear();
+    }
+
+    /// Adds a text, for which `pages` got pages from `start` on.
+    fn push(&mut self, text: &[u32], start: usize) {
+        self.spans.push(Span { first: self.ids.len(), len: text.len(), pages: start });
+        self.ids.extend_from_slice(text);
+        self.positions.extend(0..text.len() as u32);
+        let page_len = PAGE_LEN as u32;
+        let pages = &self.pages[start..];
+        self.slots.extend((0..text.len()).map(|i| pages[i / PAGE_LEN] * page_len + i as u32 % page_len));
+    }
+
+    /// Plans rows `first..end`: their runs, and the rows that `pooling` wants.
+    fn plan(&mut self, first: usize, end: usize, pooling: Pooling) {
+        self.runs.clear();
+        self.outputs.clear();
+        for span in &self.spans {
+            let rows = span.first.max(first)..(span.first + span.len).min(end);
+            if rows.is_empty() {
+                continue;
+            }
+            let position = rows.start - span.first;
+            self.runs.push(Run { first: rows.start - first, len: rows.len(), position, pages: span.pages });
+            let wanted = rows.filter(|row| pooling.wants(row - span.first, span.len));
+            self.outputs.extend(wanted.map(|row| (row - first) as u32));
+        }
+    }
+
+    /// The rows planned, in the form models take.
+    fn batch(&self, first: usize, end: usize, n_ctx: usize) -> Batch<'_> {
+        Batch {
+            tokens: &self.ids[first..end],
+            positions: &self.positions[first..end],
+            slots: &self.slots[first..end],
+            runs: &self.runs,
+            pages: &self.pages,
+            outputs: &self.outputs,
+            n_ctx,
+        }
+    }
+
+    /// Adds the hidden states of the rows planned to the sums of their texts, `[spans, n_embd]`, and divides the sums
+    /// that are complete by the number of tokens.
+    fn add_up(&self, n_embd: usize, sums: &mut [f32]) {
+        let mut hidden = self.hidden.chunks_exact(n_embd);
+        // Texts run in order, so the runs belong to the spans from some first one on.
+        let begins = |span: &Span| self.runs.first().is_some_and(|run| run.pages == span.pages);
+        let first = self.spans.iter().position(begins).unwrap_or(0);
+        let sums = sums.chunks_exact_mut(n_embd).skip(first);
+        for ((run, span), sum) in self.runs.iter().zip(&self.spans[first..]).zip(sums) {
+            for row in hidden.by_ref().take(run.len) {
+                sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+            }
+            if run.position + run.len == span.len {
+                sum.iter_mut().for_each(|sum| *sum /= span.len as f32);
+            }
+        }
+    }
+}
+
+/// Most tokens of a text: an encoder sees a text whole, so it must fit a micro-batch too.
+fn longest(options: &ContextOptions, info: &ModelInfo) -> (usize, &'static str) {
+    match info.causal {
+        false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
+        _ => (options.n_ctx, "n_ctx"),
+    }
+}
+
+impl Context {
+    /// The tokens of each text, with the special tokens that the model's texts begin and end with. With
+    /// [`EmbedOptions::truncate`] a text that is too long loses tokens before the special one at its end.
+    ///
+    /// Errors: `Unsupported` for a model without a tokenizer.
+    pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
+        let tokenizer = self.model.tokenizer()?;
+        let (most, _) = longest(&self.options, self.model.info());
+        let closing = tokenizer.eos().filter(|_| tokenizer.add_eos());
+        let tokens = |text: &&str| {
+            let mut ids = tokenizer.encode(text, true, false)?;
+            if options.truncate && ids.len() > most {
+                ids.truncate(most);
+                if let (Some(closing), Some(last)) = (closing, ids.last_mut()) {
+                    *last = closing;
+                }
+            }
+            Ok(ids)
+        };
+        texts.iter().map(tokens).collect()
+    }
+
+    /// Numbers that [`Context::embed`] gives for these texts: their rows times the embedding's width. The errors are
+    /// those of `embed`, which this call does not run.
+    pub fn embedding_len(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
+        let info = self.model.info();
+        let (most, limit) = longest(&self.options, info);
+        let pooling = options.pooling(info);
+        let room = self.sequences.n_free() * PAGE_LEN;
+        let mut n_rows = 0usize;
+        for (i, text) in texts.iter().enumerate() {
+            if text.is_empty() {
+                return Err(Error::InvalidArgument(format!("text {i} is empty: it has no token to embed")));
+            }
+            if text.len() > most && !options.truncate {
+                return Err(Error::ContextFull(format!(
+                    "text {i} has {} tokens, but a text of this context may have {most} ({limit})",
+                    text.len()
+                )));
+            }
+            let text = &text[..text.len().min(most)];
+            if text.len() > room {
+                return Err(Error::ContextFull(format!(
+                    "text {i} has {} tokens, but the context's sequences leave room for {room}: rewind some",
+                    text.len()
+                )));
+            }
+            if let Some(j) = text.iter().position(|&id| id as usize >= info.n_vocab) {
+                return Err(Error::InvalidArgument(format!(
+                    "token {j} of text {i} is {}, but the vocabulary has {} tokens",
+                    text[j], info.n_vocab
+                )));
+            }
+            n_rows = n_rows.saturating_add(pooling.n_rows(text.len()));
+        }
+        Ok(n_rows.saturating_mul(info.n_embd))
+    }
+
+    /// The embeddings of `texts`, each a list of token ids: `[texts, n_embd]`, or with [`Pooling::None`] one row for
+    /// each token of each text, in their order.
+    ///
+    /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
+    /// sequences and logits stay as they are. With the default `kv_type` a text's embedding has the same bits whatever
+    /// it is embedded with.
+    ///
+    /// Errors: `InvalidArgument` for a text without tokens and for a token out of range, `ContextFull` for a text
+    /// that is too long, `NoMemory`.
+    pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
+        let len = self.embedding_len(texts, options)?;
+        let info = self.model.info();
+        let (n_embd, pooling) = (info.n_embd, options.pooling(info));
+        let mut out = zeros(len)?;
+        let mut group = std::mem::take(&mut self.group);
+        let (mut done, mut rest) = (0, &mut out[..]);
+        let mut outcome = Ok(());
+        while done < texts.len() && outcome.is_ok() {
+            done += self.gather(&texts[done..], &mut group);
+            let n_rows: usize = group.spans.iter().map(|span| pooling.n_rows(span.len)).sum();
+            let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
+            outcome = self.run_group(&mut group, pooling, rows);
+            rest = behind;
+            self.sequences.give_back(&mut group.pages);
+        }
+        self.group = group;
+        outcome?;
+        if options.normalize.unwrap_or(pooling != Pooling::None) {
+            out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
+        }
+        Ok(out)
+    }
+
+    /// Makes a group of the first of `texts`, at least one, and returns their number.
+    fn gather(&mut self, texts: &[&[u32]], group: &mut Group) -> usize {
+        let (most, _) = longest(&self.options, self.model.info());
+        group.clear();
+        for (i, text) in texts.iter().enumerate() {
+            let text = &text[..text.len().min(most)];
+            let n_pages = text.len().div_ceil(PAGE_LEN);
+            let fits = group.ids.len() + text.len() <= self.options.n_batch;
+            if i > 0 && !(fits && n_pages <= self.sequences.n_free()) {
+                return i;
+            }
+            let start = group.pages.len();
+            self.sequences.lend(n_pages, &mut group.pages);
+            group.push(text, start);
+        }
+        texts.len()
+    }
+
+    /// Runs a group, in several micro-batches when it is one long text, and writes its rows.
+    fn run_group(&mut self, group: &mut Group, pooling: Pooling, out: &mut [f32]) -> Result<()> {
+        let n_embd = self.model.info().n_embd;
+        let n_rows = group.ids.len();
+        let mut written = 0;
+        for first in (0..n_rows).step_by(self.options.n_batch) {
+            let end = n_rows.min(first + self.options.n_batch);
+            group.plan(first, end, pooling);
+            let len = group.outputs.len() * n_embd;
+            let mut hidden = std::mem::take(&mut group.hidden);
+            let target = match pooling {
+                Pooling::Mean => {
+                    hidden.resize(len, 0.0);
+                    &mut hidden[..]
+                }
+                Pooling::None | Pooling::Cls | Pooling::Last => &mut out[written..written + len],
+            };
+            let batch = group.batch(first, end, self.options.n_ctx);
+            let outcome = self.engine.forward(&batch, Output::Hidden(target));
+            group.hidden = hidden;
+            outcome?;
+            written += len;
+            if pooling == Pooling::Mean {
+                group.add_up(n_embd, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `n` zeros.
+fn zeros(n: usize) -> Result<Vec<f32>> {
+    let mut out = Vec::new();
+    let no_memory = |_| Error::NoMemory(format!("no memory for embeddings: {n} numbers"));
+    out.try_reserve_exact(n).map_err(no_memory)?;
+    out.resize(n, 0.0);
+    Ok(out)
+}

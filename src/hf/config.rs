@@ -1,0 +1,194 @@
+//! `config.json` and its kind: a JSON object whose values are taken by name and type, never believed.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::gguf::quoted;
+
+/// A JSON object with the words that place it in error sentences. A `null` is as good as an absent key.
+#[derive(Debug, Clone)]
+pub struct Config {
+    file: &'static str,
+    /// What keys are prefixed with in sentences: "text_config." for an object inside the file.
+    path: String,
+    object: Map<String, Value>,
+}
+
+impl Config {
+    /// The object that `bytes`, the content of `file`, are.
+    pub fn parse(file: &'static str, bytes: &[u8]) -> Result<Config> {
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Object(object)) => Ok(Config { file, path: String::new(), object }),
+            Ok(_) => Err(Error::Format(format!("{file}: the file is not a JSON object"))),
+            Err(e) => Err(Error::Format(format!("{file}: the file is not JSON: {e}"))),
+        }
+    }
+
+    /// An error about `key`.
+    fn wrong(&self, key: &str, found: &Value, expected: impl fmt::Display) -> Error {
+        let found = match found {
+            Value::Null => "null".to_owned(),
+            Value::Bool(b) => b.to_string(),
+            Value::Number(n) => n.to_string(),
+            Value::String(s) => quoted(s.as_bytes()),
+            Value::Array(_) => "an array".to_owned(),
+            Value::Object(_) => "an object".to_owned(),
+        };
+        Error::Format(format!("{}: the key {} is {found}, expected {expected}", self.file, self.quoted(key)))
+    }
+
+    fn quoted(&self, key: &str) -> String {
+        quoted(format!("{}{key}", self.path).as_bytes())
+    }
+
+    /// The value of the first of `keys` that is there, and that key.
+    fn find<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
+        keys.iter().find_map(|key| match self.object.get(*key) {
+            None | Some(Value::Null) => None,
+            Some(value) => Some((*key, value)),
+        })
+    }
+
+    /// The value of the first of `keys` that is there, as `get` takes it.
+    fn take<'a, T>(
+        &'a self,
+        keys: &[&str],
+        expected: &str,
+        get: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        match self.find(keys) {
+            None => Ok(None),
+            Some((key, value)) => get(value).map(Some).ok_or_else(|| self.wrong(key, value, expected)),
+        }
+    }
+
+    /// Whether `key` is there.
+    pub fn has(&self, key: &str) -> bool {
+        self.find(&[key]).is_some()
+    }
+
+    /// An integer of at most 32 bits under the first of `keys` that is there.
+    pub fn u32(&self, keys: &[&str]) -> Result<Option<u32>> {
+        self.take(keys, "an integer from 0 to 4294967295", |v| v.as_u64()?.try_into().ok())
+    }
+
+    /// As [`Config::u32`]; required.
+    pub fn require_u32(&self, keys: &[&str]) -> Result<u32> {
+        self.u32(keys)?.ok_or_else(|| self.missing(keys))
+    }
+
+    /// A count that something is divided by or into: as [`Config::require_u32`], at least 1.
+    pub fn count(&self, keys: &[&str]) -> Result<usize> {
+        match self.require_u32(keys)? {
+            0 => Err(Error::Format(format!(
+                "{}: the key {} is 0, expected at least 1",
+                self.file,
+                self.quoted(keys[0])
+            ))),
+            n => Ok(n as usize),
+        }
+    }
+
+    /// A finite number under the first of `keys` that is there.
+    pub fn f64(&self, keys: &[&str]) -> Result<Option<f64>> {
+        self.take(keys, "a number", |v| v.as_f64().filter(|x| x.is_finite()))
+    }
+
+    /// As [`Config::f64`]; required.
+    pub fn require_f64(&self, keys: &[&str]) -> Result<f64> {
+        self.f64(keys)?.ok_or_else(|| self.missing(keys))
+    }
+
+    /// A boolean under `key`.
+    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
+        self.take(&[key], "true or false", Value::as_bool)
+    }
+
+    /// A string under the first of `keys` that is there.
+    pub fn str(&self, keys: &[&str]) -> Result<Option<&str>> {
+        self.take(keys, "a string", Value::as_str)
+    }
+
+    /// An array of numbers.
+    pub fn f64s(&self, key: &str) -> Result<Option<Vec<f64>>> {
+        self.take(&[key], "an array of numbers", |v| {
+            v.as_array()?.iter().map(|x| x.as_f64().filter(|x| x.is_finite())).collect()
+        })
+    }
+
+    /// An array of strings.
+    pub fn strs(&self, key: &str) -> Result<Option<Vec<&str>>> {
+        self.take(&[key], "an array of strings", |v| v.as_array()?.iter().map(Value::as_str).collect())
+    }
+
+    /// One token id, or a list of them.
+    pub fn tokens(&self, key: &str) -> Result<Vec<u32>> {
+        let id = |v: &Value| v.as_u64()?.try_into().ok();
+        let tokens = self.take(&[key], "a token id or an array of token ids", |v| match v {
+            Value::Array(ids) => ids.iter().map(id).collect::<Option<Vec<u32>>>(),
+            one => id(one).map(|id| vec![id]),
+        })?;
+        Ok(tokens.unwrap_or_default())
+    }
+
+    /// The object under the first of `keys` that is there.
+    pub fn object(&self, keys: &[&str]) -> Result<Option<Config>> {
+        let Some((key, value)) = self.find(keys) else { return Ok(None) };
+        match value {
+            Value::Object(object) => Ok(Some(Config {
+                file: self.file,
+                path: format!("{}{key}.", self.path),
+                object: object.clone(),
+            })),
+            other => Err(self.wrong(key, other, "an object")),
+        }
+    }
+
+    /// Names and values of an object of strings under `key`; required.
+    pub fn strings(&self, key: &str) -> Result<Vec<(&str, &str)>> {
+        const EXPECTED: &str = "an object of strings";
+        let strings = self.take(&[key], EXPECTED, |v| {
+            v.as_object()?.iter().map(|(name, v)| Some((name.as_str(), v.as_str()?))).collect()
+        })?;
+        strings.ok_or_else(|| self.missing(&[key]))
+    }
+
+    /// "The key … is missing".
+    pub fn missing(&self, keys: &[&str]) -> Error {
+        let keys: Vec<String> = keys.iter().map(|key| self.quoted(key)).collect();
+        Error::Format(format!("{}: the key {} is missing", self.file, keys.join(" or ")))
+    }
+
+    /// Refuses the model when the first of `keys` that is there is none of the strings that `expected` lists.
+    pub fn expect_str(&self, keys: &[&str], expected: &[&str]) -> Result<()> {
+        match self.str(keys)? {
+            Some(found) if !expected.contains(&found) => {
+                let key = self.find(keys).map_or("", |(key, _)| key);
+                Err(self.unsupported(key, &quoted(found.as_bytes()), &expected.join(", ")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the model when the boolean `key` is there and not `expected`.
+    pub fn expect_bool(&self, key: &str, expected: bool) -> Result<()> {
+        match self.bool(key)? {
+            Some(found) if found != expected => {
+                Err(self.unsupported(key, &found.to_string(), &expected.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A value that another program understands and Ember does not.
+    pub fn unsupported(&self, key: &str, found: &str, supported: &str) -> Error {
+        Error::Unsupported(format!(
+            "{}: the key {} is {found}, which is not supported; supported is: {supported}",
+            self.file,
+            self.quoted(key)
+        ))
+    }
+}

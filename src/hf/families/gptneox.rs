@@ -1,0 +1,43 @@
+//! GPT-NeoX and Pythia: fused q, k and v by head, partial rotary positions.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::hf::config::Config;
+use crate::hf::family::{Family, Head, Keys, Name, head_dim, sizes};
+use crate::hf::layout::Change::{Same, SplitHeads};
+use crate::hf::rope;
+
+const NAMES: &[Name] = &[
+    ("embed_in", "token_embd", Same),
+    ("layers.{}.input_layernorm", "blk.{}.attn_norm", Same),
+    ("layers.{}.attention.query_key_value", "blk.{}.attn_qkv", SplitHeads),
+    ("layers.{}.attention.dense", "blk.{}.attn_output", Same),
+    ("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", Same),
+    ("layers.{}.mlp.dense_h_to_4h", "blk.{}.ffn_up", Same),
+    ("layers.{}.mlp.dense_4h_to_h", "blk.{}.ffn_down", Same),
+    ("final_layer_norm", "output_norm", Same),
+    ("embed_out", "output", Same),
+];
+
+/// GPT-NeoX.
+pub const FAMILIES: &[Family] = &[Family {
+    model_type: "gpt_neox",
+    architecture: "gptneox",
+    prefixes: &["gpt_neox."],
+    names: &[NAMES],
+    // The causal masks, which old checkpoints keep.
+    ignored: &["*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"],
+    head: Head::UntiedByDefault,
+    keys,
+}];
+
+fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["gelu"])?;
+    sizes(config, keys)?;
+    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps"])?));
+    keys.set("use_parallel_residual", config.bool("use_parallel_residual")?.unwrap_or(true));
+    let n_rot = rope::partial_factor(config, 0.25)? * f64::from(head_dim(config)?);
+    keys.set("rope.dimension_count", n_rot as u32);
+    rope::write(config, keys)
+}

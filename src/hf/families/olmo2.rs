@@ -1,0 +1,31 @@
+//! OLMo 2: norms behind attention and feed-forward, q and k normalized over all heads at once.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::hf::config::Config;
+use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
+use crate::hf::layout::Change::Same;
+use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, QK_NORMS, ROTARY_BUFFERS};
+use crate::hf::rope;
+
+const POST_NORMS: &[Name] = &[
+    ("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", Same),
+    ("layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm", Same),
+];
+
+/// OLMo 2.
+pub const FAMILIES: &[Family] = &[Family {
+    model_type: "olmo2",
+    architecture: "olmo2",
+    prefixes: MODEL,
+    names: &[ENDS, POST_NORMS, ATTENTION, QK_NORMS, GATED],
+    ignored: ROTARY_BUFFERS,
+    head: Head::UntiedByDefault,
+    keys,
+}];
+
+fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["silu", "swish"])?;
+    rms_norm_sizes(config, keys)?;
+    rope::write(config, keys)
+}

@@ -1,0 +1,112 @@
+//! Phi-2 (attention and feed-forward side by side) and Phi-3 (fused matrices, long contexts by LongRoPE).
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, Result};
+use crate::hf::config::Config;
+use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, N_HEAD, Name, rms_norm_sizes, sizes};
+use crate::hf::layout::Change::Same;
+use crate::hf::names::{ENDS, MODEL, PRE_NORMS, ROTARY_BUFFERS};
+use crate::hf::rope;
+
+const PHI2: &[Name] = &[
+    ("embed_tokens", "token_embd", Same),
+    ("layers.{}.input_layernorm", "blk.{}.attn_norm", Same),
+    ("layers.{}.self_attn.q_proj", "blk.{}.attn_q", Same),
+    ("layers.{}.self_attn.k_proj", "blk.{}.attn_k", Same),
+    ("layers.{}.self_attn.v_proj", "blk.{}.attn_v", Same),
+    ("layers.{}.self_attn.dense", "blk.{}.attn_output", Same),
+    ("layers.{}.mlp.fc1", "blk.{}.ffn_up", Same),
+    ("layers.{}.mlp.fc2", "blk.{}.ffn_down", Same),
+    ("final_layernorm", "output_norm", Same),
+    ("lm_head", "output", Same),
+];
+const PHI3: &[Name] = &[
+    ("layers.{}.self_attn.qkv_proj", "blk.{}.attn_qkv", Same),
+    ("layers.{}.self_attn.o_proj", "blk.{}.attn_output", Same),
+    ("layers.{}.mlp.gate_up_proj", "blk.{}.ffn_up", Same),
+    ("layers.{}.mlp.down_proj", "blk.{}.ffn_down", Same),
+];
+
+/// Phi-2 and Phi-3.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        model_type: "phi",
+        architecture: "phi2",
+        prefixes: MODEL,
+        names: &[PHI2],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys: second,
+    },
+    Family {
+        model_type: "phi3",
+        architecture: "phi3",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, PHI3],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys: third,
+    },
+];
+
+fn second(config: &Config, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["gelu_new", "gelu_pytorch_tanh"])?;
+    config.expect_bool("qk_layernorm", false)?;
+    sizes(config, keys)?;
+    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps"])?));
+    keys.set("rope.dimension_count", n_rot(config, 0.5)?);
+    rope::write(config, keys)
+}
+
+fn third(config: &Config, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["silu", "swish"])?;
+    rms_norm_sizes(config, keys)?;
+    let n_rot = n_rot(config, 1.0)?;
+    keys.set("rope.dimension_count", n_rot);
+    keys.set("attention.sliding_window", config.u32(&["sliding_window"])?.unwrap_or(0));
+    let n_ctx = config.require_u32(&["max_position_embeddings"])?;
+    let n_ctx_orig = config.u32(&["original_max_position_embeddings"])?.unwrap_or(n_ctx);
+    keys.set("rope.scaling.original_context_length", n_ctx_orig);
+    rope::write_base(config, keys)?;
+    match rope::scaling(config)? {
+        None => Ok(()),
+        // "su" is what the first release called it.
+        Some((kind, rope)) if kind == "longrope" || kind == "su" => {
+            long_rope(&rope, f64::from(n_ctx), f64::from(n_ctx_orig), n_rot as usize, keys)
+        }
+        Some((kind, rope)) => Err(rope.unsupported("rope_type", &format!("{kind:?}"), "default, longrope")),
+    }
+}
+
+/// LongRoPE (Ding et al. 2024): a factor per pair for short and for long contexts, and one on the vectors.
+fn long_rope(rope: &Config, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys: &mut Keys) -> Result<()> {
+    for (key, name) in
+        [("long_factor", "rope_factors_long.weight"), ("short_factor", "rope_factors_short.weight")]
+    {
+        let factors = rope.f64s(key)?.ok_or_else(|| rope.missing(&[key]))?;
+        if factors.len() != n_rot / 2 {
+            return Err(Error::Format(format!(
+                "config.json: {key:?} has {} elements, expected {} for {n_rot} rotated elements of a head",
+                factors.len(),
+                n_rot / 2
+            )));
+        }
+        keys.vectors.push((name, factors.into_iter().map(|x| x as f32).collect()));
+    }
+    let ratio = match rope.f64(&["factor"])? {
+        Some(factor) => factor,
+        None => n_ctx / n_ctx_orig,
+    };
+    let implied = if ratio > 1.0 { (1.0 + libm::log(ratio) / libm::log(n_ctx_orig)).sqrt() } else { 1.0 };
+    let factor = rope.f64(&["attention_factor"])?.unwrap_or(implied);
+    keys.set_f32("rope.scaling.attn_factor", Some(factor));
+    Ok(())
+}
+
+/// How many elements of a head are rotated, rounded as the model itself does.
+fn n_rot(config: &Config, default: f64) -> Result<u32> {
+    let width = f64::from(config.require_u32(HIDDEN_SIZE)?);
+    let factor = rope::partial_factor(config, default)?;
+    Ok((factor * width) as u32 / config.count(N_HEAD)? as u32)
+}

@@ -1,0 +1,92 @@
+//! Qwen 2 (biases on q, k and v), Qwen 3 (norms on q and k), and their mixtures of experts.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::hf::config::Config;
+use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
+use crate::hf::layout::Change::{Flatten, Same, Stack};
+use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS};
+use crate::hf::rope;
+
+const EXPERTS: &[Name] = &[
+    ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
+    ("layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps", Stack),
+    ("layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps", Stack),
+    ("layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps", Stack),
+];
+const SHARED_EXPERT: &[Name] = &[
+    ("layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp", Flatten),
+    ("layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp", Same),
+    ("layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp", Same),
+    ("layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp", Same),
+];
+
+/// Qwen 2 and 3.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        model_type: "qwen2",
+        architecture: "qwen2",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, ATTENTION, GATED],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys,
+    },
+    Family {
+        model_type: "qwen3",
+        architecture: "qwen3",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys,
+    },
+    Family {
+        model_type: "qwen2_moe",
+        architecture: "qwen2moe",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, ATTENTION, EXPERTS, SHARED_EXPERT],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys: mixture_with_shared,
+    },
+    Family {
+        model_type: "qwen3_moe",
+        architecture: "qwen3moe",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, EXPERTS],
+        ignored: ROTARY_BUFFERS,
+        head: Head::UntiedByDefault,
+        keys: mixture,
+    },
+];
+
+fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["silu", "swish"])?;
+    config.expect_bool("use_sliding_window", false)?;
+    rms_norm_sizes(config, keys)?;
+    rope::write(config, keys)
+}
+
+fn mixture(config: &Config, out: &mut Keys) -> Result<()> {
+    keys(config, out)?;
+    const STEP: &str = "decoder_sparse_step";
+    if let Some(found) = config.u32(&[STEP])?.filter(|found| *found != 1) {
+        return Err(config.unsupported(STEP, &found.to_string(), "1"));
+    }
+    if config.f64s("mlp_only_layers")?.is_some_and(|layers| !layers.is_empty()) {
+        return Err(config.unsupported("mlp_only_layers", "a list of layers", "no layers"));
+    }
+    out.set("expert_count", config.require_u32(&["num_experts", "num_local_experts"])?);
+    out.set("expert_used_count", config.require_u32(&["num_experts_per_tok"])?);
+    out.set("expert_feed_forward_length", config.require_u32(&["moe_intermediate_size"])?);
+    out.set_some("expert_weights_norm", config.bool("norm_topk_prob")?);
+    Ok(())
+}
+
+fn mixture_with_shared(config: &Config, out: &mut Keys) -> Result<()> {
+    mixture(config, out)?;
+    let n_ff = config.require_u32(&["shared_expert_intermediate_size"])?;
+    out.set("expert_shared_feed_forward_length", n_ff);
+    Ok(())
+}

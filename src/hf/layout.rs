@@ -1,0 +1,188 @@
+//! Where GGUF lays a tensor's elements out differently than `transformers` does.
+#![forbid(unsafe_code)]
+
+use half::{bf16, f16};
+
+use super::weights::Stored;
+use crate::error::{Error, Result};
+use crate::gguf::{FileBytes, TensorType};
+
+/// What becomes of a tensor's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Same,
+    /// The rows of each query head, first halves then second halves of the rotary pairs, become adjacent pairs.
+    InterleaveQuery,
+    /// As `InterleaveQuery`, for key heads.
+    InterleaveKey,
+    /// `[n_in, n_out]` becomes `[n_out, n_in]`.
+    Transpose,
+    /// 1 is added, in F32: the model multiplies by one plus the weight.
+    PlusOne,
+    /// Rows of q, k and v by head become all of q, all of k, all of v.
+    SplitHeads,
+    /// A single row becomes a vector.
+    Flatten,
+    /// Tensors with consecutive numbers become one, along a new first dimension.
+    Stack,
+}
+
+/// The head counts that some changes need.
+#[derive(Debug, Clone, Copy)]
+pub struct Heads {
+    /// Query heads.
+    pub n_head: usize,
+    /// Key/value heads.
+    pub n_head_kv: usize,
+}
+
+/// A tensor under its GGUF name: where its elements are.
+pub enum Laid<'a> {
+    /// As they are stored.
+    InPlace(&'a Stored),
+    /// In memory of their own.
+    Owned(FileBytes),
+}
+
+/// A tensor as GGUF has it.
+pub struct Tensor<'a> {
+    /// Element type.
+    pub ty: TensorType,
+    /// Shape as `transformers` has it: the longest stride first.
+    pub shape: Vec<usize>,
+    /// The elements.
+    pub data: Laid<'a>,
+}
+
+/// Applies `change` (not `Stack`) to one tensor.
+pub fn apply(change: Change, tensor: &Stored, heads: Heads) -> Result<Tensor<'_>> {
+    let (shape, bytes, size) = (tensor.shape.clone(), tensor.bytes(), tensor.ty.block_bytes());
+    let n_rows = shape.first().copied().unwrap_or(0);
+    let in_rows = |groups: usize| {
+        n_rows.checked_rem(groups).filter(|rest| *rest == 0 && n_rows > 0).ok_or_else(|| {
+            Error::Format(format!(
+                "the tensor {:?} has the shape {shape:?}, whose first size is no multiple of {groups}",
+                tensor.name
+            ))
+        })
+    };
+    let by_rows = |source: &dyn Fn(usize) -> usize| permute_rows(bytes, n_rows, source);
+    // A matrix that is stored transposed has a bias that has nothing to transpose.
+    let change = if change == Change::Transpose && shape.len() == 1 { Change::Same } else { change };
+    let (shape, data) = match change {
+        Change::Same | Change::Stack => match tensor.is_aligned() {
+            true => return Ok(Tensor { ty: tensor.ty, shape, data: Laid::InPlace(tensor) }),
+            false => (shape, FileBytes::copy(bytes)?),
+        },
+        Change::InterleaveQuery | Change::InterleaveKey => {
+            let n_head = if change == Change::InterleaveKey { heads.n_head_kv } else { heads.n_head };
+            in_rows(n_head.saturating_mul(2))?;
+            let head_dim = n_rows / n_head;
+            // Row (head, pair, half) comes from (head, half, pair).
+            let source = |row: usize| {
+                let (head, within) = (row / head_dim, row % head_dim);
+                head * head_dim + within % 2 * (head_dim / 2) + within / 2
+            };
+            (shape.clone(), by_rows(&source)?)
+        }
+        Change::SplitHeads => {
+            in_rows(heads.n_head.saturating_mul(3))?;
+            let head_dim = n_rows / heads.n_head / 3;
+            // Row (part, head, i) comes from (head, part, i).
+            let source = |row: usize| {
+                let (part, head, i) =
+                    (row / (head_dim * heads.n_head), row / head_dim % heads.n_head, row % head_dim);
+                (head * 3 + part) * head_dim + i
+            };
+            (shape.clone(), by_rows(&source)?)
+        }
+        Change::Transpose => match shape[..] {
+            [n_in, n_out] => (vec![n_out, n_in], transpose(bytes, n_in, n_out, size)?),
+            _ => return Err(misshapen(tensor, "two dimensions")),
+        },
+        Change::Flatten => match shape[..] {
+            [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads)? }),
+            _ => return Err(misshapen(tensor, "a single row")),
+        },
+        Change::PlusOne => {
+            let data = plus_one(tensor)?;
+            return Ok(Tensor { ty: TensorType::F32, shape, data: Laid::Owned(data) });
+        }
+    };
+    Ok(Tensor { ty: tensor.ty, shape, data: Laid::Owned(data) })
+}
+
+/// Joins tensors of one type and shape along a new first dimension.
+pub fn stack(parts: &[&Stored]) -> Result<Tensor<'static>> {
+    let first = parts.first().ok_or_else(|| Error::Internal("nothing to stack".into()))?;
+    if let Some(other) = parts.iter().find(|p| p.shape != first.shape || p.ty != first.ty) {
+        return Err(Error::Format(format!(
+            "the tensor {:?} is {} of shape {:?}, but {:?}, which belongs to it, is {} of shape {:?}",
+            other.name, other.ty, other.shape, first.name, first.ty, first.shape
+        )));
+    }
+    let mut shape = vec![parts.len()];
+    shape.extend(&first.shape);
+    // No overflow: the parts lie in memory next to each other's files.
+    let n_bytes = first.bytes().len();
+    let data = FileBytes::filled(parts.len() * n_bytes, |to| {
+        for (to, part) in to.chunks_exact_mut(n_bytes.max(1)).zip(parts) {
+            to.copy_from_slice(part.bytes());
+        }
+    })?;
+    Ok(Tensor { ty: first.ty, shape, data: Laid::Owned(data) })
+}
+
+fn misshapen(tensor: &Stored, expected: &str) -> Error {
+    Error::Format(format!(
+        "the tensor {:?} has the shape {:?}, expected {expected}",
+        tensor.name, tensor.shape
+    ))
+}
+
+/// Row `i` of the result is row `source(i)` of the `n_rows` rows of `bytes`.
+fn permute_rows(bytes: &[u8], n_rows: usize, source: &dyn Fn(usize) -> usize) -> Result<FileBytes> {
+    let row_bytes = bytes.len() / n_rows;
+    FileBytes::filled(bytes.len(), |to| {
+        for (i, row) in to.chunks_exact_mut(row_bytes.max(1)).enumerate() {
+            row.copy_from_slice(&bytes[source(i) * row_bytes..][..row_bytes]);
+        }
+    })
+}
+
+/// Rows and columns that are moved at a time, so that both sides stay in the cache.
+const TILE: usize = 32;
+
+/// `[n_rows, n_cols]` elements of `size` bytes to `[n_cols, n_rows]`.
+fn transpose(bytes: &[u8], n_rows: usize, n_cols: usize, size: usize) -> Result<FileBytes> {
+    FileBytes::filled(bytes.len(), |to| {
+        for row0 in (0..n_rows).step_by(TILE) {
+            for col0 in (0..n_cols).step_by(TILE) {
+                for row in row0..n_rows.min(row0 + TILE) {
+                    for col in col0..n_cols.min(col0 + TILE) {
+                        let from = &bytes[(row * n_cols + col) * size..][..size];
+                        to[(col * n_rows + row) * size..][..size].copy_from_slice(from);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// One plus each element, as F32.
+fn plus_one(tensor: &Stored) -> Result<FileBytes> {
+    let bytes = tensor.bytes();
+    let value = |b: &[u8]| match (tensor.ty, b) {
+        (TensorType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+        (TensorType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),
+        (_, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
+        _ => f32::NAN,
+    };
+    let size = tensor.ty.block_bytes();
+    FileBytes::filled(bytes.len() / size * 4, |to| {
+        for (to, from) in to.chunks_exact_mut(4).zip(bytes.chunks_exact(size)) {
+            to.copy_from_slice(&(value(from) + 1.0).to_le_bytes());
+        }
+    })
+}

@@ -1,0 +1,99 @@
+//! Hugging Face model folders: `config.json`, safetensors and `tokenizer.json`, read as the GGUF file that llama.cpp's
+//! converter would make of them, so that the architectures need to know one set of names.
+//!
+//! [`open`] reads a folder as `save_pretrained` of the Python package `transformers` writes it. Tensors whose layout
+//! is GGUF's stay where they lie in the mapped files; the few that GGUF lays out differently are copied. A folder is
+//! hostile input like any model file. One file per family of models in `families`; a row of [`family::Family`] each.
+#![forbid(unsafe_code)]
+
+mod config;
+mod convert;
+mod families;
+mod family;
+mod layout;
+mod names;
+mod rope;
+mod weights;
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::gguf::{FileBytes, Gguf};
+use config::Config;
+
+/// What a folder holds.
+#[derive(Debug)]
+pub struct HfFolder {
+    /// Hyper-parameters and tensors under GGUF's names, without a tokenizer. Its name is the folder's path.
+    pub gguf: Gguf,
+    /// `tokenizer.json`, if it is there: not looked into.
+    pub tokenizer_json: Option<Vec<u8>>,
+    /// `tokenizer_config.json`, if it is there: not looked into.
+    pub tokenizer_config: Option<Vec<u8>>,
+    /// The tokens that end a generation, as `generation_config.json` says, or else `config.json`.
+    pub end_tokens: Vec<u32>,
+}
+
+/// The values of `model_type` in `config.json` that [`open`] knows.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    families::all().map(|family| family.model_type)
+}
+
+/// Reads the folder at `path`. With `use_mmap`, safetensors files are mapped instead of read into memory; they must
+/// then not be changed or shortened while the result lives, as with [`Gguf::open`].
+///
+/// # Errors
+/// `Io` when a file is missing or unreadable; `Format` when one is malformed, contradicts itself or another, or lacks
+/// a key or tensor; `Unsupported` for a `model_type`, a variation of a model or an element type that Ember does not
+/// know, and for folders with PyTorch pickles only. Every sentence begins with the folder's path and names the file.
+pub fn open(path: &Path, use_mmap: bool) -> Result<HfFolder> {
+    let name = path.display().to_string();
+    let read = || -> Result<_> {
+        let folder = Folder { path, load: if use_mmap { FileBytes::map } else { FileBytes::read } };
+        if !folder.has("config.json") {
+            return Err(Error::Io("this directory has no config.json: it is no Hugging Face model".into()));
+        }
+        let config = Config::parse("config.json", &folder.read("config.json")?)?;
+        let (family, config) = families::find(&config)?;
+        let parts = convert::convert(&name, &folder, family, &config, weights::open(&folder)?)?;
+        let optional =
+            |file: &str| folder.has(file).then(|| folder.read(file).map(|b| b.to_vec())).transpose();
+        let tokenizer = (optional("tokenizer.json")?, optional("tokenizer_config.json")?);
+        Ok((parts, tokenizer, end_tokens(&folder, &config)?))
+    };
+    let (parts, (tokenizer_json, tokenizer_config), end_tokens) = read().map_err(|e| e.within(&name))?;
+    Ok(HfFolder { gguf: Gguf::from_parts(parts)?, tokenizer_json, tokenizer_config, end_tokens })
+}
+
+/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list.
+fn end_tokens(folder: &Folder<'_>, config: &Config) -> Result<Vec<u32>> {
+    const FILE: &str = "generation_config.json";
+    const KEY: &str = "eos_token_id";
+    let generation = folder.has(FILE).then(|| Config::parse(FILE, &folder.read(FILE)?)).transpose()?;
+    match generation.filter(|g| g.has(KEY)) {
+        Some(generation) => generation.tokens(KEY),
+        None => config.tokens(KEY),
+    }
+}
+
+/// The folder and how its large files are opened.
+struct Folder<'a> {
+    path: &'a Path,
+    load: fn(&Path) -> Result<FileBytes>,
+}
+
+impl Folder<'_> {
+    fn has(&self, file: &str) -> bool {
+        self.path.join(file).exists()
+    }
+
+    /// A small file, read into memory.
+    fn read(&self, file: &str) -> Result<FileBytes> {
+        FileBytes::read(&self.path.join(file)).map_err(|e| e.within(file))
+    }
+
+    /// A file of weights, mapped or read as asked.
+    fn load(&self, file: &str) -> Result<FileBytes> {
+        (self.load)(&self.path.join(file)).map_err(|e| e.within(file))
+    }
+}

@@ -1,0 +1,105 @@
+//! Names of tensors that many families share, and how a tensor's name is taken apart.
+#![forbid(unsafe_code)]
+
+use super::family::{Family, Name};
+use super::layout::Change::{self, InterleaveKey, InterleaveQuery, Same};
+
+/// What most decoders' tensor names begin with.
+pub const MODEL: &[&str] = &["model."];
+/// Buffers that older checkpoints keep.
+pub const ROTARY_BUFFERS: &[&str] = &["*.rotary_emb.inv_freq"];
+
+/// Embedding, final norm, output projection.
+pub const ENDS: &[Name] =
+    &[("embed_tokens", "token_embd", Same), ("norm", "output_norm", Same), ("lm_head", "output", Same)];
+/// The norms before attention and feed-forward.
+pub const PRE_NORMS: &[Name] = &[
+    ("layers.{}.input_layernorm", "blk.{}.attn_norm", Same),
+    ("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", Same),
+];
+/// Attention whose rotary pairs are halves apart.
+pub const ATTENTION: &[Name] = &[
+    ("layers.{}.self_attn.q_proj", "blk.{}.attn_q", Same),
+    ("layers.{}.self_attn.k_proj", "blk.{}.attn_k", Same),
+    ("layers.{}.self_attn.v_proj", "blk.{}.attn_v", Same),
+    ("layers.{}.self_attn.o_proj", "blk.{}.attn_output", Same),
+];
+/// Attention whose rotary pairs GGUF has next to each other.
+pub const INTERLEAVED_ATTENTION: &[Name] = &[
+    ("layers.{}.self_attn.q_proj", "blk.{}.attn_q", InterleaveQuery),
+    ("layers.{}.self_attn.k_proj", "blk.{}.attn_k", InterleaveKey),
+    ("layers.{}.self_attn.v_proj", "blk.{}.attn_v", Same),
+    ("layers.{}.self_attn.o_proj", "blk.{}.attn_output", Same),
+];
+/// Norms of queries and keys.
+pub const QK_NORMS: &[Name] = &[
+    ("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", Same),
+    ("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", Same),
+];
+/// A gated feed-forward.
+pub const GATED: &[Name] = &[
+    ("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", Same),
+    ("layers.{}.mlp.up_proj", "blk.{}.ffn_up", Same),
+    ("layers.{}.mlp.down_proj", "blk.{}.ffn_down", Same),
+];
+
+/// What a family makes of a tensor.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It becomes the tensor `name`, or number `part` of the stack of that name.
+    Tensor {
+        /// GGUF's name.
+        name: String,
+        /// What becomes of its elements.
+        change: Change,
+        /// The second number in its name: an expert's or a head's.
+        part: usize,
+    },
+    /// The computation does not need it.
+    Ignored,
+}
+
+/// What `family` makes of the tensor `name`; `None` when it does not know it.
+pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
+    let rest = family.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    if family.ignored.iter().any(|pattern| fits(pattern, rest)) {
+        return Some(Meaning::Ignored);
+    }
+    let (stem, suffix) = rest.rsplit_once('.')?;
+    // The first BERT checkpoints have the names of the norms' authors.
+    let suffix = match suffix {
+        "weight" | "gamma" => "weight",
+        "bias" | "beta" => "bias",
+        _ => return None,
+    };
+    let mut numbers = [0; 2];
+    let mut n_numbers = 0;
+    let parts = stem.split('.').map(|part| match number(part) {
+        Some(n) if n_numbers < numbers.len() => {
+            numbers[n_numbers] = n;
+            n_numbers += 1;
+            "{}"
+        }
+        _ => part,
+    });
+    let pattern = parts.collect::<Vec<_>>().join(".");
+    let (_, gguf, change) =
+        family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| *hf == pattern)?;
+    let name = format!("{}.{suffix}", gguf.replace("{}", &numbers[0].to_string()));
+    Some(Meaning::Tensor { name, change: *change, part: numbers[1] })
+}
+
+/// Whether `name` is `pattern`, begins with it (`a.*`) or ends with it (`*.a`).
+fn fits(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (_, Some(start)) => name.starts_with(start),
+        _ => name == pattern,
+    }
+}
+
+/// A number as such names have it: digits without a leading zero, few enough.
+fn number(text: &str) -> Option<usize> {
+    let n: u32 = text.parse().ok()?;
+    (n.to_string() == text).then_some(n as usize)
+}

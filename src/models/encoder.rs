@@ -1,0 +1,83 @@
+//! [`Encoder`] as a [`Model`], and what the files of encoders have in common.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{Model, ModelInfo, parts};
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::nn::Batch;
+use crate::nn::attention::{AttentionParams, RopeParams};
+use crate::nn::encoder::{Encoder, EncoderLayer};
+use crate::nn::head::Output;
+use crate::nn::mlp::Mlp;
+use crate::nn::workspace::Workspace;
+
+/// An encoder and its dimensions.
+struct EncoderModel<B: Backend> {
+    info: ModelInfo,
+    encoder: Encoder<B>,
+}
+
+/// What an architecture's `bind` returns, as a model.
+pub fn boxed<B: Backend>((info, encoder): (ModelInfo, Encoder<B>)) -> Box<dyn Model<B>> {
+    Box::new(EncoderModel { info, encoder })
+}
+
+impl<B: Backend> Model<B> for EncoderModel<B> {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn forward(
+        &self,
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        kv: &mut B::Kv,
+        batch: &Batch<'_>,
+        out: Output<'_>,
+    ) -> Result<()> {
+        match out {
+            Output::Hidden(out) => self.encoder.forward(backend, ws, kv, batch, out),
+            Output::Logits(_) => return Err(Error::Unsupported(self.info.no_logits())),
+        }
+        backend.finish()
+    }
+}
+
+/// The dimensions of an encoder, whose file must not ask for a causal mask.
+pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
+    let causal = file.flag("attention.causal")? == Some(true);
+    file.refuse("attention.causal", causal, "causal masks in this architecture")?;
+    Ok(ModelInfo { causal: false, ..file.info()? })
+}
+
+/// Binds the embeddings, their norm, and the layers, whose feed-forward blocks are bound by `ffn`.
+pub fn bind<B: Backend>(
+    file: &mut Binder<'_, B>,
+    info: &ModelInfo,
+    rope: Option<RopeParams>,
+    ffn: impl Fn(&mut Binder<'_, B>, usize) -> Result<Mlp<B>>,
+) -> Result<Encoder<B>> {
+    let eps = file.positive("attention.layer_norm_epsilon")?;
+    let n_embd = info.n_embd;
+    let mut layers = Vec::new();
+    for i in 0..info.n_layer {
+        layers.push(EncoderLayer {
+            attn: file.attention(i, info)?,
+            attn_norm: file.layer_norm(&format!("blk.{i}.attn_output_norm"), n_embd, eps)?,
+            ffn: ffn(file, i)?,
+            ffn_norm: file.layer_norm(&format!("blk.{i}.layer_output_norm"), n_embd, eps)?,
+        });
+    }
+    Ok(Encoder {
+        token_embd: file.matrix("token_embd.weight", info.n_vocab, n_embd)?,
+        position_embd: match info.n_ctx_max {
+            Some(n) => Some(file.matrix("position_embd.weight", n, n_embd)?),
+            None => None,
+        },
+        token_type: file.token_type(n_embd)?,
+        embd_norm: file.layer_norm("token_embd_norm", n_embd, eps)?,
+        attention: AttentionParams { causal: false, ..parts::causal(info, rope) },
+        layers,
+    })
+}

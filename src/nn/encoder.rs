@@ -1,0 +1,71 @@
+//! The encoder of BERT (Devlin et al. 2019) and its successors: every token of a text sees the whole text, and norms
+//! come after the residual sums. What varies is a field, as in the [`decoder`](super::decoder).
+#![forbid(unsafe_code)]
+
+use super::attention::{AttentionParams, SelfAttention};
+use super::mlp::Mlp;
+use super::norm::NormLayer;
+use super::workspace::Workspace;
+use super::{Batch, Source};
+use crate::backend::{Backend, Embed};
+
+/// An encoder bound to its weights.
+pub struct Encoder<B: Backend> {
+    /// `[n_vocab, n_embd]`.
+    pub token_embd: B::Weight,
+    /// Learned positions, `[n_ctx_train, n_embd]`.
+    pub position_embd: Option<B::Weight>,
+    /// What each token gets for being in the first segment, `[n_embd]`.
+    pub token_type: B::Weight,
+    /// Of the sum of the embeddings.
+    pub embd_norm: NormLayer<B>,
+    /// The attention of all layers; not causal.
+    pub attention: AttentionParams,
+    /// The layers, first to last.
+    pub layers: Vec<EncoderLayer<B>>,
+}
+
+/// One layer.
+pub struct EncoderLayer<B: Backend> {
+    /// Attention.
+    pub attn: SelfAttention<B>,
+    /// Of the sum of attention and its input.
+    pub attn_norm: NormLayer<B>,
+    /// Feed-forward.
+    pub ffn: Mlp<B>,
+    /// Of the sum of feed-forward and its input.
+    pub ffn_norm: NormLayer<B>,
+}
+
+impl<B: Backend> Encoder<B> {
+    /// Runs a batch of whole texts, each one run of it, and writes the hidden states of its outputs,
+    /// `[outputs, n_embd]`. A layer's keys and values are used within the layer only, so all share the first store.
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        kv: &mut B::Kv,
+        batch: &Batch<'_>,
+        out: &mut [f32],
+    ) {
+        let (n, n_embd) = (batch.tokens.len(), ws.shape.n_embd);
+        backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj });
+        backend.add_bias(&mut ws.proj, &self.token_type, n);
+        if let Some(table) = &self.position_embd {
+            backend.embed(Embed { table, rows: batch.positions, out: &mut ws.norm });
+            backend.add(&mut ws.proj, &ws.norm, n * n_embd);
+        }
+        self.embd_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
+        for layer in &self.layers {
+            layer.attn.forward(&self.attention, 0, Source::Residual, backend, ws, kv, batch);
+            backend.add(&mut ws.proj, &ws.x, n * n_embd);
+            layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
+            layer.ffn.forward(Source::Residual, backend, ws, n);
+            backend.add(&mut ws.proj, &ws.x, n * n_embd);
+            layer.ffn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
+        }
+        for (&row, out) in batch.outputs.iter().zip(out.chunks_exact_mut(n_embd)) {
+            backend.read(&ws.x, row as usize * n_embd, out);
+        }
+    }
+}

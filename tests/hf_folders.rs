@@ -1,0 +1,285 @@
+//! Hugging Face folders that `transformers` wrote (`tests/oracle/hf_folders.py`): the same keys and tensors as the GGUF
+//! file of the same model, bit by bit, and PyTorch's logits.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{TempFolder, all_logits, context, fixture, ids, load, read_f32s, read_json, relative_rms};
+use ember::backend::KvType;
+use ember::context::{BackendKind, ContextOptions};
+use ember::gguf::{Gguf, TensorType, Value};
+use ember::hf;
+use ember::models;
+
+const TOLERANCE: f64 = 1e-4;
+
+/// What a file says that `config.json` does not.
+const NOTES: [&str; 4] = ["general.name", "general.file_type", "tokenizer.ggml.model", "pooling_type"];
+/// Tensors that are computed from the configuration, each in its own way.
+const COMPUTED: [&str; 3] = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
+
+fn folders() -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(fixture("hf")).expect("fixtures").map(|e| e.unwrap().path());
+    let mut folders: Vec<_> = entries
+        .filter(|path| path.is_dir())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    folders.sort();
+    assert!(folders.len() >= 24, "every fixture is there");
+    folders
+}
+
+/// The GGUF file of the same model.
+fn twin(name: &str) -> Option<Gguf> {
+    let path = fixture(&format!("models/{name}.gguf"));
+    path.exists().then(|| Gguf::open(&path).unwrap())
+}
+
+fn f32s(gguf: &Gguf, name: &str) -> Vec<f32> {
+    let t = gguf.tensor(name).unwrap();
+    assert_eq!(t.ty, TensorType::F32);
+    gguf.tensor_bytes(t).chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_folder_is_the_gguf_file_of_its_model() {
+    let mut n_compared = 0;
+    for (name, path) in folders() {
+        let Some(expected) = twin(&name) else { continue };
+        let found = hf::open(&path, true).unwrap_or_else(|e| panic!("{e}")).gguf;
+        for (key, value) in
+            expected.metadata().iter().filter(|(key, _)| !NOTES.iter().any(|n| key.ends_with(n)))
+        {
+            let absent = key.ends_with("rope.scaling.type") && *value == Value::from("none");
+            let expected = if absent { None } else { Some(value) };
+            assert_eq!(found.metadata().get(key), expected, "{name}: {key}");
+        }
+        let names = |gguf: &Gguf| {
+            let mut names: Vec<String> = gguf.tensors().iter().map(|t| t.name.clone()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&found), names(&expected), "{name}");
+        for t in expected.tensors() {
+            let other = found.tensor(&t.name).unwrap();
+            assert_eq!((other.ty, &*other.dims), (t.ty, &*t.dims), "{name}: {}", t.name);
+            if COMPUTED.contains(&t.name.as_str()) {
+                let error = relative_rms(&f32s(&found, &t.name), &f32s(&expected, &t.name));
+                assert!(error < 1e-6, "{name}: {} {error:.1e}", t.name);
+            } else {
+                let same = found.tensor_bytes(other) == expected.tensor_bytes(t);
+                assert!(same, "{name}: the elements of {} differ", t.name);
+            }
+        }
+        n_compared += 1;
+    }
+    assert!(n_compared >= 20);
+}
+
+/// PyTorch's logits of the folder's prompt: the GGUF twin's, or its own.
+fn expected_logits(name: &str) -> (Vec<u32>, Vec<f32>) {
+    let dir = if twin(name).is_some() { "models" } else { "hf" };
+    let json = read_json(&fixture(&format!("{dir}/{name}.json")));
+    (ids(&json["tokens"]), read_f32s(&fixture(&format!("{dir}/{name}.logits.f32"))))
+}
+
+fn logits(path: &Path, tokens: &[u32]) -> Vec<f32> {
+    let options = ContextOptions {
+        n_ctx: tokens.len(),
+        kv_type: KvType::F32,
+        backend: BackendKind::Scalar,
+        ..ContextOptions::default()
+    };
+    all_logits(&mut context(&load(path), &options), tokens)
+}
+
+#[test]
+fn a_folder_gives_pytorchs_logits() {
+    let mut n_run = 0;
+    for (name, path) in folders() {
+        let gguf = hf::open(&path, true).unwrap().gguf;
+        let architecture = gguf.metadata().require_str("general.architecture").unwrap();
+        if !models::known().any(|known| known == architecture) || architecture.ends_with("bert") {
+            continue;
+        }
+        let (tokens, expected) = expected_logits(&name);
+        let error = relative_rms(&logits(&path, &tokens), &expected);
+        println!("{name:24} relative RMS error {error:.2e} (at most {TOLERANCE:.0e})");
+        assert!(error <= TOLERANCE, "{name}: {error:.3e}");
+        n_run += 1;
+    }
+    assert!(n_run >= 22);
+}
+
+#[test]
+fn mapped_and_read_folders_are_the_same() {
+    for (name, path) in folders() {
+        let [mapped, read] = [true, false].map(|use_mmap| hf::open(&path, use_mmap).unwrap().gguf);
+        assert_eq!(mapped.tensors(), read.tensors(), "{name}");
+        assert!(mapped.tensors().iter().all(|t| mapped.tensor_bytes(t) == read.tensor_bytes(t)), "{name}");
+        let files = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path());
+        let weights = files.filter(|p| p.extension().is_some_and(|e| e == "safetensors"));
+        let size: u64 = weights.map(|p| p.metadata().unwrap().len()).sum();
+        assert_eq!((mapped.file_size(), mapped.name()), (size, path.to_str().unwrap()), "{name}");
+    }
+}
+
+/// A copy of a fixture with changed files.
+struct Copy(TempFolder);
+
+impl Copy {
+    fn of(name: &str, label: &str) -> Copy {
+        let folder = TempFolder::new(&format!("hf-{label}"));
+        for entry in std::fs::read_dir(fixture(&format!("hf/{name}"))).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::copy(&path, folder.0.join(path.file_name().unwrap())).unwrap();
+        }
+        Copy(folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0.0
+    }
+
+    /// Changes `config.json`.
+    fn config(&self, change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) {
+        let mut config = read_json(&self.path().join("config.json"));
+        change(config.as_object_mut().unwrap());
+        self.0.write("config.json", config.to_string());
+    }
+
+    /// Changes `model.safetensors`: its header, and how many bytes too far the data lie.
+    fn weights(&self, shift: usize, change: impl Fn(String) -> String) {
+        let bytes = std::fs::read(self.path().join("model.safetensors")).unwrap();
+        let n = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let mut header = change(String::from_utf8(bytes[8..8 + n].to_vec()).unwrap()).trim_end().to_owned();
+        header.push_str(&" ".repeat((8 - header.len() % 8) % 8 + shift));
+        let mut changed = (header.len() as u64).to_le_bytes().to_vec();
+        changed.extend(header.as_bytes());
+        changed.extend(&bytes[8 + n..]);
+        self.0.write("model.safetensors", changed);
+    }
+}
+
+#[test]
+fn configurations_of_transformers_4_mean_the_same() {
+    let rope = |config: &mut serde_json::Map<String, serde_json::Value>| {
+        let mut rope = config.remove("rope_parameters").unwrap();
+        let rope = rope.as_object_mut().unwrap();
+        config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
+        rope.remove("partial_rotary_factor").map(|f| config.insert("partial_rotary_factor".into(), f));
+        if rope["rope_type"] != "default" {
+            let kind = rope.remove("rope_type").unwrap();
+            rope.insert("type".into(), kind);
+            config.insert("rope_scaling".into(), rope.clone().into());
+        }
+    };
+    for name in ["llama-yarn", "qwen2-tied", "gptneox-sequential", "phi3-longrope-short"] {
+        let copy = Copy::of(name, &format!("v4-{name}"));
+        copy.config(rope);
+        let [old, new] =
+            [copy.path().to_owned(), fixture(&format!("hf/{name}"))].map(|p| hf::open(&p, true).unwrap());
+        let keys = |gguf: &Gguf| -> Vec<(String, Value)> {
+            gguf.metadata().iter().map(|(k, v)| (k.to_owned(), v.clone())).collect()
+        };
+        assert_eq!(keys(&old.gguf), keys(&new.gguf), "{name}");
+    }
+}
+
+#[test]
+fn the_text_part_of_a_multimodal_model_is_read() {
+    let expected = twin("gemma3").unwrap();
+    for prefix in ["language_model.model.", "model.language_model."] {
+        let copy = Copy::of("gemma3", "multimodal");
+        copy.weights(0, |header| header.replace("\"model.", &format!("\"{prefix}")));
+        copy.config(|config| {
+            let mut text = std::mem::take(config);
+            for key in ["max_position_embeddings", "rms_norm_eps"] {
+                text.remove(key);
+            }
+            config.insert("model_type".into(), "gemma3".into());
+            config.insert("text_config".into(), text.into());
+        });
+        let found = hf::open(copy.path(), true).unwrap().gguf;
+        assert_eq!(found.tensors().len(), expected.tensors().len());
+        for t in expected.tensors() {
+            let other = found.tensor(&t.name).unwrap();
+            assert!(found.tensor_bytes(other) == expected.tensor_bytes(t), "{}", t.name);
+        }
+        // What the first configurations leave out.
+        assert_eq!(found.metadata().u32("gemma3.context_length"), Ok(Some(131_072)));
+        assert_eq!(found.metadata().f32("gemma3.attention.layer_norm_rms_epsilon"), Ok(Some(1e-6)));
+    }
+}
+
+#[test]
+fn data_at_odd_addresses_gives_the_same_logits() {
+    for name in ["gpt2-untied", "qwen2-bf16"] {
+        let (tokens, expected) = expected_logits(name);
+        for shift in [1, 2, 3] {
+            let copy = Copy::of(name, &format!("odd-{shift}-{name}"));
+            copy.weights(shift, |header| header);
+            let error = relative_rms(&logits(copy.path(), &tokens), &expected);
+            assert!(error <= TOLERANCE, "{name} shifted by {shift}: {error:.3e}");
+        }
+    }
+}
+
+#[test]
+fn what_the_computation_does_not_need_is_ignored() {
+    // Of no elements, so that the data stay as they are, and of a type that is no weight's.
+    for (name, extra) in [
+        ("gpt2-untied", "transformer.h.0.attn.bias"),
+        ("qwen2-bf16", "model.layers.1.self_attn.rotary_emb.inv_freq"),
+        ("bert", "pooler.dense.weight"),
+        ("bert", "cls.predictions.bias"),
+    ] {
+        let copy = Copy::of(name, "ignored");
+        copy.weights(0, |header| {
+            header.replacen(
+                '{',
+                &format!("{{\"{extra}\":{{\"dtype\":\"BOOL\",\"shape\":[0],\"data_offsets\":[0,0]}},"),
+                1,
+            )
+        });
+        let plain = hf::open(&fixture(&format!("hf/{name}")), true).unwrap().gguf;
+        assert_eq!(hf::open(copy.path(), true).unwrap().gguf.tensors().len(), plain.tensors().len());
+    }
+}
+
+#[test]
+fn the_tokens_that_end_a_generation_are_read() {
+    let copy = Copy::of("llama-yarn", "end");
+    let end = || hf::open(copy.path(), true).unwrap().end_tokens;
+    copy.0.write("generation_config.json", "{\"eos_token_id\": [7, 9]}");
+    assert_eq!(end(), [7, 9]);
+    copy.0.write("generation_config.json", "{\"eos_token_id\": null}");
+    assert!(end().is_empty());
+    copy.config(|config| _ = config.insert("eos_token_id".into(), 5.into()));
+    assert_eq!(end(), [5]);
+    std::fs::remove_file(copy.path().join("generation_config.json")).unwrap();
+    assert_eq!(end(), [5]);
+}
+
+#[test]
+fn sentence_transformers_say_how_to_pool() {
+    let copy = Copy::of("bert", "pooling");
+    let pooling = || hf::open(copy.path(), true).map(|f| f.gguf.metadata().u32("bert.pooling_type").unwrap());
+    assert_eq!(pooling(), Ok(None));
+    copy.0.write("modules.json", "[]");
+    std::fs::create_dir_all(copy.path().join("1_Pooling")).unwrap();
+    copy.0.write(
+        "1_Pooling/config.json",
+        "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}",
+    );
+    assert_eq!(pooling(), Ok(Some(1)));
+    copy.0.write("1_Pooling/config.json", "{\"pooling_mode_cls_token\": true}");
+    assert_eq!(pooling(), Ok(Some(2)));
+    copy.0.write("1_Pooling/config.json", "{\"pooling_mode\": \"lasttoken\"}");
+    assert_eq!(pooling(), Ok(Some(3)));
+    copy.0.write("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
+    assert!(pooling().unwrap_err().message().contains("1_Pooling/config.json: no supported kind of pooling"));
+}

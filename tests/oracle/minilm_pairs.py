@@ -1,0 +1,66 @@
+"""Fifty pairs of sentences, written for this purpose: some alike, some not, some hard to tokenize."""
+
+PAIRS = [
+    ("A cat sleeps on the warm windowsill.", "The kitten is napping by the window."),
+    ("A cat sleeps on the warm windowsill.", "Interest rates rose by a quarter of a percent."),
+    ("How do I reset my password?", "I forgot my login and need a new one."),
+    ("How do I reset my password?", "How do I bake sourdough bread?"),
+    ("The river floods every spring.", "Each spring the stream bursts its banks."),
+    ("The bank raised its fees.", "We had lunch on the bank of the river."),
+    ("He did not like the film.", "He liked the film."),
+    ("She plays the violin in an orchestra.", "He repairs old clocks in his garage."),
+    ("The train to Lyon leaves at half past nine.", "At 9:30 the Lyon train departs."),
+    ("Water boils at 100 degrees Celsius.", "At sea level water starts to boil at 212 °F."),
+    ("My phone battery dies before noon.", "The charge of my mobile does not last the morning."),
+    ("Parents are worried about the new school.", "The football match ended in a draw."),
+    ("The bridge was closed for repairs.", "Engineers shut the crossing to mend it."),
+    ("Tomatoes need a lot of sun.", "Tomato plants grow best in bright light."),
+    ("An apple a day keeps the doctor away.", "Eating fruit is healthy."),
+    ("The lawyer questioned the witness.", "The witness was questioned by the lawyer."),
+    ("The lawyer questioned the witness.", "The witness questioned the lawyer."),
+    ("Snow fell all night in the mountains.", "The desert has not seen rain for a year."),
+    ("I would like to cancel my order.", "Please do not send me what I bought."),
+    ("Where is the nearest pharmacy?", "Is there a chemist close by?"),
+    ("Prices went up.", "Prices went down."),
+    ("Yes.", "No."),
+    ("x", "y"),
+    ("", "An empty text has only its special tokens."),
+    ("Café crème à la carte", "Cafe creme a la carte"),
+    ("NAÏVE COÖPERATION", "naive cooperation"),
+    ("Der Hund schläft unter dem Tisch.", "The dog sleeps under the table."),
+    ("El perro duerme debajo de la mesa.", "The dog sleeps under the table."),
+    ("東京は日本の首都です。", "Tokyo is the capital of Japan."),
+    ("Москва — столица России.", "Moscow is the capital of Russia."),
+    ("I ❤️ this 😀!", "I love this."),
+    ("fn main() { println!(\"hello\"); }", "A program that prints a greeting."),
+    ("SELECT name FROM users WHERE id = 42;", "Find the user whose number is forty-two."),
+    ("https://example.org/a/b?c=d&e=f#g", "A link to a page."),
+    ("antidisestablishmentarianism", "floccinaucinihilipilification"),
+    ("1234567890 0987654321 3.14159", "The number pi is about 3.14."),
+    ("It's 5 o'clock; isn't it?", "Is it five already?"),
+    ("(a+b)^2 = a^2 + 2ab + b^2", "The square of a sum."),
+    ("tabs\tand\nnew lines   and    spaces", "tabs and new lines and spaces"),
+    ("[brackets] {braces} <angles> (and) #hashes", "Some kinds of brackets."),
+    ("qwzxjk vbnmpl tttrrr", "Letters without any meaning."),
+    ("The old lighthouse keeper climbed the stairs each evening, lit the lamp, wrote a line about the weather in his "
+     "book, and waited for the ships, which came fewer every year, until one autumn none came at all.",
+     "A keeper of a lighthouse watches as fewer and fewer ships pass."),
+    ("The old lighthouse keeper climbed the stairs each evening, lit the lamp, wrote a line about the weather in his "
+     "book, and waited for the ships, which came fewer every year, until one autumn none came at all.",
+     "Peel the onions, cut them into rings, fry them slowly in butter until they are brown, add broth and a glass of "
+     "wine, let it simmer for half an hour, and serve it with toasted bread and grated cheese."),
+    ("To change the wheel, loosen the nuts while the car still stands on the ground, then lift it with the jack, take "
+     "the nuts off, swap the wheels, put the nuts back on by hand, lower the car, and tighten them crosswise.",
+     "Instructions for replacing a flat tyre."),
+    ("The committee met on Tuesday. It discussed the budget, the roof of the gymnasium, two complaints about noise, and "
+     "a proposal to plant lime trees along the avenue. It decided nothing, thanked the treasurer, and adjourned. On "
+     "Wednesday the roof fell in. Nobody was hurt. The committee met again on Thursday and discussed the roof at once, "
+     "then the complaints, one of which had been about the roof, then the trees. The treasurer resigned in a letter of "
+     "eleven pages that was read aloud, at the wish of its author, from the first word to the last.",
+     "A slow committee fails to act in time."),
+    ("Quantum computers use superposition.", "A qubit can be in two states at once."),
+    ("The patient complains of chest pain.", "The patient has no symptoms."),
+    ("Stocks fell sharply after the announcement.", "The market dropped on the news."),
+    ("A man is playing a guitar on stage.", "A musician performs in front of an audience."),
+    ("The same words in the same order.", "The same words in the same order."),
+]
