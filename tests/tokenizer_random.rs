@@ -10,9 +10,13 @@
 mod common;
 
 use ember::gguf::writer::Writer;
-use ember::gguf::{Gguf, StringArray};
+use ember::gguf::{Array, Gguf, StringArray, Value};
 use ember::tokenizer::Tokenizer;
+use serde_json::json;
 
+/// The vocabulary of XLM-RoBERTa.
+const UNIGRAM_FILE: &str = "vocabs/ggml-vocab-nomic-bert-moe.gguf";
+const UNIGRAM: [&str; 5] = ["<s>", "</s>", "<unk>", "<mask>", "<pad>"];
 const N_CHUNKS: u64 = 100;
 const CHUNK: u64 = 1000;
 
@@ -223,7 +227,12 @@ fn check(family: &str, tokens: &Tokenizer, specials: Vec<String>) {
     for (chunk, line) in (0..).zip(expected.lines()) {
         let mut hash = 0xCBF2_9CE4_8422_2325;
         for number in chunk * CHUNK..(chunk + 1) * CHUNK {
-            let ids = tokens.encode_bytes(&texts.make(number), false, number % 2 == 0).unwrap();
+            let mut text = texts.make(number);
+            if family == "gguf-unigram" {
+                text = text.utf8_chunks().flat_map(|chunk| chunk.valid().bytes()).collect();
+            }
+            let parse_special = number % 2 == 0 || family == "json-unigram";
+            let ids = tokens.encode_bytes(&text, false, parse_special).unwrap();
             hash = fnv(hash, ids.len() as u32);
             hash = ids.iter().fold(hash, |hash, &id| fnv(hash, id));
         }
@@ -266,7 +275,7 @@ fn check_gguf(family: &str, file: &str, specials: &[&str]) {
     check(family, &tokens, specials.iter().map(|&s| s.to_owned()).collect());
 }
 
-macro_rules! json {
+macro_rules! families {
     ($($family:ident)*) => {
         $(
             #[test]
@@ -277,11 +286,62 @@ macro_rules! json {
     };
 }
 
-json! { deepseek_v3 gemma3 gpt2 gptoss llama2 llama3_2 mistral_nemo qwen2_5 qwen3 }
+families! { deepseek_v3 gemma3 gpt2 gptoss llama2 llama3_2 mistral_nemo qwen2_5 qwen3 }
 
 #[test]
 fn minilm() {
     check_json("minilm", "all-MiniLM-L6-v2");
+}
+
+/// The Unigram vocabulary of XLM-RoBERTa as a `tokenizer.json`, as the script makes it of the GGUF file.
+#[test]
+fn json_unigram() {
+    let gguf = Gguf::open(&common::real_model(UNIGRAM_FILE)).unwrap();
+    let meta = gguf.metadata();
+    let texts: Vec<&str> = meta
+        .require_strings("tokenizer.ggml.tokens")
+        .unwrap()
+        .iter()
+        .map(|t| str::from_utf8(t).unwrap())
+        .collect();
+    let scores = meta.require_f32s("tokenizer.ggml.scores").unwrap();
+    let Some(Value::Array(Array::U8(charsmap))) = meta.get("tokenizer.ggml.precompiled_charsmap") else {
+        panic!("no table")
+    };
+    let added = UNIGRAM.map(|text| {
+        let id = texts.iter().position(|t| *t == text);
+        json!({ "id": id, "content": text, "lstrip": text == "<mask>", "special": true })
+    });
+    let vocab: Vec<(&str, f64)> = texts.into_iter().zip(scores.iter().map(|&s| f64::from(s))).collect();
+    let metaspace =
+        json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true });
+    let file = json!({
+        "added_tokens": added,
+        "normalizer": { "type": "Precompiled", "precompiled_charsmap": base64(charsmap) },
+        "pre_tokenizer": metaspace,
+        "decoder": metaspace,
+        "model": { "type": "Unigram", "unk_id": 3, "vocab": vocab },
+    });
+    let tokens = Tokenizer::from_json(&serde_json::to_vec(&file).unwrap(), None).unwrap();
+    check("json-unigram", &tokens, UNIGRAM.map(String::from).into());
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = |group: &[u8]| {
+        let byte = |i| u32::from(*group.get(i).unwrap_or(&0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit =
+            |i: usize| if i <= group.len() { DIGITS[(bits >> (18 - 6 * i)) as usize & 63] } else { b'=' };
+        [digit(0), digit(1), digit(2), digit(3)]
+    };
+    String::from_utf8(bytes.chunks(3).flat_map(digits).collect()).unwrap()
+}
+
+/// Against llama.cpp, which takes no bytes that are not UTF-8.
+#[test]
+fn gguf_unigram() {
+    check_gguf("gguf-unigram", UNIGRAM_FILE, &UNIGRAM);
 }
 
 #[test]
@@ -292,16 +352,7 @@ fn gguf_bert() {
 
 #[test]
 fn gguf_gemma3() {
-    let specials = [
-        "<bos>",
-        "<eos>",
-        "<start_of_turn>",
-        "<end_of_turn>",
-        "<unused5>",
-        "<h1>",
-        "</table>",
-        "[multimodal]",
-    ];
+    let specials = ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<h1>", "</table>", "[multimodal]"];
     check_gguf("gguf-gemma3", "gemma-3-270m.Q4_K_M.gguf", &specials);
 }
 
@@ -311,7 +362,7 @@ fn gguf_gpt2() {
 }
 
 /// No GGUF file has the vocabulary of this `tokenizer.json`, so one is written: its merges come from SentencePiece's
-/// scores, which go down by one with each piece.
+/// scores, which go down by one with each piece; those of runs of spaces are -1e9.
 #[test]
 fn gguf_llama2() {
     let file = common::read_json(&common::real_model("tokenizers/llama2/tokenizer.json"));
@@ -332,7 +383,9 @@ fn gguf_llama2() {
     let mut writer = Writer::new();
     writer.set("tokenizer.ggml.model", "llama");
     writer.set("tokenizer.ggml.tokens", StringArray::copy(&texts).unwrap());
-    writer.set("tokenizer.ggml.scores", (0..texts.len()).map(|id| 259.0 - id as f32).collect::<Vec<f32>>());
+    let spaces = |text: &str| text.chars().all(|c| c == '▁');
+    let score = |(id, &text): (usize, &&str)| if spaces(text) { -1e9 } else { 259.0 - id as f32 };
+    writer.set("tokenizer.ggml.scores", texts.iter().enumerate().map(score).collect::<Vec<f32>>());
     writer.set("tokenizer.ggml.token_type", types);
     let gguf = Gguf::from_bytes(&writer.to_bytes().unwrap(), "llama2").unwrap();
     let tokens = Tokenizer::from_gguf(gguf.metadata()).unwrap();

@@ -70,9 +70,14 @@ pub(super) fn read(meta: &Metadata) -> Result<Tokenizer> {
         }
     };
     let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
+    let model_has_spaced = matches!(model, Model::Spm(_)) && !strips_space;
     Ok(Tokenizer {
         specials: specials(meta, &vocab)?,
-        normalized_specials: SpecialTokens::new(vec![])?,
+        normalized_specials: if model_has_spaced {
+            spaced_specials(&vocab)?
+        } else {
+            SpecialTokens::new(vec![])?
+        },
         lexicon,
         model,
         normalizer,
@@ -198,6 +203,13 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>) -> Result<SpecialTokens> {
     SpecialTokens::new(tokens)
 }
 
+/// Runs of spaces that are kept whole, for text in which `▁` has become a space, too. (With a space put before the text
+/// it would be part of such a run.)
+fn spaced_specials(vocab: &Vocab<'_>) -> Result<SpecialTokens> {
+    let spaced = vocab.iter().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
+    SpecialTokens::new(spaced.map(|(id, text, _)| (text, Added { id, ..Added::default() })).collect())
+}
+
 /// Reads the merges.
 fn read_merges(
     meta: &Metadata,
@@ -278,14 +290,16 @@ fn spm(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
         Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, ..Defaults::default() };
     let roles = read_roles(meta, vocab, &defaults)?;
     let scores = read_scores(meta, vocab.len())?;
-    let normalizer = prefix_if_asked(meta, true)?;
+    let mut normalizer = prefix_if_asked(meta, true)?;
+    let strips_space = !normalizer.steps.is_empty();
+    normalizer.steps.push(Step::Replace(SPACE.to_owned(), " ".to_owned()));
     let parts = Parts {
         lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
         model: Model::Spm(Spm { scores, unk: roles.unk }),
-        strips_space: !normalizer.steps.is_empty(),
+        strips_space,
         normalizer,
         pre: PreTokenizer::default(),
-        escapes_space: true,
+        escapes_space: false,
     };
     Ok((parts, roles))
 }

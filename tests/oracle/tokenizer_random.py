@@ -11,6 +11,7 @@ tokens as plain text. One text in eight has bytes that are no UTF-8, which these
 is encoded as it is, and each gap between as one word of bytes, as `Tokenizer::encode_bytes` documents.
 """
 
+import base64
 import json
 import os
 import sys
@@ -21,6 +22,13 @@ MODELS = os.environ.get("EMBER_MODELS", os.path.expanduser("~/.cache/ember/model
 FIXTURES = os.path.join(os.path.dirname(__file__), "..", "fixtures", "tokenizer", "random")
 # The folder of the tokenizer, and the special tokens that texts have; without a list, all of them. Families with a list
 # are for GGUF files, whose other added tokens may not be those of the tokenizer.json.
+#
+# For Unigram there is no tokenizer.json, so one is made of the vocabulary of XLM-RoBERTa in `nomic-bert-moe`'s GGUF file.
+# The GGUF file itself is held against llama.cpp, without the bytes that are no UTF-8: Hugging Face's normalization goes
+# by grapheme clusters and keeps trailing and repeated spaces, SentencePiece's and llama.cpp's do not. Hugging Face's
+# Unigram model spells control tokens from plain text, which Ember never does, so all its texts are parsed.
+UNIGRAM = ["<s>", "</s>", "<unk>", "<mask>", "<pad>"]
+UNIGRAM_FILE = os.path.join(MODELS, "vocabs", "ggml-vocab-nomic-bert-moe.gguf")
 FAMILIES = {
     **{
         name: (f"tokenizers/{name}", None)
@@ -40,6 +48,8 @@ FAMILIES = {
         "tokenizers/llama3_2",
         ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
     ),
+    "json-unigram": (None, UNIGRAM),
+    "gguf-unigram": (None, UNIGRAM),
     "gguf-qwen2": ("tokenizers/qwen2_5", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
 }  # fmt: skip
 N_CHUNKS, CHUNK = 100, 1000
@@ -147,18 +157,55 @@ def byte_alphabet():
     return {**{b: chr(b) for b in printable}, **{b: chr(0x100 + i) for i, b in enumerate(rest)}}
 
 
+def unigram_json():
+    from gguf import GGUFReader
+
+    fields = GGUFReader(UNIGRAM_FILE).fields
+    tokens, scores, charsmap = (
+        fields["tokenizer.ggml." + key].contents() for key in ("tokens", "scores", "precompiled_charsmap")
+    )
+    common = {"single_word": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": tokens.index(text), "content": text, "lstrip": text == "<mask>", **common} for text in UNIGRAM
+        ],
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bytes(charsmap)).decode()},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": None,
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": list(zip(tokens, scores)), "byte_fallback": False},
+    }
+
+
+class LlamaCpp:
+    """llama.cpp on the vocabulary of a GGUF file."""
+
+    def __init__(self, file, specials):
+        import llama_cpp
+
+        self.model = llama_cpp.Llama(file, vocab_only=True, verbose=False)
+        self.texts = Texts(specials)
+
+    def encode(self, number):
+        raw, parse = self.texts.make(number).decode(errors="ignore").encode(), number % 2 == 0
+        return raw, parse, self.model.tokenize(raw, add_bos=False, special=parse)
+
+
 class Family:
     def __init__(self, name):
         folder, specials = FAMILIES[name]
-        folder = os.path.join(MODELS, folder)
-        with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as f:
-            file = json.load(f)
+        if folder is None:
+            file = unigram_json()
+        else:
+            with open(os.path.join(MODELS, folder, "tokenizer.json"), encoding="utf-8") as f:
+                file = json.load(f)
         self.plain, self.parsing = (Tokenizer.from_str(json.dumps({**file, "padding": None, "truncation": None})) for _ in range(2))
         self.plain.encode_special_tokens = True
         self.texts = Texts(specials or [added["content"] for added in file["added_tokens"]])
         self.kind = file["model"]["type"] if "type" in file["model"] else "BPE"
         self.bytes = bool(file["model"].get("byte_fallback"))
-        self.unk = file["model"].get("unk_token")
+        self.unk = file["model"].get("unk_token", "<unk>")
         self.alphabet = byte_alphabet()
         # Text behind a gap does not start the sequence, so nothing is put before it.
         normalizer = file.get("normalizer") or {}
@@ -172,7 +219,7 @@ class Family:
                 self.inner[plain].encode_special_tokens = plain
 
     def gap(self, gap):
-        if self.kind == "WordPiece":
+        if self.kind in ("WordPiece", "Unigram"):
             return [self.parsing.token_to_id(self.unk)]
         if self.bytes:
             return [self.parsing.token_to_id(f"<0x{b:02X}>") for b in gap]
@@ -180,7 +227,7 @@ class Family:
 
     def encode(self, number):
         """The text, whether control tokens are parsed, and the tokens."""
-        raw, plain = self.texts.make(number), number % 2 == 1
+        raw, plain = self.texts.make(number), number % 2 == 1 and self.kind != "Unigram"
         tokenizer = self.plain if plain else self.parsing
         ids, valid, gap, behind_gap = [], "", b"", False
 
@@ -227,16 +274,20 @@ def fnv(h, number):
     return h
 
 
+def open_family(name):
+    return LlamaCpp(UNIGRAM_FILE, UNIGRAM) if name == "gguf-unigram" else Family(name)
+
+
 def main():
     if sys.argv[1:2] == ["--show"]:
-        family, chunk = Family(sys.argv[2]), int(sys.argv[3])
+        family, chunk = open_family(sys.argv[2]), int(sys.argv[3])
         for number in range(chunk * CHUNK, (chunk + 1) * CHUNK):
             raw, parse, ids = family.encode(number)
             print(json.dumps([raw.hex(), parse, ids]))
         return
     os.makedirs(FIXTURES, exist_ok=True)
     for name in sys.argv[1:] or FAMILIES:
-        family = Family(name)
+        family = open_family(name)
         with open(os.path.join(FIXTURES, name + ".txt"), "w", encoding="ascii") as f:
             for chunk in range(N_CHUNKS):
                 h = 0xCBF29CE484222325
