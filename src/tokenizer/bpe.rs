@@ -1,157 +1,202 @@
-//! Byte-level BPE (`tokenizer.ggml.model` = `gpt2`): text is cut into words, each byte of a word is written as one
-//! printable character, and the characters are merged by rank (A. Radford et al., "Language Models are Unsupervised
-//! Multitask Learners", 2019). The merging is the `tokenizers` crate's.
+//! Byte-pair encoding: a word is written in the smallest tokens there are, which are then merged by rank (A. Radford
+//! et al., "Language Models are Unsupervised Multitask Learners", 2019, for bytes; SentencePiece's BPE, written out as
+//! merges by Hugging Face, for characters).
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
 
-use tokenizers::Model;
-use tokenizers::models::bpe;
-
-use super::pre::PreTokenizer;
-use super::vocab::{Pieces, TOKENS, Vocab};
+use super::merges::Merges;
+use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result};
-use crate::gguf::Metadata;
 
-/// The key of the merges.
-const MERGES: &str = "tokenizer.ggml.merges";
-
-/// The last character of the byte alphabet is below this.
-const ALPHABET_END: usize = 0x144;
-
-/// The encoder of a byte-level BPE vocabulary.
+/// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
-    model: bpe::BPE,
-    pre: PreTokenizer,
-    /// The character of each byte, or None where the vocabulary has no token for it.
-    alphabet: [Option<char>; 256],
+    pub(super) merges: Merges,
+    pub(super) units: Units,
+    /// A word that is itself a token is taken whole, without merging.
+    pub(super) ignore_merges: bool,
+    /// A word of line feeds that is itself a token is taken whole.
+    pub(super) whole_line_feeds: bool,
+}
+
+/// What a word is first cut into.
+pub(super) enum Units {
+    /// Bytes.
+    Bytes {
+        /// The token of each byte.
+        tokens: Box<[Option<u32>; 256]>,
+        /// Whether nothing is merged across a byte that has no token; else it is as if it were not there.
+        gaps: bool,
+    },
+    /// Characters.
+    Chars {
+        /// Whether a character without a token becomes its byte tokens.
+        byte_fallback: bool,
+        /// Stands for a character that cannot be expressed; without it the character is left out.
+        unk: Option<u32>,
+        /// Whether characters in a row that cannot be expressed are one `unk`.
+        fuse_unk: bool,
+    },
+}
+
+impl Units {
+    /// The bytes of a byte-level vocabulary.
+    pub(super) fn bytes(lexicon: &Lexicon, gaps: bool) -> Units {
+        Units::Bytes { tokens: Box::new(std::array::from_fn(|byte| lexicon.find(&[byte as u8]))), gaps }
+    }
 }
 
 impl Bpe {
-    /// Reads the merges and builds the merging model.
-    pub(super) fn from_gguf(meta: &Metadata, vocab: &Vocab<'_>, pre: PreTokenizer) -> Result<Bpe> {
-        let mut ids = bpe::Vocab::with_capacity(vocab.len());
-        let mut control = HashSet::new();
-        for (id, text, ty) in vocab.iter() {
-            // Control tokens are kept from the model, so that plain text can never spell one.
-            if ty.is_hidden() {
-                control.insert(text);
-            } else if !text.is_empty() {
-                ids.entry(text.to_owned()).or_insert(id);
+    /// Appends the tokens of `word`.
+    ///
+    /// What the vocabulary cannot express at all is left out. (SmolLM2, for one, has no token for a few control
+    /// characters and for the planes of Unicode that nothing is assigned in.)
+    pub(super) fn encode(&self, lexicon: &Lexicon, word: &str, out: &mut Vec<u32>) {
+        let whole = self.ignore_merges || self.whole_line_feeds && word.bytes().all(|b| b == b'\n');
+        if whole && let Some(token) = lexicon.find(word.as_bytes()) {
+            out.push(token);
+            return;
+        }
+        match &self.units {
+            Units::Bytes { .. } => self.encode_bytes(lexicon, word.as_bytes(), out),
+            Units::Chars { byte_fallback, unk, fuse_unk } => {
+                let mut symbols = Vec::with_capacity(word.len());
+                let mut after_unk = false;
+                for (at, c) in word.char_indices() {
+                    let bytes = &word.as_bytes()[at..at + c.len_utf8()];
+                    let is_unk = if let Some(token) = lexicon.find(bytes) {
+                        symbols.push(token);
+                        false
+                    } else if *byte_fallback && bytes.iter().all(|&b| lexicon.bytes[b as usize].is_some()) {
+                        lexicon.fall_back(bytes, None, &mut symbols);
+                        false
+                    } else {
+                        if !(after_unk && *fuse_unk) {
+                            symbols.extend(unk);
+                        }
+                        true
+                    };
+                    after_unk = is_unk;
+                }
+                self.merges.apply(&symbols, out);
             }
         }
-        let merges = read_merges(meta, &ids, &control)?;
-        let alphabet = std::array::from_fn(|byte| {
-            let c = byte_char(byte as u8);
-            ids.contains_key(c.encode_utf8(&mut [0; 4]) as &str).then_some(c)
-        });
-        // The crate's cache of words lives in each calling thread and outlives the model: it would grow with every
-        // model a long-lived host loads, so it is off.
-        let model = bpe::BPE::builder()
-            .vocab_and_merges(ids, merges)
-            .ignore_merges(pre.ignore_merges)
-            .cache_capacity(0)
-            .build()
-            .map_err(|e| Error::Format(format!("the vocabulary and {MERGES:?} do not fit together: {e}")))?;
-        Ok(Bpe { model, pre, alphabet })
     }
 
-    /// The exact bytes of each token. A normal token outside the byte alphabet stands for its own text.
-    pub(super) fn token_bytes(vocab: &Vocab<'_>) -> Pieces {
-        let mut bytes_of = [None; ALPHABET_END];
-        for byte in 0..=255 {
-            bytes_of[byte_char(byte) as usize] = Some(byte);
+    /// Appends the tokens of bytes that are not text.
+    pub(super) fn encode_bytes(&self, lexicon: &Lexicon, bytes: &[u8], out: &mut Vec<u32>) {
+        match &self.units {
+            Units::Bytes { tokens, gaps } => {
+                let mut symbols = Vec::with_capacity(bytes.len());
+                for &byte in bytes {
+                    match tokens[byte as usize] {
+                        Some(token) => symbols.push(token),
+                        None if *gaps => {
+                            self.merges.apply(&symbols, out);
+                            symbols.clear();
+                        }
+                        None => {}
+                    }
+                }
+                self.merges.apply(&symbols, out);
+            }
+            Units::Chars { unk, .. } => lexicon.fall_back(bytes, *unk, out),
         }
-        let mut pieces = Pieces::with_capacity(vocab.len());
-        let mut bytes = Vec::new();
-        for (_, text, ty) in vocab.iter() {
-            bytes.clear();
-            bytes.extend(text.chars().map_while(|c| *bytes_of.get(c as usize)?));
-            let in_alphabet = bytes.len() == text.chars().count();
-            pieces.push(if in_alphabet && !ty.is_special() { &bytes } else { text.as_bytes() });
+    }
+}
+
+/// Collects merges, best first, each as the texts of its two parts, all of whose tokens exist. One that spells a token
+/// which plain text may not is left out.
+pub(super) struct MergeReader<'m> {
+    lexicon: &'m Lexicon,
+    speller: &'m Speller,
+    /// For each token, whether plain text spells it.
+    is_spelled: Vec<bool>,
+    /// Texts that are tokens, but not for plain text.
+    reserved: HashSet<&'m str>,
+    merges: Merges,
+    scratch: Vec<u8>,
+    /// What the merge before gave. Merges are listed in order of what they give as a rule, so that the next one gives
+    /// the same token or the one behind it, and need not be looked for.
+    last_joint: u32,
+}
+
+impl<'m> MergeReader<'m> {
+    /// Room for `n` merges.
+    pub(super) fn new(
+        vocab: &Vocab<'m>,
+        lexicon: &'m Lexicon,
+        speller: &'m Speller,
+        n: usize,
+    ) -> MergeReader<'m> {
+        let mut is_spelled = vec![false; vocab.len()];
+        lexicon.spelled().for_each(|id| is_spelled[id as usize] = true);
+        let reserved = vocab.iter().filter(|(_, _, ty)| ty.is_special()).map(|(_, text, _)| text).collect();
+        MergeReader {
+            lexicon,
+            speller,
+            is_spelled,
+            reserved,
+            merges: Merges::with_capacity(n),
+            scratch: Vec::new(),
+            last_joint: 0,
         }
-        pieces
     }
 
-    /// Appends the tokens of `text`.
+    /// Adds the merge of that rank.
     ///
-    /// A byte that the vocabulary has no token for is left out, and nothing is merged across it. (SmolLM2, for one,
-    /// has none for a few control characters and for the planes of Unicode that nothing is assigned in.)
-    pub(super) fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<()> {
-        let mut word = String::new();
-        for range in self.pre.split(text) {
-            for &byte in &text.as_bytes()[range] {
-                match self.alphabet[byte as usize] {
-                    Some(c) => word.push(c),
-                    None => self.merge(&mut word, out)?,
+    /// # Errors
+    /// The text that is no token.
+    pub(super) fn push(&mut self, rank: usize, left: &str, right: &str) -> std::result::Result<(), String> {
+        let scratch = &mut self.scratch;
+        scratch.clear();
+        let spelled_left = self.speller.spell(left, scratch);
+        let middle = scratch.len();
+        let spelled_right = self.speller.spell(right, scratch);
+        let a = self.lexicon.find(&scratch[..middle]).filter(|_| spelled_left);
+        let b = self.lexicon.find(&scratch[middle..]).filter(|_| spelled_right);
+        let likely = [self.last_joint, self.last_joint.saturating_add(1)];
+        let known = likely.into_iter().find(|&id| {
+            self.is_spelled.get(id as usize) == Some(&true) && self.lexicon.get(id) == Some(scratch)
+        });
+        let ab = known.or_else(|| self.lexicon.find(scratch));
+        self.last_joint = ab.unwrap_or(self.last_joint);
+        match (a, b, ab) {
+            (Some(a), Some(b), Some(ab)) => self.merges.push(rank as u32, a, b, ab),
+            _ => {
+                let joint = [left, right].concat();
+                let missing = [(left, a), (right, b), (&joint, ab)];
+                let missing = missing.iter().find(|(text, id)| id.is_none() && !self.reserved.contains(text));
+                if let Some((text, _)) = missing {
+                    return Err((*text).to_owned());
                 }
             }
-            self.merge(&mut word, out)?;
         }
         Ok(())
     }
 
-    /// Appends the tokens of `word`, which is in the byte alphabet, and empties it.
-    fn merge(&self, word: &mut String, out: &mut Vec<u32>) -> Result<()> {
-        let tokens =
-            self.model.tokenize(word).map_err(|e| Error::Internal(format!("merging a word failed: {e}")))?;
-        out.extend(tokens.iter().map(|t| t.id));
-        word.clear();
-        Ok(())
+    /// The merges.
+    pub(super) fn finish(self) -> Merges {
+        self.merges
     }
 }
 
-/// Reads the merges, best first, each as the texts of its two parts, all of whose tokens exist. Of a merge that is
-/// there twice the first counts; one that spells a control token is left out.
-fn read_merges(meta: &Metadata, ids: &bpe::Vocab, control: &HashSet<&str>) -> Result<bpe::Merges> {
-    let lines = meta.require_strings(MERGES)?;
-    let mut merges = Vec::with_capacity(lines.len());
-    let mut seen = bpe::MergeMap::with_capacity(lines.len());
-    let mut joint = String::new();
-    for (rank, line) in lines.iter().enumerate() {
-        let bad = |what: String| Error::Format(format!("merge {rank} in {MERGES:?} {what}"));
-        let line = std::str::from_utf8(line).map_err(|e| bad(format!("is not UTF-8: {e}")))?;
-        // The parts are separated by the first space that is not the first character.
-        let space = line.char_indices().skip(1).find(|&(_, c)| c == ' ');
-        let Some((left, right)) = space.map(|(at, _)| (&line[..at], &line[at + 1..])) else {
-            return Err(bad(format!("is {line:?}, not two texts separated by a space")));
-        };
-        joint.clear();
-        joint.push_str(left);
-        joint.push_str(right);
-        let found = [left, right, &joint].map(|text| (text, ids.get(text).copied()));
-        if let Some((text, _)) = found.iter().find(|(text, id)| id.is_none() && !control.contains(text)) {
-            return Err(bad(format!("is {line:?}, but {text:?} is not a token in {TOKENS:?}")));
-        }
-        if let [(_, Some(a)), (_, Some(b)), (_, Some(ab))] = found
-            && seen.insert((a, b), (rank as u32, ab)).is_none()
-        {
-            merges.push((left.to_owned(), right.to_owned()));
-        }
-    }
-    Ok(merges)
+/// The two parts of a merge that is written as one line: the first space that is not the first character separates
+/// them.
+pub(super) fn split_merge(line: &str) -> Option<(&str, &str)> {
+    let (space, _) = line.char_indices().skip(1).find(|&(_, c)| c == ' ')?;
+    Some((&line[..space], &line[space + 1..]))
 }
 
-/// The printable character that stands for a byte: itself where it is printable in Latin-1, else one of the
-/// characters from U+0100 on, in order.
-fn byte_char(byte: u8) -> char {
-    let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-    if printable(byte) {
-        return byte as char;
-    }
-    let rank = (0..byte).filter(|&b| !printable(b)).count() as u32;
-    char::from_u32(0x100 + rank).unwrap_or(char::REPLACEMENT_CHARACTER)
+/// The error of a merge that is not one.
+pub(super) fn bad_merge(list: &str, rank: usize, what: &str) -> Error {
+    Error::Format(format!("merge {rank} in {list:?} {what}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_byte_alphabet_is_gpt2s() {
-        let all: HashSet<char> = (0..=255).map(byte_char).collect();
-        assert_eq!(all.len(), 256);
-        assert_eq!((byte_char(b' '), byte_char(b'\n'), byte_char(b'a')), ('Ġ', 'Ċ', 'a'));
-        assert_eq!((byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)), ('Ā', 'ġ', 'Ń', 'ÿ'));
+/// Checks that ranks fit their type.
+pub(super) fn check_n_merges(list: &str, n: usize) -> Result<()> {
+    match u32::try_from(n) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::Format(format!("the list {list:?} has {n} merges, too many"))),
     }
 }

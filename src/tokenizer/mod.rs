@@ -1,40 +1,77 @@
-//! Text to tokens and back, by the vocabulary that a GGUF file carries.
+//! Text to tokens and back, by the vocabulary that a GGUF file carries or a `tokenizer.json`.
 //!
-//! Two kinds of vocabulary are read: byte-level BPE (`gpt2`, see `bpe`) and SentencePiece-style (`llama`, see
-//! `spm`). What they share is here: special tokens, BOS and EOS, and the table of each token's exact bytes, from
-//! which all decoding is done.
+//! A text goes through one pipeline, whatever its source: special tokens are cut out (`special`), what is between them
+//! is normalized (`normalize`) and cut into words (`pre`, with the names of `pre_registry`), and a model turns each
+//! word into tokens: BPE (`bpe`, `merges`), SentencePiece's scores (`spm`), WordPiece (`wordpiece`) or Unigram
+//! (`unigram`). `gguf` and `json` put the pipeline together. All of them look words up in one table of each token's
+//! exact bytes (`vocab`), from which decoding is done as well.
 #![forbid(unsafe_code)]
 
 mod bpe;
+mod charsmap;
+mod gguf;
+mod json;
+mod json_file;
+mod json_parts;
+mod merges;
+mod normalize;
 mod pre;
+mod pre_registry;
+mod roles;
 mod special;
 mod spm;
 #[cfg(test)]
 mod tests;
+mod unigram;
 mod vocab;
+mod wordpiece;
 
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 use bpe::Bpe;
+use normalize::Normalizer;
 use pre::PreTokenizer;
-use special::{Defaults, Fragment, Roles, SpecialTokens};
+use roles::Roles;
+use special::{Fragment, SpecialTokens};
 use spm::Spm;
-use vocab::{Pieces, TokenType, Vocab};
+use unigram::Unigram;
+use vocab::{Lexicon, SPACE, TokenType};
+use wordpiece::WordPiece;
 
 /// The tokenizer of one model. It does not change once built, and many threads may use it at once.
 pub struct Tokenizer {
-    engine: Engine,
-    pieces: Pieces,
+    /// Found in the text as it is.
+    specials: SpecialTokens,
+    normalizer: Normalizer,
+    /// Found in the normalized text.
+    normalized_specials: SpecialTokens,
+    pre: PreTokenizer,
+    model: Model,
+    lexicon: Lexicon,
     /// One for each token.
     types: Vec<TokenType>,
     roles: Roles,
-    specials: SpecialTokens,
+    /// Words reach the model with `▁` for each space.
+    escapes_space: bool,
+    /// Decoding removes the space that encoding puts before a text.
+    strips_space: bool,
+    chat_template: Option<String>,
 }
 
-/// The kind of vocabulary.
-enum Engine {
-    Bpe(Box<Bpe>),
-    Spm(Box<Spm>),
+/// What turns a word into tokens.
+enum Model {
+    Bpe(Bpe),
+    Spm(Spm),
+    WordPiece(WordPiece),
+    Unigram(Unigram),
+}
+
+/// Where in the sequence a stretch of text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Start,
+    AfterSpecial,
+    Inside,
 }
 
 impl Tokenizer {
@@ -44,72 +81,127 @@ impl Tokenizer {
     /// `Unsupported` for a kind of vocabulary or a pre-tokenizer that is not known, by name; `Format` for keys that
     /// are missing, of the wrong type, or contradict each other.
     pub fn from_gguf(meta: &Metadata) -> Result<Tokenizer> {
-        let mut vocab = Vocab::from_gguf(meta)?;
-        match meta.require_str("tokenizer.ggml.model")? {
-            "gpt2" => {
-                let pre = PreTokenizer::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
-                let defaults = Defaults { bos: None, eos: None, unk: None, add_bos: pre.add_bos };
-                let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
-                let engine = Engine::Bpe(Box::new(Bpe::from_gguf(meta, &vocab, pre)?));
-                Ok(Tokenizer::new(engine, Bpe::token_bytes(&vocab), roles, vocab))
-            }
-            "llama" => {
-                let defaults = Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true };
-                let roles = Roles::from_gguf(meta, &mut vocab, &defaults)?;
-                let engine = Engine::Spm(Box::new(Spm::from_gguf(meta, &vocab, roles.unk)?));
-                Ok(Tokenizer::new(engine, Spm::token_bytes(&vocab)?, roles, vocab))
-            }
-            other => Err(Error::Unsupported(format!(
-                "the kind of vocabulary {other:?} (key \"tokenizer.ggml.model\") is not supported; known are gpt2, llama"
-            ))),
-        }
+        gguf::read(meta)
     }
 
-    fn new(engine: Engine, pieces: Pieces, roles: Roles, vocab: Vocab<'_>) -> Tokenizer {
-        let specials = SpecialTokens::new(&vocab);
-        Tokenizer { engine, pieces, types: vocab.types, roles, specials }
+    /// Builds the tokenizer that a `tokenizer.json` describes. `config`, the `tokenizer_config.json` beside it, names
+    /// the tokens with a role and holds the chat template.
+    ///
+    /// # Errors
+    /// `Format` for JSON that is malformed or contradicts itself; `Unsupported` for parts that are not known, by name.
+    pub fn from_json(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
+        json::read(json, config)
     }
 
     /// The number of tokens; every id is below it.
     pub fn n_vocab(&self) -> usize {
-        self.pieces.len()
+        self.lexicon.len()
     }
 
     /// The tokens of `text`.
     ///
-    /// With `add_special`, BOS and EOS frame them as the file asks ([`Tokenizer::add_bos`], [`Tokenizer::add_eos`]).
-    /// With `parse_special`, the text of a control token (`<|im_end|>`) becomes that token; otherwise no text can
-    /// spell one. User-defined tokens are recognised either way.
+    /// With `add_special`, BOS and EOS (or what the model has in their place) frame them as the source asks. With
+    /// `parse_special`, the text of a control token (`<|im_end|>`) becomes that token; otherwise no text can spell
+    /// one. User-defined tokens are recognised either way.
     ///
     /// A SentencePiece-style vocabulary may put a space before the text at the start of the sequence and after each
-    /// special token; empty text gives no such space. A byte that a vocabulary cannot express is left out.
+    /// special token; empty text gives no such space. Some tokenizers change the text before they read it: Qwen's
+    /// compose characters (NFC), BERT's fold the case. A byte that a vocabulary cannot express is left out.
     ///
     /// Takes O(n log n) time in the length of the text, whatever the text is.
+    ///
+    /// # Errors
+    /// `Unsupported` if a normalizer or pre-tokenizer of a `tokenizer.json` fails on this text.
     pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
-        let mut out = Vec::new();
-        if add_special && self.roles.add_bos {
-            out.extend(self.roles.bos);
+        self.encode_bytes(text.as_bytes(), add_special, parse_special)
+    }
+
+    /// As [`Tokenizer::encode`] for text that need not be UTF-8.
+    ///
+    /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a
+    /// byte-level vocabulary merges the bytes of one such gap as it merges a word's, one with byte tokens gives those,
+    /// any other its unknown token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_bytes(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        if add_special {
+            out.extend_from_slice(&self.roles.prefix);
         }
-        let mut after_special = true;
-        for fragment in self.specials.split(text, parse_special) {
-            after_special = match fragment {
-                Fragment::Text(text) => {
-                    match &self.engine {
-                        Engine::Bpe(bpe) => bpe.encode(text, &mut out)?,
-                        Engine::Spm(spm) => spm.encode(text, after_special, &mut out),
-                    }
-                    false
-                }
-                Fragment::Token(token) => {
-                    out.push(token);
-                    true
-                }
-            };
+        let mut place = Place::Start;
+        let mut gap = Vec::new();
+        for chunk in text.utf8_chunks() {
+            if !chunk.valid().is_empty() {
+                self.encode_gap(&mut gap, &mut out);
+                place = self.encode_text(chunk.valid(), place, parse_special, &mut out)?;
+            }
+            if !chunk.invalid().is_empty() {
+                gap.extend_from_slice(chunk.invalid());
+                place = Place::Inside;
+            }
         }
-        if add_special && self.roles.add_eos {
-            out.extend(self.roles.eos);
+        self.encode_gap(&mut gap, &mut out);
+        if add_special {
+            out.extend_from_slice(&self.roles.suffix);
         }
         Ok(out)
+    }
+
+    /// Appends the tokens of a stretch of text; gives the place behind it.
+    fn encode_text(&self, text: &str, mut place: Place, control: bool, out: &mut Vec<u32>) -> Result<Place> {
+        for fragment in self.specials.split(text, control) {
+            match fragment {
+                Fragment::Token(token) => {
+                    out.push(token);
+                    place = Place::AfterSpecial;
+                }
+                Fragment::Text(text) => {
+                    let normal = self.normalizer.apply(text, place)?;
+                    for fragment in self.normalized_specials.split(&normal, control) {
+                        match fragment {
+                            Fragment::Token(token) => out.push(token),
+                            Fragment::Text(text) => {
+                                self.pre
+                                    .words(text, place == Place::Start, |word| self.encode_word(word, out))?;
+                            }
+                        }
+                        place = Place::Inside;
+                    }
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
+        let spaced;
+        let word = if self.escapes_space && word.contains(SPACE) {
+            spaced = word.replace(SPACE, " ");
+            &spaced
+        } else {
+            word
+        };
+        match &self.model {
+            Model::Bpe(model) => model.encode(&self.lexicon, word, out),
+            Model::Spm(model) => model.encode(&self.lexicon, word, out),
+            Model::WordPiece(model) => model.encode(&self.lexicon, word, out),
+            Model::Unigram(model) => model.encode(&self.lexicon, word, out),
+        }
+    }
+
+    /// Appends the tokens of bytes that are no text, and empties `gap`.
+    fn encode_gap(&self, gap: &mut Vec<u8>, out: &mut Vec<u32>) {
+        if gap.is_empty() {
+            return;
+        }
+        match &self.model {
+            Model::Bpe(model) => model.encode_bytes(&self.lexicon, gap, out),
+            Model::Spm(model) => self.lexicon.fall_back(gap, model.unk, out),
+            Model::WordPiece(model) => out.extend(model.unk),
+            Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
+        }
+        gap.clear();
     }
 
     /// The exact bytes of `token`, which need not be whole characters; for a control token, its text as written.
@@ -117,7 +209,7 @@ impl Tokenizer {
     /// # Errors
     /// `InvalidArgument` if there is no such token.
     pub fn token_bytes(&self, token: u32) -> Result<&[u8]> {
-        self.pieces.get(token).ok_or_else(|| {
+        self.lexicon.get(token).ok_or_else(|| {
             let n = self.n_vocab();
             Error::InvalidArgument(format!("token {token} does not exist: the vocabulary has {n} tokens"))
         })
@@ -138,7 +230,7 @@ impl Tokenizer {
             if !special && ty.is_hidden() {
                 continue;
             }
-            if index == first && self.prefixes_space() && !ty.is_special() {
+            if index == first && self.strips_space && !ty.is_special() {
                 bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
             }
             out.extend_from_slice(bytes);
@@ -187,18 +279,18 @@ impl Tokenizer {
         self.roles.unk
     }
 
-    /// Whether [`Tokenizer::encode`] with `add_special` puts BOS first.
+    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, BOS as a rule, first.
     pub fn add_bos(&self) -> bool {
-        self.roles.add_bos
+        !self.roles.prefix.is_empty()
     }
 
-    /// Whether [`Tokenizer::encode`] with `add_special` puts EOS last.
+    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, EOS as a rule, last.
     pub fn add_eos(&self) -> bool {
-        self.roles.add_eos
+        !self.roles.suffix.is_empty()
     }
 
-    /// Whether encoding puts a space before a text.
-    fn prefixes_space(&self) -> bool {
-        matches!(&self.engine, Engine::Spm(spm) if spm.add_space_prefix)
+    /// The source's template for conversations, in the Jinja language.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
     }
 }

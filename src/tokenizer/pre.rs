@@ -1,176 +1,229 @@
-//! Pre-tokenizers: how text is cut into words before byte-pair merging.
-//!
-//! A GGUF file names its pre-tokenizer in `tokenizer.ggml.pre`; the name stands for one or more regular expressions
-//! that belong to the tokenizer the model was trained with. This table holds the ones Ember knows.
+//! Pre-tokenizers: how text is cut into words before a model turns each into tokens.
 //!
 //! The published expressions end in `\s+(?!\S)|\s+`: a run of white space leaves its last character to the word that
 //! follows. A look-ahead needs a backtracking engine, which on hostile text fails or takes quadratic time, so the
-//! expressions here end in plain `\s+` and [`PreTokenizer::split`] gives that last character back itself. What is
-//! left is regular, and the regex engine matches it in linear time.
+//! expressions here end in plain `\s+` and [`Cut::cut`] gives that last character back itself. What is left is
+//! regular, and the regex engine matches it in linear time.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
+use regex::{Regex, RegexBuilder};
+use tokenizers::tokenizer::{OffsetReferential, OffsetType};
 use tokenizers::utils::SysRegex;
+use tokenizers::{PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper};
 
 use crate::error::{Error, Result};
 
-/// One row of the registry: the facts that a pre-tokenizer's names stand for.
-struct Entry {
-    /// The values of `tokenizer.ggml.pre` that mean this entry.
-    names: &'static [&'static str],
-    /// Applied in order, each to the pieces the one before it left.
-    stages: &'static [Stage],
-    /// A word that is itself a token is not merged from its letters.
-    ignore_merges: bool,
-    /// Whether text starts with BOS when the file does not say.
-    add_bos: bool,
-}
-
 /// One expression. The text between its matches becomes pieces as well.
-#[derive(Clone, Copy)]
-enum Stage {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pattern<'p> {
     /// Matches are pieces as they are.
-    Split(&'static str),
+    Split(&'p str),
     /// As `Split`; a match that is a run of white space leaves its last character to the word that follows.
-    Words(&'static str),
+    Words(&'p str),
     /// As `Words`, for expressions that match line ends on their own: a run that ends in one stays whole.
-    Lines(&'static str),
+    Lines(&'p str),
 }
 
-use Stage::{Lines, Split, Words};
-
-const GPT2: Stage = Words(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+");
-const LLAMA3: Stage = Lines(concat!(
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
-));
-const QWEN2: Stage = Lines(concat!(
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
-));
-const QWEN35: Stage = Lines(concat!(
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
-));
-const DEEPSEEK3: Stage = Lines(concat!(
-    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"##,
-    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+"
-));
-
-/// Every pre-tokenizer Ember knows.
-#[rustfmt::skip]
-static REGISTRY: &[Entry] = &[
-    Entry { names: &["default"],
-        stages: &[Split(r"[\p{P}\$\+<=>\^~\|]+"), GPT2, Split(r"\p{N}+"), Split("[0-9][0-9][0-9]")],
-        ignore_merges: false, add_bos: false },
-    Entry { names: &["gpt-2", "phi-2", "gigachat", "a.x-4.0", "mellum", "exaone4", "mpt", "olmo", "jais", "trillion",
-            "granite-docling"],
-        stages: &[GPT2], ignore_merges: false, add_bos: false },
-    Entry { names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"],
-        stages: &[Split(r"\p{N}"), GPT2], ignore_merges: false, add_bos: false },
-    Entry { names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
-        stages: &[LLAMA3], ignore_merges: true, add_bos: true },
-    Entry { names: &["dbrx", "smaug-bpe", "glm4", "chatglm-bpe"],
-        stages: &[LLAMA3], ignore_merges: false, add_bos: false },
-    Entry { names: &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "kormo"],
-        stages: &[QWEN2], ignore_merges: false, add_bos: false },
-    Entry { names: &["qwen35"],
-        stages: &[QWEN35], ignore_merges: false, add_bos: false },
-    Entry { names: &["falcon"],
-        stages: &[Split(r"[\p{P}\$\+<=>\^~\|`]+"), GPT2, Split("[0-9][0-9][0-9]")],
-        ignore_merges: false, add_bos: false },
-    Entry { names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
-        stages: &[Split(r"\p{N}{1,3}"), Split("[一-龥぀-ゟ゠-ヿ]+"), DEEPSEEK3],
-        ignore_merges: false, add_bos: false },
-];
-
-/// A compiled pre-tokenizer.
-pub(super) struct PreTokenizer {
-    stages: Vec<(Stage, SysRegex)>,
-    /// A word that is itself a token is taken whole, without merging.
-    pub(super) ignore_merges: bool,
-    /// The value of `tokenizer.ggml.add_bos_token` that its absence means.
-    pub(super) add_bos: bool,
-}
-
-impl PreTokenizer {
-    /// The pre-tokenizer of that name, or an error that lists the known names.
-    pub(super) fn named(name: &str) -> Result<PreTokenizer> {
-        let Some(entry) = REGISTRY.iter().find(|e| e.names.contains(&name)) else {
-            return Err(Error::Unsupported(format!(
-                "the pre-tokenizer {name:?} (key \"tokenizer.ggml.pre\") is not supported; known are {}",
-                known_names().join(", ")
-            )));
-        };
-        let compile = |&stage: &Stage| match SysRegex::new(stage.pattern()) {
-            Ok(regex) => Ok((stage, regex)),
-            Err(e) => {
-                Err(Error::Internal(format!("a pattern of the pre-tokenizer {name:?} is invalid: {e}")))
+impl<'p> Pattern<'p> {
+    /// A published expression, without the look-ahead described above if it ends in it.
+    pub(super) fn published(expression: &'p str, storage: &'p mut String) -> Pattern<'p> {
+        match expression.strip_suffix(r"|\s+(?!\S)|\s+").or(expression.strip_suffix(r"|\s+(?!\S)")) {
+            Some(rest) => {
+                *storage = [rest, r"|\s+"].concat();
+                let lines = rest.contains(r"\s*[\r\n]+") || rest.contains("\\s*[\r\n]+");
+                if lines { Pattern::Lines(storage) } else { Pattern::Words(storage) }
             }
-        };
-        Ok(PreTokenizer {
-            stages: entry.stages.iter().map(compile).collect::<Result<_>>()?,
-            ignore_merges: entry.ignore_merges,
-            add_bos: entry.add_bos,
-        })
-    }
-
-    /// Cuts `text` into words: byte ranges that follow one another and cover it.
-    pub(super) fn split(&self, text: &str) -> Vec<Range<usize>> {
-        let whole = 0..text.len();
-        let mut pieces = vec![whole];
-        for (stage, regex) in &self.stages {
-            let mut finer = Vec::with_capacity(pieces.len());
-            for piece in pieces {
-                stage.split(regex, &text[piece.clone()], piece.start, &mut finer);
-            }
-            pieces = finer;
+            None => Pattern::Split(expression),
         }
-        pieces
     }
+}
+
+/// What is done with the match of a run of white space.
+#[derive(Clone, Copy)]
+enum White {
+    StaysWhole,
+    GivesLastBack,
+    GivesLastBackUnlessLineEnd,
+}
+
+/// One stage of a pre-tokenizer.
+pub(super) enum Stage {
+    /// An expression.
+    Cut(Cut),
+    /// Anything else, by the `tokenizers` crate.
+    Other {
+        pre_tokenizer: Box<PreTokenizerWrapper>,
+        /// Where the text does not start the sequence.
+        inside: Option<Box<PreTokenizerWrapper>>,
+        /// Text without this is one piece.
+        needs: Option<String>,
+    },
 }
 
 impl Stage {
-    fn pattern(&self) -> &'static str {
-        match self {
-            Split(p) | Words(p) | Lines(p) => p,
+    /// BERT's words: cut at white space and around each mark of punctuation.
+    pub(super) fn bert() -> Stage {
+        let bert = tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+        let pre_tokenizer = Box::new(PreTokenizerWrapper::BertPreTokenizer(bert));
+        Stage::Other { pre_tokenizer, inside: None, needs: None }
+    }
+}
+
+/// A compiled expression.
+pub(super) struct Cut {
+    matcher: Matcher,
+    white: White,
+}
+
+enum Matcher {
+    /// In linear time.
+    Linear(Regex),
+    /// For expressions that are not regular; gives up, and leaves the rest of a text whole, where it would take long.
+    Backtracking(SysRegex),
+}
+
+/// The most memory, in bytes, that the states of an expression take. With less than a few MB, those of the larger
+/// expressions are thrown away and made anew again and again on text of many scripts.
+const MAX_STATES: usize = 32 << 20;
+
+impl Matcher {
+    fn new(expression: &str) -> std::result::Result<Matcher, String> {
+        match RegexBuilder::new(expression).dfa_size_limit(MAX_STATES).build() {
+            Ok(regex) => Ok(Matcher::Linear(regex)),
+            Err(_) => SysRegex::new(expression).map(Matcher::Backtracking).map_err(|e| e.to_string()),
         }
     }
 
+    /// The next match in `text` from `at` on.
+    fn find(&self, text: &str, at: usize) -> Option<(usize, usize)> {
+        match self {
+            Matcher::Linear(regex) => regex.find_at(text, at).map(|found| (found.start(), found.end())),
+            Matcher::Backtracking(regex) => {
+                let (start, end) = regex.find_iter(&text[at..]).next()?;
+                Some((at + start, at + end))
+            }
+        }
+    }
+}
+
+/// Stages, each applied to the pieces the one before it left; without any, text is one word.
+#[derive(Default)]
+pub(super) struct PreTokenizer {
+    pub(super) stages: Vec<Stage>,
+}
+
+impl PreTokenizer {
+    /// Calls `found` with each word of `text`, in order; `start` says that it starts the sequence.
+    pub(super) fn words(&self, text: &str, start: bool, mut found: impl FnMut(&str)) -> Result<()> {
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
+        for (index, stage) in self.stages.iter().enumerate() {
+            let cut = match stage {
+                Stage::Cut(cut) => cut,
+                Stage::Other { needs: Some(needs), .. } if !text.contains(&**needs) => continue,
+                Stage::Other { .. } => {
+                    // Such a stage may change the text, so pieces are texts of their own from here on.
+                    let pieces = pieces.into_iter().map(|r| text[r].to_owned()).collect();
+                    return self.owned_words(&self.stages[index..], pieces, start, found);
+                }
+            };
+            let mut finer = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                cut.cut(&text[piece.clone()], piece.start, &mut finer);
+            }
+            pieces = finer;
+        }
+        pieces.into_iter().filter(|r| !r.is_empty()).for_each(|r| found(&text[r]));
+        Ok(())
+    }
+
+    fn owned_words(
+        &self,
+        stages: &[Stage],
+        mut pieces: Vec<String>,
+        start: bool,
+        mut found: impl FnMut(&str),
+    ) -> Result<()> {
+        for stage in stages {
+            let mut finer = Vec::with_capacity(pieces.len());
+            for (index, piece) in pieces.into_iter().enumerate() {
+                match stage {
+                    Stage::Cut(cut) => {
+                        let mut ranges = Vec::new();
+                        cut.cut(&piece, 0, &mut ranges);
+                        finer.extend(ranges.into_iter().map(|r| piece[r].to_owned()));
+                    }
+                    Stage::Other { pre_tokenizer, inside, .. } => {
+                        let at_start = start && index == 0;
+                        let own =
+                            if at_start { pre_tokenizer } else { inside.as_ref().unwrap_or(pre_tokenizer) };
+                        let mut split = PreTokenizedString::from(piece);
+                        own.pre_tokenize(&mut split).map_err(|e| {
+                            Error::Unsupported(format!("the text could not be cut into words: {e}"))
+                        })?;
+                        let words = split.get_splits(OffsetReferential::Normalized, OffsetType::None);
+                        finer.extend(words.into_iter().map(|(word, ..)| word.to_owned()));
+                    }
+                }
+            }
+            pieces = finer;
+        }
+        pieces.iter().filter(|word| !word.is_empty()).for_each(|word| found(word));
+        Ok(())
+    }
+}
+
+impl Cut {
+    /// Compiles an expression of the tokenizer `name`.
+    ///
+    /// # Errors
+    /// `Format` if it is none.
+    pub(super) fn new(pattern: Pattern<'_>, name: &str) -> Result<Cut> {
+        let (expression, white) = match pattern {
+            Pattern::Split(e) => (e, White::StaysWhole),
+            Pattern::Words(e) => (e, White::GivesLastBack),
+            Pattern::Lines(e) => (e, White::GivesLastBackUnlessLineEnd),
+        };
+        let matcher = Matcher::new(expression).map_err(|e| {
+            Error::Format(format!(
+                "the expression {expression:?} of the pre-tokenizer {name:?} is invalid: {e}"
+            ))
+        })?;
+        Ok(Cut { matcher, white })
+    }
+
     /// Appends the pieces of `text`, whose first byte is number `base` of the whole, to `out`.
-    fn split(&self, regex: &SysRegex, text: &str, base: usize, out: &mut Vec<Range<usize>>) {
+    fn cut(&self, text: &str, base: usize, out: &mut Vec<Range<usize>>) {
         let mut push = |from: usize, to: usize| {
             if from < to {
                 out.push(base + from..base + to);
             }
         };
         let mut at = 0; // everything before is in pieces
-        'search: loop {
-            let origin = at;
-            for (start, end) in regex.find_iter(&text[origin..]) {
-                let (start, end) = (origin + start, origin + end);
-                push(at, start);
-                let kept = self.word_end(text, start, end);
-                push(start, kept);
-                at = kept;
-                if kept < end {
-                    continue 'search; // the character given back belongs to the next match
-                }
+        let mut from = 0; // where to look for the next match
+        while let Some((start, end)) = self.matcher.find(text, from) {
+            push(at, start);
+            at = self.word_end(text, start, end);
+            push(start, at);
+            // A character that was given back belongs to the next match; behind an empty match the search moves on.
+            from = if at > from { at } else { text.ceil_char_boundary(at + 1) };
+            if from > text.len() || at == text.len() {
+                break;
             }
-            push(at, text.len());
-            return;
         }
+        push(at, text.len());
     }
 
     /// Where the piece of the match `start..end` ends: before its last character if it is a run of white space that
     /// a word follows.
     fn word_end(&self, text: &str, start: usize, end: usize) -> usize {
         let word = &text[start..end];
-        let stays_whole = match self {
-            Split(_) => true,
-            Words(_) => false,
-            Lines(_) => word.ends_with(['\r', '\n']),
+        let stays_whole = match self.white {
+            White::StaysWhole => true,
+            White::GivesLastBack => false,
+            White::GivesLastBackUnlessLineEnd => word.ends_with(['\r', '\n']),
         };
         if stays_whole || end == text.len() || !word.chars().all(char::is_whitespace) {
             return end;
@@ -179,76 +232,5 @@ impl Stage {
             Some((last, _)) if last > 0 => start + last,
             _ => end,
         }
-    }
-}
-
-/// All names of the registry, sorted.
-fn known_names() -> Vec<&'static str> {
-    let mut names: Vec<_> = REGISTRY.iter().flat_map(|e| e.names).copied().collect();
-    names.sort_unstable();
-    names
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-mod tests {
-    use super::*;
-
-    fn words<'t>(pre: &str, text: &'t str) -> Vec<&'t str> {
-        PreTokenizer::named(pre).unwrap().split(text).into_iter().map(|r| &text[r]).collect()
-    }
-
-    #[test]
-    fn white_space_leaves_its_last_character_to_the_next_word() {
-        assert_eq!(words("gpt-2", "a   b"), ["a", "  ", " b"]);
-        assert_eq!(words("gpt-2", "a\n\nb"), ["a", "\n", "\n", "b"]);
-        assert_eq!(words("gpt-2", "a \u{3000}\u{3000}é  "), ["a", " \u{3000}", "\u{3000}", "é", "  "]);
-        assert_eq!(words("llama-bpe", "a\n\n  b"), ["a", "\n\n", " ", " b"]);
-        assert_eq!(words("llama-bpe", "a \t\n"), ["a", " \t\n"]);
-        assert_eq!(words("gpt-2", "I'll it's 'x"), ["I", "'ll", " it", "'s", " '", "x"]);
-    }
-
-    #[test]
-    fn digits_are_grouped_as_each_tokenizer_wants() {
-        assert_eq!(words("gpt-2", "x 12345"), ["x", " 12345"]);
-        assert_eq!(words("smollm", "x 123"), ["x", " ", "1", "2", "3"]);
-        assert_eq!(words("qwen2", "x 123"), ["x", " ", "1", "2", "3"]);
-        assert_eq!(words("llama-bpe", "12345"), ["123", "45"]);
-        // The digit stage comes first, so the white space before a digit is at the end of its piece.
-        assert_eq!(words("smollm", "a   5"), ["a", "   ", "5"]);
-    }
-
-    #[test]
-    fn pieces_follow_one_another_and_cover_the_text() {
-        let text = "Hé  llo,\r\n\r\n wörld 3.14 — 日本語 ½ \u{85}\u{a0}x'S'lL\t\t";
-        for name in known_names() {
-            assert_eq!(words(name, text).concat(), text, "{name}");
-        }
-        assert!(words("gpt-2", "").is_empty());
-    }
-
-    #[test]
-    fn unknown_names_are_refused_with_the_known_ones() {
-        let e = PreTokenizer::named("gpt-17").err().unwrap();
-        assert!(matches!(e, Error::Unsupported(_)));
-        assert!(e.message().contains("\"gpt-17\"") && e.message().contains("smaug-bpe, smollm"), "{e}");
-    }
-
-    #[test]
-    fn every_name_means_one_entry() {
-        let names = known_names();
-        assert!(names.windows(2).all(|w| w[0] != w[1]));
-    }
-
-    #[test]
-    fn megabytes_of_one_character_split_in_linear_time() {
-        let start = std::time::Instant::now();
-        for text in [" ".repeat(4 << 20), "a".repeat(4 << 20), " \n".repeat(2 << 20), "  a".repeat(1 << 20)] {
-            for name in ["default", "gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-v3"] {
-                let pieces = PreTokenizer::named(name).unwrap().split(&text);
-                assert_eq!(pieces.last().unwrap().end, text.len());
-            }
-        }
-        assert!(start.elapsed().as_secs() < 60, "took {:?}", start.elapsed());
     }
 }

@@ -1,126 +1,25 @@
-//! Special tokens: which tokens play a role, which end a generation, and how they are found in text.
+//! Finds special and added tokens in text.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashSet;
 
-use super::vocab::{TOKENS, TokenType, Vocab};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use regex::Regex;
+
 use crate::error::{Error, Result};
-use crate::gguf::Metadata;
 
-/// Texts of control tokens that end a turn; the first one found is the end-of-turn token when the file names none.
-const END_OF_TURN: [&str; 11] = [
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<EOT>",
-    "_<EOT>",
-    "[EOT]",
-    "<｜end▁of▁sentence｜>",
-    "<end_of_utterance>",
-];
-
-/// Texts of further control tokens after which there is nothing more to generate: other ends of text, tool calls,
-/// and the markers between files and repositories of code models.
-const END_OF_GENERATION: [&str; 22] = [
-    "<|return|>",
-    "<|call|>",
-    "<|flush|>",
-    "<|calls|>",
-    "</s>",
-    "<|eom_id|>",
-    "[EOS]",
-    "<eos>",
-    "<turn|>",
-    "<|tool_response>",
-    "[e~[",
-    "<|fim_pad|>",
-    "<fim-pad>",
-    "<fim_pad>",
-    "<PAD>",
-    "[PAD]",
-    "<|fim_repo|>",
-    "<|repo_name|>",
-    "<fim-repo>",
-    "<REPO>",
-    "<reponame>",
-    "<|file_sep|>",
-];
-
-/// The tokens with a role, and whether text is framed by them.
-pub(super) struct Roles {
-    pub(super) bos: Option<u32>,
-    pub(super) eos: Option<u32>,
-    pub(super) eot: Option<u32>,
-    pub(super) unk: Option<u32>,
-    pub(super) pad: Option<u32>,
-    pub(super) add_bos: bool,
-    pub(super) add_eos: bool,
-    /// Every token that ends a generation.
-    pub(super) eog: BTreeSet<u32>,
-}
-
-/// What the kind of vocabulary says where the file is silent.
-pub(super) struct Defaults {
-    pub(super) bos: Option<u32>,
-    pub(super) eos: Option<u32>,
-    pub(super) unk: Option<u32>,
-    pub(super) add_bos: bool,
-}
-
-impl Roles {
-    /// Reads the ids and flags. Tokens that end a generation by their text become control tokens in `vocab`.
-    pub(super) fn from_gguf(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Result<Roles> {
-        let n = vocab.len();
-        let id = |key: &str, default: Option<u32>| match meta.u32(key)? {
-            Some(id) if id as usize >= n => {
-                Err(Error::Format(format!("the key {key:?} is {id}, but {TOKENS:?} has only {n} tokens")))
-            }
-            Some(id) => Ok(Some(id)),
-            None => Ok(default.filter(|&id| (id as usize) < n)),
-        };
-        let bos = id("tokenizer.ggml.bos_token_id", defaults.bos)?;
-        let eos = id("tokenizer.ggml.eos_token_id", defaults.eos)?;
-        let named_eot = id("tokenizer.ggml.eot_token_id", None)?;
-        let eom = id("tokenizer.ggml.eom_token_id", None)?;
-        let unk = id("tokenizer.ggml.unknown_token_id", defaults.unk)?;
-        let pad = id("tokenizer.ggml.padding_token_id", None)?;
-
-        let framed = |key: &str, id: Option<u32>, id_key: &str, default: bool| match (meta.bool(key)?, id) {
-            (Some(true), None) => {
-                Err(Error::Format(format!("the key {key:?} is true, but the key {id_key:?} is missing")))
-            }
-            (flag, _) => Ok(flag.unwrap_or(default && id.is_some())),
-        };
-        let add_bos =
-            framed("tokenizer.ggml.add_bos_token", bos, "tokenizer.ggml.bos_token_id", defaults.add_bos)?;
-        let add_eos = framed("tokenizer.ggml.add_eos_token", eos, "tokenizer.ggml.eos_token_id", false)?;
-
-        let ends = [eos, named_eot, eom];
-        let mut eog: BTreeSet<u32> = ends.into_iter().flatten().collect();
-        let mut first_of = [None; END_OF_TURN.len()];
-        let mut known = Vec::new();
-        for (id, text, ty) in vocab.iter() {
-            // A normal token of such a text is text, unless the file gives it a role.
-            if !matches!(ty, TokenType::Control | TokenType::UserDefined) && !ends.contains(&Some(id)) {
-                continue;
-            }
-            if let Some(rank) = END_OF_TURN.iter().position(|&t| t == text) {
-                first_of[rank].get_or_insert(id);
-                known.push(id);
-            } else if END_OF_GENERATION.contains(&text) {
-                known.push(id);
-            }
-        }
-        for &id in &known {
-            vocab.types[id as usize] = TokenType::Control;
-        }
-        eog.extend(known);
-        let eot = named_eot.or_else(|| first_of.into_iter().flatten().next());
-        Ok(Roles { bos, eos, eot, unk, pad, add_bos, add_eos, eog })
-    }
+/// A token that is found in text before anything else is done with it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Added {
+    pub(super) id: u32,
+    /// Found only where control tokens are asked for.
+    pub(super) control: bool,
+    /// Takes the white space before it along.
+    pub(super) lstrip: bool,
+    /// Takes the white space behind it along.
+    pub(super) rstrip: bool,
+    /// Found only between characters that are no part of a word.
+    pub(super) single_word: bool,
 }
 
 /// A part of a text.
@@ -132,112 +31,102 @@ pub(super) enum Fragment<'t> {
     Token(u32),
 }
 
-/// Finds special tokens in text.
+/// The tokens to be found.
 pub(super) struct SpecialTokens {
     /// User-defined tokens, which every text is searched for.
     always: Finder,
-    /// Those and the control and unknown tokens.
+    /// Those and the control tokens.
     all: Finder,
 }
 
+/// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
+/// search small for any vocabulary.
+const MAX_SEARCHED: usize = 512;
+
 impl SpecialTokens {
-    /// Indexes the special tokens of `vocab`. Of tokens with the same text the first counts.
-    pub(super) fn new(vocab: &Vocab<'_>) -> SpecialTokens {
-        let mut always = Finder::default();
-        let mut all = Finder::default();
-        for (id, text, ty) in vocab.iter().filter(|(_, text, _)| (1..=MAX_SEARCHED).contains(&text.len())) {
-            match ty {
-                TokenType::UserDefined => {
-                    always.add(text, id);
-                    all.add(text, id);
-                }
-                TokenType::Control | TokenType::Unknown => all.add(text, id),
-                _ => {}
-            }
-        }
-        SpecialTokens { always, all }
+    /// Indexes tokens by their texts. Of tokens with the same text the first counts.
+    ///
+    /// # Errors
+    /// `Unsupported` if there are more than can be indexed.
+    pub(super) fn new(tokens: Vec<(&str, Added)>) -> Result<SpecialTokens> {
+        let plain = tokens.iter().filter(|(_, added)| !added.control).cloned().collect();
+        Ok(SpecialTokens { always: Finder::new(plain)?, all: Finder::new(tokens)? })
     }
 
-    /// Cuts `text` at special tokens; control and unknown tokens count only if `control` is true.
-    ///
-    /// Longer tokens are looked for first, over the whole text; among tokens of one length the leftmost wins.
+    /// Cuts `text` at special tokens; control tokens count only if `control` is true. The leftmost token wins; of those
+    /// that begin at one place, the longest.
     pub(super) fn split<'t>(&self, text: &'t str, control: bool) -> Vec<Fragment<'t>> {
         let finder = if control { &self.all } else { &self.always };
-        let mut fragments = if text.is_empty() { vec![] } else { vec![Fragment::Text(text)] };
-        for group in finder.groups.iter().rev() {
-            let mut finer = Vec::with_capacity(fragments.len());
-            for fragment in fragments {
-                match fragment {
-                    Fragment::Text(text) => group.split(text, &finder.ids, &mut finer),
-                    token => finer.push(token),
-                }
-            }
-            fragments = finer;
-        }
-        fragments
+        finder.split(text)
     }
 }
 
-/// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
-/// search linear in the text for any vocabulary.
-const MAX_SEARCHED: usize = 256;
-
-/// A set of texts to look for.
-#[derive(Default)]
+/// Tokens and the automaton that finds their texts.
 struct Finder {
-    ids: HashMap<Box<str>, u32>,
-    /// The texts' lengths, ascending.
-    groups: Vec<Group>,
-}
-
-/// The texts of one length.
-struct Group {
-    /// In bytes.
-    len: usize,
-    /// Which bytes such a text begins with.
-    first: [bool; 256],
+    automaton: Option<AhoCorasick>,
+    /// One for each text.
+    tokens: Vec<Added>,
+    /// A character that is part of a word, if any token needs to know.
+    word: Option<Regex>,
 }
 
 impl Finder {
-    /// `text` is not empty.
-    fn add(&mut self, text: &str, id: u32) {
-        self.ids.entry(text.into()).or_insert(id);
-        let at = match self.groups.binary_search_by_key(&text.len(), |g| g.len) {
-            Ok(at) => at,
-            Err(at) => {
-                self.groups.insert(at, Group { len: text.len(), first: [false; 256] });
-                at
-            }
+    fn new(mut tokens: Vec<(&str, Added)>) -> Result<Finder> {
+        let mut seen = HashSet::with_capacity(tokens.len());
+        tokens.retain(|(text, _)| (1..=MAX_SEARCHED).contains(&text.len()) && seen.insert(*text));
+        let automaton = if tokens.is_empty() {
+            None
+        } else {
+            // The kind that stays small whatever the tokens are.
+            let built = AhoCorasick::builder()
+                .match_kind(MatchKind::LeftmostLongest)
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .build(tokens.iter().map(|(text, _)| text));
+            let n = tokens.len();
+            Some(built.map_err(|e| Error::Unsupported(format!("{n} special tokens are too many: {e}")))?)
         };
-        self.groups[at].first[text.as_bytes()[0] as usize] = true;
+        let tokens: Vec<Added> = tokens.into_iter().map(|(_, added)| added).collect();
+        let word = if tokens.iter().any(|t| t.single_word) {
+            Some(Regex::new(r"\w").map_err(|e| Error::Internal(format!("an expression is invalid: {e}")))?)
+        } else {
+            None
+        };
+        Ok(Finder { automaton, tokens, word })
     }
-}
 
-impl Group {
-    /// Appends `text`, cut at this group's tokens, to `out`.
-    fn split<'t>(&self, text: &'t str, ids: &HashMap<Box<str>, u32>, out: &mut Vec<Fragment<'t>>) {
-        let bytes = text.as_bytes();
-        let (mut done, mut at) = (0, 0);
-        while at + self.len <= bytes.len() {
-            let found = if self.first[bytes[at] as usize] {
-                text.get(at..at + self.len).and_then(|candidate| ids.get(candidate))
-            } else {
-                None
-            };
-            match found {
-                Some(&id) => {
-                    if done < at {
-                        out.push(Fragment::Text(&text[done..at]));
-                    }
-                    out.push(Fragment::Token(id));
-                    at += self.len;
-                    done = at;
-                }
-                None => at += 1,
+    fn split<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
+        let mut fragments = Vec::new();
+        let mut done = 0; // everything before is in fragments
+        for found in self.automaton.iter().flat_map(|automaton| automaton.find_iter(text)) {
+            let (mut start, mut end) = (found.start(), found.end());
+            let token = &self.tokens[found.pattern().as_usize()];
+            if start < done || token.single_word && !self.stands_alone(&text[..start], &text[end..]) {
+                continue;
             }
+            if token.lstrip {
+                start = done.max(text[..start].trim_end().len());
+            }
+            if token.rstrip {
+                end = text.len() - text[end..].trim_start().len();
+            }
+            if done < start {
+                fragments.push(Fragment::Text(&text[done..start]));
+            }
+            fragments.push(Fragment::Token(token.id));
+            done = end;
         }
-        if done < bytes.len() {
-            out.push(Fragment::Text(&text[done..]));
+        if done < text.len() {
+            fragments.push(Fragment::Text(&text[done..]));
         }
+        fragments
+    }
+
+    /// Whether neither neighbour is part of a word.
+    fn stands_alone(&self, before: &str, after: &str) -> bool {
+        let is_word = |c: Option<char>| {
+            let mut buffer = [0; 4];
+            c.zip(self.word.as_ref()).is_some_and(|(c, word)| word.is_match(c.encode_utf8(&mut buffer)))
+        };
+        !is_word(before.chars().next_back()) && !is_word(after.chars().next())
     }
 }

@@ -1,13 +1,14 @@
-//! The vocabulary as a GGUF file writes it down: texts and types of tokens, and the tokens that play a role.
+//! A vocabulary: what each token is, its exact bytes, and the way back from bytes to the token.
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, Result};
-use crate::gguf::Metadata;
+use ahash::RandomState;
 
-/// The key of the token texts.
-pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
-/// The key of the token types.
-const TYPES: &str = "tokenizer.ggml.token_type";
+use hashbrown::HashTable;
+
+use crate::error::{Error, Result};
+
+/// How SentencePiece writes a space.
+pub(super) const SPACE: &str = "\u{2581}";
 
 /// What kind of token it is; the numbers are those of `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub(super) enum TokenType {
 }
 
 impl TokenType {
-    fn from_number(number: i32) -> TokenType {
+    /// The type with that number.
+    pub(super) fn from_number(number: i32) -> TokenType {
         match number {
             1 => TokenType::Normal,
             2 => TokenType::Unknown,
@@ -52,87 +54,264 @@ impl TokenType {
     }
 }
 
-/// Token texts (borrowed from the file's metadata) and types; the index is the token.
+/// Token texts as the source writes them, and types; the index is the token.
 pub(super) struct Vocab<'m> {
-    texts: Vec<&'m str>,
+    pub(super) texts: Vec<&'m str>,
     /// As many as there are texts.
     pub(super) types: Vec<TokenType>,
 }
 
 impl<'m> Vocab<'m> {
-    /// Reads and checks the arrays of texts and types; without types, all tokens are normal.
-    pub(super) fn from_gguf(meta: &'m Metadata) -> Result<Vocab<'m>> {
-        let tokens = meta.require_strings(TOKENS)?;
-        if tokens.is_empty() {
-            return Err(Error::Format(format!(
-                "the array {TOKENS:?} is empty; a vocabulary has at least one token"
-            )));
-        }
-        if u32::try_from(tokens.len()).is_err() {
-            return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
-        }
-        let text = |(id, bytes): (usize, &'m [u8])| {
-            std::str::from_utf8(bytes)
-                .map_err(|e| Error::Format(format!("the text of token {id} in {TOKENS:?} is not UTF-8: {e}")))
-        };
-        let texts = tokens.iter().enumerate().map(text).collect::<Result<Vec<_>>>()?;
-        let types = match meta.i32s(TYPES)? {
-            Some(numbers) => numbers.iter().map(|&n| TokenType::from_number(n)).collect(),
-            None => vec![TokenType::Normal; texts.len()],
-        };
-        let vocab = Vocab { texts, types };
-        vocab.check_len(TYPES, vocab.types.len())?;
-        Ok(vocab)
-    }
-
     /// The number of tokens.
     pub(super) fn len(&self) -> usize {
         self.texts.len()
-    }
-
-    /// Checks that the array `key` of `len` elements has one for each token.
-    pub(super) fn check_len(&self, key: &str, len: usize) -> Result<()> {
-        if len == self.len() {
-            return Ok(());
-        }
-        Err(Error::Format(format!("the array {key:?} has {len} elements, but {TOKENS:?} has {}", self.len())))
     }
 
     /// Each token with its text and type, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &'m str, TokenType)> {
         (0..).zip(&self.texts).zip(&self.types).map(|((id, &text), &ty)| (id, text, ty))
     }
+
+    /// The first token of that text.
+    pub(super) fn find(&self, wanted: &str) -> Option<u32> {
+        self.texts.iter().position(|&text| text == wanted).map(|id| id as u32)
+    }
 }
 
-/// The exact bytes of every token, in one block.
-pub(super) struct Pieces {
-    bytes: Vec<u8>,
-    /// Where each token's bytes end; they start where the token's before end.
-    ends: Vec<usize>,
+/// How a vocabulary writes bytes down as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// One printable character per byte (byte-level BPE).
+    Alphabet,
+    /// As it is, with `▁` for the space (SentencePiece); byte tokens are written `<0xNN>`.
+    Pieces,
+    /// As it is; byte tokens are written `<0xNN>`.
+    Plain,
+    /// WordPiece: a token that continues a word begins with `##`, all others begin a word.
+    Continued,
 }
 
-impl Pieces {
-    /// Room for `n` tokens.
-    pub(super) fn with_capacity(n: usize) -> Pieces {
-        Pieces { bytes: Vec::new(), ends: Vec::with_capacity(n) }
+/// The last character of the byte alphabet is below this.
+const ALPHABET_END: usize = 0x144;
+
+/// Writes the exact bytes of a token text.
+pub(super) struct Speller {
+    spelling: Spelling,
+    /// The byte of each character of the byte alphabet.
+    bytes_of: [Option<u8>; ALPHABET_END],
+}
+
+impl Speller {
+    pub(super) fn new(spelling: Spelling) -> Speller {
+        let mut bytes_of = [None; ALPHABET_END];
+        for byte in 0..=255 {
+            bytes_of[byte_char(byte) as usize] = Some(byte);
+        }
+        Speller { spelling, bytes_of }
     }
 
-    /// Adds the bytes of the next token.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
+    /// What it was made for.
+    pub(super) fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+
+    /// Appends what `text` stands for to `out`, or nothing and false if the spelling cannot have written it.
+    pub(super) fn spell(&self, text: &str, out: &mut Vec<u8>) -> bool {
+        match self.spelling {
+            Spelling::Alphabet => {
+                let start = out.len();
+                for c in text.chars() {
+                    let Some(&Some(byte)) = self.bytes_of.get(c as usize) else {
+                        out.truncate(start);
+                        return false;
+                    };
+                    out.push(byte);
+                }
+            }
+            Spelling::Plain => out.extend_from_slice(text.as_bytes()),
+            Spelling::Pieces => {
+                let mut parts = text.split(SPACE);
+                out.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+                for part in parts {
+                    out.push(b' ');
+                    out.extend_from_slice(part.as_bytes());
+                }
+            }
+            Spelling::Continued => match text.strip_prefix("##") {
+                Some(rest) => out.extend_from_slice(rest.as_bytes()),
+                None => {
+                    out.push(b' ');
+                    out.extend_from_slice(text.as_bytes());
+                }
+            },
+        }
+        true
+    }
+}
+
+/// The printable character that stands for a byte in byte-level BPE: itself where it is printable in Latin-1, else one
+/// of the characters from U+0100 on, in order.
+fn byte_char(byte: u8) -> char {
+    let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    if printable(byte) {
+        return byte as char;
+    }
+    let rank = (0..byte).filter(|&b| !printable(b)).count() as u32;
+    char::from_u32(0x100 + rank).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// The byte that a text of the form `<0xNN>` stands for.
+pub(super) fn byte_token(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    let two_digits = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if two_digits { u8::from_str_radix(digits, 16).ok() } else { None }
+}
+
+/// The exact bytes of every token, and which token plain text spells by them.
+pub(super) struct Lexicon {
+    pieces: Pieces,
+    /// The tokens that plain text may spell. Special and byte tokens are not among them.
+    table: HashTable<u32>,
+    /// Its keys are random, so that no file can choose texts that collide.
+    hashing: RandomState,
+    /// The tokens `<0x00>` to `<0xFF>`.
+    pub(super) bytes: [Option<u32>; 256],
+    /// The length in bytes of the longest text in `table`.
+    pub(super) max_len: usize,
+}
+
+impl Lexicon {
+    /// Spells out and indexes a vocabulary. Of tokens with the same bytes the first counts.
+    ///
+    /// # Errors
+    /// `Format` for a byte token that is not written as one, or texts that take 4 GiB.
+    pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller) -> Result<Lexicon> {
+        let mut pieces = Pieces::with_capacity(vocab.len());
+        let mut spelled = Vec::with_capacity(vocab.len());
+        let mut bytes = [None; 256];
+        let mut piece = Vec::new();
+        let in_alphabet = speller.spelling == Spelling::Alphabet;
+        for (id, text, ty) in vocab.iter() {
+            piece.clear();
+            let byte = if in_alphabet { None } else { byte_token(text) };
+            if let Some(byte) = byte {
+                bytes[byte as usize].get_or_insert(id);
+            }
+            if ty == TokenType::Byte && !in_alphabet {
+                piece.push(byte.ok_or_else(|| {
+                    Error::Format(format!("token {id} is a byte token, but its text is {text:?}, not <0xNN>"))
+                })?);
+                pieces.push(&piece)?;
+                continue;
+            }
+            // Special tokens are written as they are, except that `▁` is a space in a user-defined one too.
+            let as_is = ty.is_hidden()
+                || ty == TokenType::UserDefined
+                    && matches!(speller.spelling, Spelling::Alphabet | Spelling::Continued);
+            let is_spelled = speller.spell(text, &mut piece);
+            // Pieces have no spaces: one that does is found in text as it is, but nothing merges to it.
+            if ty == TokenType::UserDefined && speller.spelling == Spelling::Pieces && text.contains(' ') {
+                pieces.push(&piece)?;
+                continue;
+            }
+            if as_is || !is_spelled {
+                let same = piece == text.as_bytes();
+                piece.clear();
+                piece.extend_from_slice(text.as_bytes());
+                // A user-defined text is also found where merging leads to it.
+                if ty == TokenType::UserDefined && same && !piece.is_empty() {
+                    spelled.push(id);
+                }
+            } else if !piece.is_empty() {
+                spelled.push(id);
+            }
+            pieces.push(&piece)?;
+        }
+        let mut lexicon = Lexicon {
+            pieces,
+            table: HashTable::with_capacity(spelled.len()),
+            hashing: RandomState::new(),
+            bytes,
+            max_len: 0,
+        };
+        spelled.into_iter().for_each(|id| lexicon.index(id));
+        Ok(lexicon)
+    }
+
+    fn index(&mut self, id: u32) {
+        let Lexicon { pieces, table, hashing, max_len, .. } = self;
+        let bytes = pieces.get(id).unwrap_or_default();
+        *max_len = bytes.len().max(*max_len);
+        let hash = |&other: &u32| hashing.hash_one(pieces.get(other).unwrap_or_default());
+        // Taken or new: the first token of that text counts.
+        table.entry(hash(&id), |&other| pieces.get(other) == Some(bytes), hash).or_insert(id);
+    }
+
+    /// The token that plain text of these bytes spells.
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<u32> {
+        if bytes.len() > self.max_len {
+            return None;
+        }
+        self.table.find(self.hashing.hash_one(bytes), |&id| self.pieces.get(id) == Some(bytes)).copied()
+    }
+
+    /// The tokens that plain text may spell, in no particular order.
+    pub(super) fn spelled(&self) -> impl Iterator<Item = u32> {
+        self.table.iter().copied()
     }
 
     /// The number of tokens.
     pub(super) fn len(&self) -> usize {
-        self.ends.len()
+        self.pieces.ends.len()
     }
 
     /// The bytes of `token`, or None if there is no such token.
     pub(super) fn get(&self, token: u32) -> Option<&[u8]> {
+        self.pieces.get(token)
+    }
+
+    /// Appends the byte tokens of `bytes`; a byte without a token becomes `unk`, or nothing if there is none.
+    pub(super) fn fall_back(&self, bytes: &[u8], unk: Option<u32>, out: &mut Vec<u32>) {
+        out.extend(bytes.iter().filter_map(|&b| self.bytes[b as usize].or(unk)));
+    }
+}
+
+/// Byte strings in one block.
+struct Pieces {
+    bytes: Vec<u8>,
+    /// Where each ends; it starts where the one before ends.
+    ends: Vec<u32>,
+}
+
+impl Pieces {
+    fn with_capacity(n: usize) -> Pieces {
+        Pieces { bytes: Vec::new(), ends: Vec::with_capacity(n) }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        let end = u32::try_from(self.bytes.len());
+        self.ends.push(end.map_err(|_| Error::Format("the texts of the tokens take 4 GiB or more".into()))?);
+        Ok(())
+    }
+
+    fn get(&self, token: u32) -> Option<&[u8]> {
         let index = token as usize;
-        let end = *self.ends.get(index)?;
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        let end = *self.ends.get(index)? as usize;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         self.bytes.get(start..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_byte_alphabet_is_gpt2s() {
+        let all: std::collections::HashSet<char> = (0..=255).map(byte_char).collect();
+        assert_eq!(all.len(), 256);
+        assert_eq!((byte_char(b' '), byte_char(b'\n'), byte_char(b'a')), ('Ġ', 'Ċ', 'a'));
+        assert_eq!((byte_char(0), byte_char(0x7f), byte_char(0xad), byte_char(0xff)), ('Ā', 'ġ', 'Ń', 'ÿ'));
     }
 }

@@ -1,0 +1,113 @@
+//! SentencePiece's precompiled normalization table: a double-array trie from byte strings to their replacements.
+//!
+//! Layout (`sentencepiece/src/normalizer.cc` and darts-clone): the trie's size in bytes as a little-endian u32, the
+//! trie as 32-bit units, then the replacements, each ended by a zero byte.
+#![forbid(unsafe_code)]
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::error::{Error, Result};
+
+/// The table.
+pub(super) struct Charsmap {
+    units: Vec<u32>,
+    /// The replacements.
+    strings: String,
+}
+
+impl Charsmap {
+    /// Reads the table that `name` holds.
+    ///
+    /// # Errors
+    /// `Format` if its sizes contradict each other or a replacement is not UTF-8.
+    pub(super) fn new(blob: &[u8], name: &str) -> Result<Charsmap> {
+        let bad = |what: String| Error::Format(format!("the normalization table {name:?} {what}"));
+        let Some((size, rest)) = blob.split_first_chunk::<4>() else {
+            return Err(bad(format!("has {} bytes, fewer than 4", blob.len())));
+        };
+        let size = u32::from_le_bytes(*size) as usize;
+        if size > rest.len() || !size.is_multiple_of(4) || size == 0 {
+            return Err(bad(format!("says that its trie has {size} bytes; {} bytes follow", rest.len())));
+        }
+        let (trie, strings) = rest.split_at(size);
+        let strings = std::str::from_utf8(strings)
+            .map_err(|e| bad(format!("has replacements that are not UTF-8: {e}")))?;
+        let units = trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)).collect();
+        Ok(Charsmap { units, strings: strings.to_owned() })
+    }
+
+    /// The lengths and replacements of the keys that `text` begins with, shortest first. What in the table leads
+    /// outside it matches nothing.
+    fn prefixes(&self, text: &str, mut found: impl FnMut(usize, &str)) {
+        let offset = |unit: u32| (unit >> 10) << ((unit & (1 << 9)) >> 6);
+        let Some(&root) = self.units.first() else { return };
+        let mut node = offset(root);
+        for (index, byte) in text.bytes().enumerate() {
+            node ^= u32::from(byte);
+            let Some(&unit) = self.units.get(node as usize) else { return };
+            if byte == 0 || unit & (1 << 31 | 0xff) != u32::from(byte) {
+                return;
+            }
+            node ^= offset(unit);
+            let has_leaf = (unit >> 8) & 1 == 1;
+            if has_leaf && let Some(&leaf) = self.units.get(node as usize) {
+                let start = (leaf & !(1 << 31)) as usize;
+                if let Some(rest) = self.strings.get(start..) {
+                    found(index + 1, rest.split('\0').next().unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Replaces the longest key at each place, as SentencePiece does.
+    pub(super) fn replace(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let mut n = 0;
+            let before = out.len();
+            self.prefixes(rest, |len, replacement| {
+                if rest.is_char_boundary(len) {
+                    n = len;
+                    out.truncate(before);
+                    out.push_str(replacement);
+                }
+            });
+            if n == 0 {
+                out.push(c);
+                n = c.len_utf8();
+            }
+            rest = &rest[n..];
+        }
+        out
+    }
+
+    /// Replaces short grapheme clusters that begin with a key, else characters, as Hugging Face's normalizer
+    /// `Precompiled` does.
+    pub(super) fn replace_graphemes(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for grapheme in text.graphemes(true) {
+            if grapheme.len() < 6 && self.push_shortest(grapheme, &mut out) {
+                continue;
+            }
+            for (at, c) in grapheme.char_indices() {
+                if !self.push_shortest(&grapheme[at..at + c.len_utf8()], &mut out) {
+                    out.push(c);
+                }
+            }
+        }
+        out
+    }
+
+    /// Appends the replacement of the shortest key that `text` begins with; false if there is none.
+    fn push_shortest(&self, text: &str, out: &mut String) -> bool {
+        let mut any = false;
+        self.prefixes(text, |_, replacement| {
+            if !any {
+                out.push_str(replacement);
+                any = true;
+            }
+        });
+        any
+    }
+}

@@ -1,0 +1,381 @@
+//! The tokenizer that the keys `tokenizer.ggml.*` of a GGUF file describe.
+#![forbid(unsafe_code)]
+
+use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
+use super::charsmap::Charsmap;
+use super::normalize::{Normalizer, Step};
+use super::pre::{Cut, Pattern, PreTokenizer, Stage};
+use super::pre_registry::Entry;
+use super::roles::Roles;
+use super::special::{Added, SpecialTokens};
+use super::spm::Spm;
+use super::unigram::Unigram;
+use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
+use super::wordpiece::{MAX_CHARS, WordPiece};
+use super::{Model, Tokenizer};
+use crate::error::{Error, Result};
+use crate::gguf::{Array, Metadata, Value};
+
+/// The key of the token texts.
+const TOKENS: &str = "tokenizer.ggml.tokens";
+/// The key of the token types.
+const TYPES: &str = "tokenizer.ggml.token_type";
+/// The key of the scores.
+const SCORES: &str = "tokenizer.ggml.scores";
+/// The key of the merges.
+const MERGES: &str = "tokenizer.ggml.merges";
+/// The key of the normalization table.
+const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
+
+/// What the kind of vocabulary says where the file is silent.
+#[derive(Default)]
+struct Defaults {
+    bos: Option<u32>,
+    eos: Option<u32>,
+    sep: Option<u32>,
+    unk: Option<u32>,
+    add_bos: bool,
+    add_eos: bool,
+    /// The text ends with the separator.
+    add_sep: bool,
+}
+
+/// What is built differently for each kind of vocabulary.
+struct Parts {
+    lexicon: Lexicon,
+    model: Model,
+    normalizer: Normalizer,
+    pre: PreTokenizer,
+    /// Pieces write a space as `▁`.
+    escapes_space: bool,
+    /// Decoding removes the space that encoding puts before a text.
+    strips_space: bool,
+}
+
+/// Builds the tokenizer.
+pub(super) fn read(meta: &Metadata) -> Result<Tokenizer> {
+    let mut vocab = read_vocab(meta)?;
+    let kind = meta.require_str("tokenizer.ggml.model")?;
+    let (parts, roles) = match kind {
+        "gpt2" => bpe(meta, &mut vocab)?,
+        "gemma4" => gemma4(meta, &mut vocab)?,
+        "llama" => spm(meta, &mut vocab)?,
+        "bert" => wordpiece(meta, &mut vocab)?,
+        "t5" => unigram(meta, &mut vocab)?,
+        other => {
+            return Err(Error::Unsupported(format!(
+                "the kind of vocabulary {other:?} (key \"tokenizer.ggml.model\") is not supported; known are bert, \
+                 gemma4, gpt2, llama, t5"
+            )));
+        }
+    };
+    let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
+    let model_has_spaced = matches!(model, Model::Spm(_)) && !strips_space;
+    Ok(Tokenizer {
+        specials: specials(meta, &vocab)?,
+        normalized_specials: if model_has_spaced {
+            spaced_specials(&vocab)?
+        } else {
+            SpecialTokens::new(vec![])?
+        },
+        lexicon,
+        model,
+        normalizer,
+        pre,
+        types: vocab.types,
+        roles,
+        escapes_space,
+        strips_space,
+        chat_template: meta.str("tokenizer.chat_template")?.map(str::to_owned),
+    })
+}
+
+/// Reads and checks the arrays of texts and types; without types, all tokens are normal.
+fn read_vocab(meta: &Metadata) -> Result<Vocab<'_>> {
+    let tokens = meta.require_strings(TOKENS)?;
+    if tokens.is_empty() {
+        return Err(Error::Format(format!(
+            "the array {TOKENS:?} is empty; a vocabulary has at least one token"
+        )));
+    }
+    if u32::try_from(tokens.len()).is_err() {
+        return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
+    }
+    let text = |(id, bytes): (usize, _)| {
+        std::str::from_utf8(bytes)
+            .map_err(|e| Error::Format(format!("the text of token {id} in {TOKENS:?} is not UTF-8: {e}")))
+    };
+    let texts = tokens.iter().enumerate().map(text).collect::<Result<Vec<_>>>()?;
+    let types = match meta.i32s(TYPES)? {
+        Some(numbers) => numbers.iter().map(|&n| TokenType::from_number(n)).collect(),
+        None => vec![TokenType::Normal; texts.len()],
+    };
+    check_len(TYPES, types.len(), texts.len())?;
+    Ok(Vocab { texts, types })
+}
+
+/// Checks that the array `key` of `len` elements has one for each of `n` tokens.
+fn check_len(key: &str, len: usize, n: usize) -> Result<()> {
+    if len == n {
+        return Ok(());
+    }
+    Err(Error::Format(format!("the array {key:?} has {len} elements, but {TOKENS:?} has {n}")))
+}
+
+/// The scores, one for each token; -0.0 becomes 0.0.
+fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
+    let scores = meta.require_f32s(SCORES)?;
+    check_len(SCORES, scores.len(), n)?;
+    if let Some(id) = scores.iter().position(|score| score.is_nan()) {
+        return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
+    }
+    Ok(scores.iter().map(|score| score + 0.0).collect())
+}
+
+/// Reads the ids of the tokens with a role and the flags that say whether they frame a text. An id that is no token is
+/// as if it were not there, unless a flag needs it.
+fn read_roles(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Result<Roles> {
+    let n = vocab.len();
+    let id = |key: &str, default: Option<u32>| -> Result<Option<u32>> {
+        // Writers put -1 where there is no such token.
+        let Some(id) = meta.i64(key)? else {
+            return Ok(default.filter(|&id| (id as usize) < n));
+        };
+        let token = u32::try_from(id).ok().filter(|&id| (id as usize) < n);
+        if token.is_none() {
+            log::warn!("the key {key:?} is {id}, but {TOKENS:?} has only {n} tokens; it is ignored");
+        }
+        Ok(token)
+    };
+    let mut bos = id("tokenizer.ggml.bos_token_id", None)?;
+    if bos.is_none() {
+        bos = id("tokenizer.ggml.cls_token_id", defaults.bos)?;
+    }
+    let eos = id("tokenizer.ggml.eos_token_id", defaults.eos)?;
+    let mut sep = id("tokenizer.ggml.seperator_token_id", None)?; // the specification spells it so
+    if sep.is_none() {
+        sep = id("tokenizer.ggml.separator_token_id", defaults.sep)?;
+    }
+    let framed = |key: &str, id: Option<u32>, id_key: &str, default: bool| match (meta.bool(key)?, id) {
+        (Some(true), None) => {
+            Err(Error::Format(format!("the key {key:?} is true, but the key {id_key:?} names no token")))
+        }
+        (flag, id) => Ok(id.filter(|_| flag.unwrap_or(default))),
+    };
+    let first = framed("tokenizer.ggml.add_bos_token", bos, "tokenizer.ggml.bos_token_id", defaults.add_bos)?;
+    let last = framed("tokenizer.ggml.add_eos_token", eos, "tokenizer.ggml.eos_token_id", defaults.add_eos)?;
+    let separator =
+        framed("tokenizer.ggml.add_sep_token", sep, "tokenizer.ggml.seperator_token_id", defaults.add_sep)?;
+    let mut roles = Roles {
+        bos,
+        eos: eos.or(if defaults.add_sep { sep } else { None }),
+        eot: id("tokenizer.ggml.eot_token_id", None)?,
+        eom: id("tokenizer.ggml.eom_token_id", None)?,
+        unk: id("tokenizer.ggml.unknown_token_id", defaults.unk)?,
+        pad: id("tokenizer.ggml.padding_token_id", None)?,
+        prefix: first.into_iter().collect(),
+        suffix: last.or(separator).into_iter().collect(),
+        ..Roles::default()
+    };
+    // Conversions have marked some of these as user-defined; llama.cpp takes them for control tokens, too.
+    for id in roles.find_ends(vocab) {
+        vocab.types[id as usize] = TokenType::Control;
+    }
+    Ok(roles)
+}
+
+/// Special tokens, and what is known of their strip rules, which no key holds.
+fn specials(meta: &Metadata, vocab: &Vocab<'_>) -> Result<SpecialTokens> {
+    let name = meta.str("general.name").ok().flatten().unwrap_or_default().to_lowercase();
+    let pre = meta.str("tokenizer.ggml.pre")?.unwrap_or_default();
+    let kind = meta.str("tokenizer.ggml.model")?.unwrap_or_default();
+    // Phi-3's tokenizer.json says so of all its special tokens but these.
+    let phi3 = name.contains("phi-3") || name.contains("phi3");
+    let keeps = ["<unk>", "<s>", "<|endoftext|>"];
+    // The mask of XLM-RoBERTa and of BERT's grandchildren that were trained on its vocabulary.
+    let mask = if kind == "t5" || pre.starts_with("jina-v2") { "<mask>" } else { "" };
+    let mut tokens = Vec::new();
+    for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
+        let control = ty != TokenType::UserDefined;
+        let rstrip = phi3 && !keeps.contains(&text);
+        tokens.push((text, Added { id, control, rstrip, lstrip: text == mask, ..Added::default() }));
+    }
+    SpecialTokens::new(tokens)
+}
+
+/// Runs of spaces that are kept whole, for text in which `▁` has become a space, too. (With a space put before the text
+/// it would be part of such a run.)
+fn spaced_specials(vocab: &Vocab<'_>) -> Result<SpecialTokens> {
+    let spaced = vocab.iter().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
+    SpecialTokens::new(spaced.map(|(id, text, _)| (text, Added { id, ..Added::default() })).collect())
+}
+
+/// Reads the merges.
+fn read_merges(
+    meta: &Metadata,
+    vocab: &Vocab<'_>,
+    lexicon: &Lexicon,
+    speller: &Speller,
+) -> Result<super::merges::Merges> {
+    let lines = meta.require_strings(MERGES)?;
+    check_n_merges(MERGES, lines.len())?;
+    let mut merges = MergeReader::new(vocab, lexicon, speller, lines.len());
+    for (rank, line) in lines.iter().enumerate() {
+        let line =
+            std::str::from_utf8(line).map_err(|e| bad_merge(MERGES, rank, &format!("is not UTF-8: {e}")))?;
+        let Some((left, right)) = split_merge(line) else {
+            let what = format!("is {line:?}, not two texts separated by a space");
+            return Err(bad_merge(MERGES, rank, &what));
+        };
+        merges.push(rank, left, right).map_err(|missing| {
+            bad_merge(MERGES, rank, &format!("is {line:?}, but {missing:?} is not a token in {TOKENS:?}"))
+        })?;
+    }
+    Ok(merges.finish())
+}
+
+/// Byte-level BPE.
+fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+    let entry = Entry::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+    let roles = read_roles(meta, vocab, &Defaults { add_bos: entry.add_bos, ..Defaults::default() })?;
+    let speller = Speller::new(Spelling::Alphabet);
+    let lexicon = Lexicon::new(vocab, &speller)?;
+    let merges = read_merges(meta, vocab, &lexicon, &speller)?;
+    let units = Units::bytes(&lexicon, true);
+    let bpe = Bpe { merges, units, ignore_merges: entry.ignore_merges, whole_line_feeds: false };
+    let steps = if entry.nfc { vec![Step::nfc()] } else { vec![] };
+    let parts = Parts {
+        lexicon,
+        model: Model::Bpe(bpe),
+        normalizer: Normalizer { steps },
+        pre: entry.pre_tokenizer()?,
+        escapes_space: false,
+        strips_space: false,
+    };
+    Ok((parts, roles))
+}
+
+/// Gemma 4: SentencePiece's pieces with merges written out; lines are merged on their own.
+fn gemma4(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+    let defaults =
+        Defaults { bos: Some(2), eos: Some(1), unk: Some(3), add_bos: true, ..Defaults::default() };
+    let roles = read_roles(meta, vocab, &defaults)?;
+    let speller = Speller::new(Spelling::Pieces);
+    let lexicon = Lexicon::new(vocab, &speller)?;
+    let merges = read_merges(meta, vocab, &lexicon, &speller)?;
+    let units = Units::Chars { byte_fallback: true, unk: roles.unk, fuse_unk: true };
+    let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4")?;
+    let normalizer = prefix_if_asked(meta, false)?;
+    let parts = Parts {
+        lexicon,
+        model: Model::Bpe(Bpe { merges, units, ignore_merges: false, whole_line_feeds: true }),
+        strips_space: !normalizer.steps.is_empty(),
+        normalizer,
+        pre: PreTokenizer { stages: vec![Stage::Cut(lines)] },
+        escapes_space: true,
+    };
+    Ok((parts, roles))
+}
+
+/// A space before text at the start of the sequence and after special tokens, if the file asks for it.
+fn prefix_if_asked(meta: &Metadata, default: bool) -> Result<Normalizer> {
+    let wanted = meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(default);
+    let prefix = Step::Prefix { text: SPACE.to_owned(), if_absent: false };
+    Ok(Normalizer { steps: if wanted { vec![prefix] } else { vec![] } })
+}
+
+/// SentencePiece's BPE by scores.
+fn spm(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+    let defaults =
+        Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, ..Defaults::default() };
+    let roles = read_roles(meta, vocab, &defaults)?;
+    let scores = read_scores(meta, vocab.len())?;
+    let mut normalizer = prefix_if_asked(meta, true)?;
+    let strips_space = !normalizer.steps.is_empty();
+    normalizer.steps.push(Step::Replace(SPACE.to_owned(), " ".to_owned()));
+    let parts = Parts {
+        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
+        model: Model::Spm(Spm { scores, unk: roles.unk }),
+        strips_space,
+        normalizer,
+        pre: PreTokenizer::default(),
+        escapes_space: false,
+    };
+    Ok((parts, roles))
+}
+
+/// BERT's words. The conversion to GGUF marks tokens that begin a word with `▁` and drops the `##` of the others.
+fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+    let defaults = Defaults {
+        bos: Some(101),
+        sep: Some(102),
+        unk: Some(100),
+        add_bos: true,
+        add_sep: true,
+        ..Defaults::default()
+    };
+    let roles = read_roles(meta, vocab, &defaults)?;
+    let lowercase = meta.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
+    let strip_accents = meta.bool("tokenizer.ggml.normalizer.strip_accents")?;
+    let parts = Parts {
+        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
+        model: Model::WordPiece(WordPiece { unk: roles.unk, max_chars: MAX_CHARS }),
+        normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)] },
+        pre: PreTokenizer { stages: vec![Stage::bert()] },
+        escapes_space: false,
+        strips_space: true,
+    };
+    Ok((parts, roles))
+}
+
+/// T5's and XLM-RoBERTa's pieces.
+fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+    let defaults = Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() };
+    let roles = read_roles(meta, vocab, &defaults)?;
+    let mut scores: Vec<f64> = read_scores(meta, vocab.len())?.into_iter().map(f64::from).collect();
+    let mut min_score = f64::INFINITY;
+    for (id, _, ty) in vocab.iter() {
+        match ty {
+            TokenType::UserDefined => scores[id as usize] = 0.0,
+            TokenType::Normal => min_score = min_score.min(scores[id as usize]),
+            _ => {}
+        }
+    }
+    let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?;
+    let min_score = if min_score.is_finite() { min_score } else { 0.0 };
+    let unigram = Unigram::new(&lexicon, scores, min_score, roles.unk, false)?;
+    let mut steps = Vec::new();
+    if let Some(blob) = read_charsmap(meta)? {
+        steps.push(Step::Charsmap { map: Box::new(Charsmap::new(&blob, CHARSMAP)?), graphemes: false });
+    }
+    if meta.bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false) {
+        steps.push(Step::CollapseSpaces);
+    }
+    let prefix = prefix_if_asked(meta, true)?;
+    let strips_space = !prefix.steps.is_empty();
+    steps.extend(prefix.steps);
+    let parts = Parts {
+        lexicon,
+        model: Model::Unigram(unigram),
+        normalizer: Normalizer { steps },
+        pre: PreTokenizer::default(),
+        escapes_space: true,
+        strips_space,
+    };
+    Ok((parts, roles))
+}
+
+/// The normalization table, if there is one that says anything.
+fn read_charsmap(meta: &Metadata) -> Result<Option<Vec<u8>>> {
+    Ok(match meta.get(CHARSMAP) {
+        None => None,
+        Some(Value::Array(Array::U8(bytes))) => Some(bytes.clone()),
+        Some(Value::Array(Array::I8(bytes))) => Some(bytes.iter().map(|&b| b as u8).collect()),
+        Some(_) => {
+            return Err(Error::Format(format!(
+                "the key {CHARSMAP:?} is not an array of bytes, as it must be"
+            )));
+        }
+    }
+    .filter(|bytes| !bytes.is_empty()))
+}

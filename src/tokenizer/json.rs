@@ -1,0 +1,278 @@
+//! The tokenizer that a `tokenizer.json` describes.
+#![forbid(unsafe_code)]
+
+use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
+use super::json_file::{ConfigFile, MergeFile, ModelFile, RoleFile, TemplateFile, TokenizerFile, VocabFile};
+use super::json_parts::{self, DecoderFacts, PreParts};
+use super::normalize::Normalizer;
+use super::roles::Roles;
+use super::special::{Added, SpecialTokens};
+use super::unigram::Unigram;
+use super::vocab::{Lexicon, Speller, Spelling, TokenType, Vocab, byte_token};
+use super::wordpiece::{MAX_CHARS, WordPiece};
+use super::{Model, Place, Tokenizer};
+use crate::error::{Error, Result};
+
+/// The list of the merges.
+const MERGES: &str = "model.merges";
+
+/// Builds the tokenizer.
+pub(super) fn read(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
+    let file: TokenizerFile<'_> = serde_json::from_slice(json)
+        .map_err(|e| Error::Format(format!("the tokenizer.json cannot be read: {e}")))?;
+    let config: ConfigFile = match config {
+        Some(config) => serde_json::from_slice(config)
+            .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {e}")))?,
+        None => ConfigFile::default(),
+    };
+    let mut normalizer = json_parts::normalizer(&file.normalizer)?;
+    let PreParts { pre, prefix, byte_level } = json_parts::pre_tokenizer(&file.pre_tokenizer)?;
+    normalizer.steps.extend(prefix);
+    let decoder = json_parts::decoder(&file.decoder);
+    let kind = kind(&file.model)?;
+    let spelling = spelling(kind, byte_level, &decoder);
+
+    let mut vocab = read_vocab(&file, kind)?;
+    let roles = read_roles(&file, &config, &mut vocab)?;
+    let speller = Speller::new(spelling);
+    let lexicon = Lexicon::new(&vocab, &speller)?;
+    let model = read_model(&file.model, kind, &vocab, &lexicon, &speller, roles.unk)?;
+    let (specials, normalized_specials) = read_specials(&file, &vocab, &normalizer)?;
+    Ok(Tokenizer {
+        specials,
+        normalizer,
+        normalized_specials,
+        pre,
+        model,
+        lexicon,
+        types: vocab.types,
+        roles,
+        escapes_space: spelling == Spelling::Pieces,
+        strips_space: decoder.strips_space,
+        chat_template: config.chat_template.and_then(TemplateFile::into_default),
+    })
+}
+
+/// The kinds of model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bpe,
+    WordPiece,
+    Unigram,
+}
+
+fn kind(model: &ModelFile<'_>) -> Result<Kind> {
+    match model.kind.as_deref() {
+        Some("BPE") => Ok(Kind::Bpe),
+        Some("WordPiece") => Ok(Kind::WordPiece),
+        Some("Unigram") => Ok(Kind::Unigram),
+        // Files of early versions do not name it.
+        None if model.merges.is_some() => Ok(Kind::Bpe),
+        None if matches!(model.vocab, VocabFile::Scores(_)) => Ok(Kind::Unigram),
+        None if model.max_input_chars_per_word.is_some() => Ok(Kind::WordPiece),
+        other => Err(Error::Unsupported(format!(
+            "the model {:?} of the tokenizer.json is not supported; known are BPE, Unigram, WordPiece",
+            other.unwrap_or_default()
+        ))),
+    }
+}
+
+fn spelling(kind: Kind, byte_level: bool, decoder: &DecoderFacts) -> Spelling {
+    match kind {
+        Kind::WordPiece => Spelling::Continued,
+        _ if byte_level || decoder.byte_level => Spelling::Alphabet,
+        _ if decoder.escapes_space => Spelling::Pieces,
+        _ => Spelling::Plain,
+    }
+}
+
+/// Puts the model's tokens and the added ones in order of their ids.
+fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind) -> Result<Vocab<'f>> {
+    let model: Vec<(&str, u32)> = match &file.model.vocab {
+        VocabFile::Ids(tokens) => tokens.iter().map(|(text, id)| (&**text, *id)).collect(),
+        VocabFile::Scores(tokens) => (0..).zip(tokens).map(|(id, (text, _))| (&**text, id)).collect(),
+    };
+    let count = model.len() + file.added_tokens.len();
+    let added = file.added_tokens.iter().map(|added| (&*added.content, added.id));
+    let Some((text, last)) = model.iter().copied().chain(added).max_by_key(|&(_, id)| id) else {
+        return Err(Error::Format("the tokenizer.json has no tokens".into()));
+    };
+    // Ids may have gaps, but not so many that they are no ids.
+    if last as usize / 2 > count + 1000 {
+        return Err(Error::Format(format!(
+            "the token {text:?} has the id {last}, but there are only {count} tokens"
+        )));
+    }
+    let n = last as usize + 1;
+    let mut vocab = Vocab { texts: vec![""; n], types: vec![TokenType::Unused; n] };
+    let bytes = kind != Kind::WordPiece && file.model.byte_fallback == Some(true);
+    for (text, id) in model {
+        let is_byte = bytes && byte_token(text).is_some();
+        vocab.texts[id as usize] = text;
+        vocab.types[id as usize] = if is_byte { TokenType::Byte } else { TokenType::Normal };
+    }
+    for added in &file.added_tokens {
+        vocab.texts[added.id as usize] = &added.content;
+        vocab.types[added.id as usize] =
+            if added.special { TokenType::Control } else { TokenType::UserDefined };
+    }
+    Ok(vocab)
+}
+
+/// Finds the tokens with a role: those that the config names and those that frame a text.
+fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'_>) -> Result<Roles> {
+    let (mut prefix, mut suffix) = json_parts::frame(&file.post_processor)?;
+    if let Some(&id) = prefix.iter().chain(&suffix).find(|&&id| id as usize >= vocab.len()) {
+        let n = vocab.len();
+        return Err(Error::Format(format!(
+            "the post-processor names the token {id}, but there are only {n} tokens"
+        )));
+    }
+    let named = |role: &Option<RoleFile>| role.as_ref().and_then(|role| vocab.find(role.text()));
+    let bos = named(&config.bos_token).or_else(|| named(&config.cls_token)).or(prefix.first().copied());
+    let eos = named(&config.eos_token).or_else(|| named(&config.sep_token)).or(suffix.last().copied());
+    set_frame(&mut prefix, config.add_bos_token, named(&config.bos_token));
+    set_frame(&mut suffix, config.add_eos_token, named(&config.eos_token));
+    let model = &file.model;
+    let unk = match &model.unk_token {
+        Some(text) => Some(vocab.find(text).ok_or_else(|| {
+            Error::Format(format!("the field \"model.unk_token\" is {text:?}, which is not a token"))
+        })?),
+        None => model.unk_id,
+    };
+    if let Some(id) = unk.filter(|&id| id as usize >= vocab.len()) {
+        let n = vocab.len();
+        return Err(Error::Format(format!(
+            "the field \"model.unk_id\" is {id}, but there are only {n} tokens"
+        )));
+    }
+    if let Some(unk) = unk {
+        vocab.types[unk as usize] = TokenType::Unknown;
+    }
+    let named = |role: &Option<RoleFile>| role.as_ref().and_then(|role| vocab.find(role.text()));
+    let pad = named(&config.pad_token);
+    let unk = unk.or_else(|| named(&config.unk_token));
+    let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, ..Roles::default() };
+    // These stay what the file says they are, special or not.
+    roles.find_ends(vocab);
+    Ok(roles)
+}
+
+/// Lets the config's flag decide whether `token` frames a text.
+fn set_frame(frame: &mut Vec<u32>, flag: Option<bool>, token: Option<u32>) {
+    if let (Some(flag), Some(token)) = (flag, token) {
+        let has = frame.contains(&token);
+        match flag {
+            true if !has => frame.push(token),
+            false => frame.retain(|&t| t != token),
+            true => {}
+        }
+    }
+}
+
+/// The added tokens, those found in the text as it is and those found in the normalized text.
+fn read_specials(
+    file: &TokenizerFile<'_>,
+    vocab: &Vocab<'_>,
+    normalizer: &Normalizer,
+) -> Result<(SpecialTokens, SpecialTokens)> {
+    let describe = |added: &super::json_file::AddedFile<'_>| Added {
+        id: added.id,
+        control: vocab.types[added.id as usize] != TokenType::UserDefined,
+        lstrip: added.lstrip,
+        rstrip: added.rstrip,
+        single_word: added.single_word,
+    };
+    let (normalized, raw): (Vec<_>, Vec<_>) = file.added_tokens.iter().partition(|added| added.normalized);
+    let raw = raw.into_iter().map(|added| (&*added.content, describe(added))).collect();
+    let normal_form = |added| -> Result<_> {
+        let added: &super::json_file::AddedFile<'_> = added;
+        Ok((normalizer.apply(&added.content, Place::Start)?, describe(added)))
+    };
+    let normalized = normalized.into_iter().map(normal_form).collect::<Result<Vec<_>>>()?;
+    let normalized = normalized.iter().map(|(text, added)| (&**text, added.clone())).collect();
+    Ok((SpecialTokens::new(raw)?, SpecialTokens::new(normalized)?))
+}
+
+fn read_model(
+    file: &ModelFile<'_>,
+    kind: Kind,
+    vocab: &Vocab<'_>,
+    lexicon: &Lexicon,
+    speller: &Speller,
+    unk: Option<u32>,
+) -> Result<Model> {
+    let unk_in_model = unk.filter(|_| file.unk_token.is_some() || file.unk_id.is_some());
+    let byte_fallback = file.byte_fallback.unwrap_or(false);
+    let prefix = file.continuing_subword_prefix.as_deref().unwrap_or_default();
+    match (kind, &file.vocab) {
+        (Kind::Bpe, VocabFile::Ids(_)) => {
+            for (field, affix) in [
+                ("continuing_subword_prefix", prefix),
+                ("end_of_word_suffix", file.end_of_word_suffix.as_deref().unwrap_or_default()),
+            ] {
+                if !affix.is_empty() {
+                    return Err(Error::Unsupported(format!(
+                        "the field \"model.{field}\" is {affix:?}; a BPE model with one is not supported"
+                    )));
+                }
+            }
+            let merges = read_merges(file, vocab, lexicon, speller)?;
+            let units = if speller.spelling() == Spelling::Alphabet {
+                Units::bytes(lexicon, false)
+            } else {
+                let fuse_unk = file.fuse_unk.unwrap_or(false);
+                Units::Chars { byte_fallback, unk: unk_in_model, fuse_unk }
+            };
+            let ignore_merges = file.ignore_merges.unwrap_or(false);
+            Ok(Model::Bpe(Bpe { merges, units, ignore_merges, whole_line_feeds: false }))
+        }
+        (Kind::WordPiece, VocabFile::Ids(_)) => {
+            if !matches!(prefix, "" | "##") {
+                return Err(Error::Unsupported(format!(
+                    "the field \"model.continuing_subword_prefix\" is {prefix:?}; only \"##\" is supported"
+                )));
+            }
+            let max_chars = file.max_input_chars_per_word.unwrap_or(MAX_CHARS).min(1000);
+            Ok(Model::WordPiece(WordPiece { unk: unk_in_model, max_chars }))
+        }
+        (Kind::Unigram, VocabFile::Scores(tokens)) => {
+            let mut scores = vec![0.0; vocab.len()];
+            for (id, (_, score)) in tokens.iter().enumerate() {
+                scores[id] = *score;
+            }
+            let min_score = scores[..tokens.len()].iter().copied().fold(f64::INFINITY, f64::min);
+            let min_score = if min_score.is_finite() { min_score } else { 0.0 };
+            let unigram = Unigram::new(lexicon, scores, min_score, unk_in_model, byte_fallback)?;
+            Ok(Model::Unigram(unigram))
+        }
+        (Kind::Unigram, _) => {
+            Err(Error::Format("the field \"model.vocab\" has ids, but Unigram needs scores".into()))
+        }
+        _ => Err(Error::Format("the field \"model.vocab\" has scores, but the model needs ids".into())),
+    }
+}
+
+fn read_merges(
+    file: &ModelFile<'_>,
+    vocab: &Vocab<'_>,
+    lexicon: &Lexicon,
+    speller: &Speller,
+) -> Result<super::merges::Merges> {
+    let list = file.merges.as_deref().unwrap_or_default();
+    check_n_merges(MERGES, list.len())?;
+    let mut merges = MergeReader::new(vocab, lexicon, speller, list.len());
+    for (rank, merge) in list.iter().enumerate() {
+        let (left, right) = match merge {
+            MergeFile::Pair(left, right) => (&**left, &**right),
+            MergeFile::Line(line) => split_merge(line).ok_or_else(|| {
+                bad_merge(MERGES, rank, &format!("is {line:?}, not two texts separated by a space"))
+            })?,
+        };
+        merges.push(rank, left, right).map_err(|missing| {
+            let line = [left, right].join(" ");
+            bad_merge(MERGES, rank, &format!("is {line:?}, but {missing:?} is not a token"))
+        })?;
+    }
+    Ok(merges.finish())
+}

@@ -1,0 +1,254 @@
+//! The parts of a `tokenizer.json` around its model: normalizer, pre-tokenizer, post-processor, decoder.
+//! Their meaning: <https://huggingface.co/docs/tokenizers/components>.
+#![forbid(unsafe_code)]
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::pre_tokenizers::metaspace::PrependScheme;
+use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
+
+use super::charsmap::Charsmap;
+use super::normalize::{Normalizer, Step};
+use super::pre::{Cut, Pattern, PreTokenizer, Stage};
+use super::pre_registry::GPT2;
+use crate::error::{Error, Result};
+
+/// The name of a part.
+fn kind(part: &Value) -> &str {
+    part.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The parts of a sequence, or the part itself; none for null.
+fn flat<'v>(part: &'v Value, list: &str, out: &mut Vec<&'v Value>) {
+    match part.get(list).and_then(Value::as_array) {
+        Some(parts) if kind(part) == "Sequence" => parts.iter().for_each(|part| flat(part, list, out)),
+        _ if part.is_null() => {}
+        _ => out.push(part),
+    }
+}
+
+/// The parts of `part`, which may be a sequence of them in `list`.
+fn parts<'v>(part: &'v Value, list: &str) -> Vec<&'v Value> {
+    let mut out = Vec::new();
+    flat(part, list, &mut out);
+    out
+}
+
+fn is_true(part: &Value, field: &str) -> bool {
+    part.get(field) == Some(&Value::Bool(true))
+}
+
+/// The text that a `Split` or `Replace` looks for, if it is no expression.
+fn literal(part: &Value) -> Option<&str> {
+    part.get("pattern")?.get("String")?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The steps of the normalizer.
+pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
+    let mut steps = Vec::new();
+    for part in parts(value, "normalizers") {
+        let text = |field: &str| part.get(field).and_then(Value::as_str);
+        steps.push(match (kind(part), text("prepend"), literal(part), text("content")) {
+            ("Prepend", Some(prefix), ..) => Step::Prefix { text: prefix.to_owned(), if_absent: false },
+            ("Replace", _, Some(from), Some(to)) => Step::Replace(from.to_owned(), to.to_owned()),
+            ("Precompiled", ..) => {
+                let name = "precompiled_charsmap";
+                let blob = text(name).and_then(base64).ok_or_else(|| {
+                    Error::Format(format!("the field {name:?} of the normalizer Precompiled is not base64"))
+                })?;
+                Step::Charsmap { map: Box::new(Charsmap::new(&blob, name)?), graphemes: true }
+            }
+            (name, ..) => {
+                let normalizer = NormalizerWrapper::deserialize(part).map_err(|e| {
+                    Error::Unsupported(format!("the normalizer {name:?} is not known, or malformed: {e}"))
+                })?;
+                let keeps_ascii = matches!(name, "NFC" | "NFD" | "NFKC" | "NFKD" | "StripAccents");
+                Step::Other { normalizer: Box::new(normalizer), keeps_ascii }
+            }
+        });
+    }
+    Ok(Normalizer { steps })
+}
+
+/// A pre-tokenizer, and what it says about the spelling.
+pub(super) struct PreParts {
+    pub(super) pre: PreTokenizer,
+    /// A step before it that puts a space first.
+    pub(super) prefix: Option<Step>,
+    /// Words are written in the byte alphabet.
+    pub(super) byte_level: bool,
+}
+
+/// The stages of the pre-tokenizer.
+pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
+    let mut out = PreParts { pre: PreTokenizer::default(), prefix: None, byte_level: false };
+    for part in parts(value, "pretokenizers") {
+        let name = kind(part);
+        let expression = part.get("pattern").and_then(|p| p.get("Regex")).and_then(Value::as_str);
+        let isolated = part.get("behavior").and_then(Value::as_str) == Some("Isolated");
+        if out.byte_level {
+            return Err(Error::Unsupported(format!(
+                "the pre-tokenizer {name:?} comes after ByteLevel, which is not supported"
+            )));
+        }
+        match (name, expression) {
+            ("ByteLevel", _) => {
+                out.byte_level = true;
+                if is_true(part, "add_prefix_space") {
+                    if !out.pre.stages.is_empty() {
+                        return Err(Error::Unsupported(
+                            "a ByteLevel pre-tokenizer that is not the first puts a space before each word, which is \
+                             not supported"
+                                .into(),
+                        ));
+                    }
+                    out.prefix = Some(Step::Prefix { text: " ".into(), if_absent: true });
+                }
+                // Older files have no such field: the expression is used.
+                if part.get("use_regex") != Some(&Value::Bool(false)) {
+                    out.pre.stages.push(Stage::Cut(Cut::new(GPT2, name)?));
+                }
+            }
+            ("Split", Some(expression)) if isolated => {
+                let mut storage = String::new();
+                let pattern = Pattern::published(expression, &mut storage);
+                out.pre.stages.push(Stage::Cut(Cut::new(pattern, name)?));
+            }
+            _ => out.pre.stages.push(other_stage(name, part)?),
+        }
+    }
+    Ok(out)
+}
+
+/// A stage that the `tokenizers` crate runs.
+fn other_stage(name: &str, part: &Value) -> Result<Stage> {
+    let pre_tokenizer = PreTokenizerWrapper::deserialize(part).map_err(|e| {
+        Error::Unsupported(format!("the pre-tokenizer {name:?} is not known, or malformed: {e}"))
+    })?;
+    let inside = match &pre_tokenizer {
+        PreTokenizerWrapper::Metaspace(m) if m.get_prepend_scheme() == PrependScheme::First => {
+            let mut inside = m.clone();
+            inside.set_prepend_scheme(PrependScheme::Never);
+            Some(Box::new(PreTokenizerWrapper::Metaspace(inside)))
+        }
+        _ => None,
+    };
+    let needs = if name == "Split" { literal(part).map(str::to_owned) } else { None };
+    Ok(Stage::Other { pre_tokenizer: Box::new(pre_tokenizer), inside, needs })
+}
+
+/// The tokens that a post-processor puts before and behind a single text.
+pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
+    let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
+    let bad = |what: &str| Error::Format(format!("the post-processor {what}"));
+    let number = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+    for part in parts(value, "processors") {
+        match kind(part) {
+            "ByteLevel" => {}
+            "TemplateProcessing" => {
+                let single = part.get("single").and_then(Value::as_array);
+                let mut seen_text = false;
+                for item in single.ok_or_else(|| bad("TemplateProcessing has no list \"single\""))? {
+                    if item.get("Sequence").is_some() {
+                        seen_text = true;
+                        continue;
+                    }
+                    let token = item.get("SpecialToken").and_then(|token| token.get("id"));
+                    let name =
+                        token.and_then(Value::as_str).ok_or_else(|| bad("has a token without an id"))?;
+                    let ids =
+                        part.get("special_tokens").and_then(|all| all.get(name)?.get("ids")?.as_array());
+                    let ids = ids.and_then(|ids| ids.iter().map(number).collect::<Option<Vec<u32>>>());
+                    let ids =
+                        ids.ok_or_else(|| bad(&format!("names the token {name:?}, but no ids for it")))?;
+                    if seen_text { suffix.extend(ids) } else { prefix.extend(ids) }
+                }
+            }
+            name @ ("BertProcessing" | "RobertaProcessing") => {
+                let id = |field: &str| {
+                    let id = part.get(field).and_then(|pair| pair.get(1)).and_then(number);
+                    id.ok_or_else(|| bad(&format!("{name} has no id for {field:?}")))
+                };
+                prefix.push(id("cls")?);
+                suffix.push(id("sep")?);
+            }
+            other => return Err(Error::Unsupported(format!("the post-processor {other:?} is not known"))),
+        }
+    }
+    Ok((prefix, suffix))
+}
+
+/// What a decoder says about the spelling.
+#[derive(Default)]
+pub(super) struct DecoderFacts {
+    pub(super) byte_level: bool,
+    /// `▁` stands for a space.
+    pub(super) escapes_space: bool,
+    /// One space at the start is removed.
+    pub(super) strips_space: bool,
+}
+
+/// Reads the decoder.
+pub(super) fn decoder(value: &Value) -> DecoderFacts {
+    let mut facts = DecoderFacts::default();
+    for part in parts(value, "decoders") {
+        match kind(part) {
+            "ByteLevel" => facts.byte_level = true,
+            "Replace" => facts.escapes_space |= literal(part) == Some(super::SPACE),
+            "Metaspace" => {
+                facts.escapes_space = true;
+                let scheme = part.get("prepend_scheme").and_then(Value::as_str);
+                facts.strips_space |=
+                    scheme != Some("never") && part.get("add_prefix_space") != Some(&Value::Bool(false));
+            }
+            "Strip" => {
+                let starts = part.get("start").and_then(Value::as_u64).is_some_and(|n| n > 0);
+                facts.strips_space |= starts && part.get("content").and_then(Value::as_str) == Some(" ");
+            }
+            "WordPiece" => facts.strips_space = true,
+            _ => {}
+        }
+    }
+    facts
+}
+
+/// The bytes that base64 text stands for (RFC 4648, section 4).
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_end_matches('=');
+    let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    let (mut bits, mut n_bits) = (0u32, 0);
+    for c in text.bytes() {
+        let digit = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(digit);
+        n_bits += 6;
+        if n_bits >= 8 {
+            n_bits -= 8;
+            out.push((bits >> n_bits) as u8);
+            bits &= (1 << n_bits) - 1;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_the_rfcs() {
+        for (text, bytes) in
+            [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")]
+        {
+            assert_eq!(base64(text), Some(bytes.into()));
+        }
+        assert_eq!(base64("+/+/"), Some(vec![0xfb, 0xff, 0xbf]));
+        assert_eq!(base64("Zm 9v"), None);
+    }
+}
