@@ -8,9 +8,18 @@ use std::error::Error;
 use std::path::Path;
 
 use ember::gguf::writer::Writer;
-use ember::gguf::{Gguf, TensorInfo, TensorType};
+use ember::gguf::{Gguf, StringArray, TensorInfo, TensorType};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+
+/// Tokens with a role, and the key that names them.
+const CONTROL: [(&str, &str); 5] = [
+    ("[UNK]", "unknown"),
+    ("[CLS]", "cls"),
+    ("[SEP]", "seperator"), // the specification spells it so
+    ("[PAD]", "padding"),
+    ("[MASK]", "mask"),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +40,7 @@ pub fn convert(folder: &Path) -> Result<Writer, Box<dyn Error>> {
     }
     file.set("general.name", &*folder.file_name().unwrap_or_default().to_string_lossy());
     file.set("general.file_type", 1u32); // mostly F16
+    write_vocabulary(&mut file, &std::fs::read_to_string(folder.join("vocab.txt"))?)?;
     for tensor in model.tensors() {
         let (ty, data) = if becomes_f16(tensor) {
             (TensorType::F16, rounded(&model, tensor))
@@ -40,6 +50,28 @@ pub fn convert(folder: &Path) -> Result<Writer, Box<dyn Error>> {
         file.tensor(&tensor.name, ty, &tensor.dims, data);
     }
     Ok(file)
+}
+
+/// Writes the vocabulary, a token a line. In GGUF tokens that begin a word have a mark and the others no `##`.
+fn write_vocabulary(file: &mut Writer, vocabulary: &str) -> Result<(), Box<dyn Error>> {
+    let tokens: Vec<&str> = vocabulary.lines().collect();
+    let is_control = |token: &str| CONTROL.iter().any(|(name, _)| *name == token);
+    let written = |token: &&str| match token.strip_prefix("##") {
+        _ if is_control(token) => (*token).to_owned(),
+        Some(rest) => rest.to_owned(),
+        None => format!("\u{2581}{token}"),
+    };
+    file.set("tokenizer.ggml.model", "bert");
+    file.set("tokenizer.ggml.pre", "bert-bge"); // the name that llama.cpp knows this vocabulary by
+    file.set("tokenizer.ggml.tokens", StringArray::copy(&tokens.iter().map(written).collect::<Vec<_>>())?);
+    let types = tokens.iter().map(|token| if is_control(token) { 3i32 } else { 1 });
+    file.set("tokenizer.ggml.token_type", types.collect::<Vec<i32>>());
+    for (name, key) in CONTROL {
+        let id = tokens.iter().position(|token| *token == name);
+        let id = id.ok_or_else(|| format!("vocab.txt has no {name}"))?;
+        file.set(&format!("tokenizer.ggml.{key}_token_id"), id as u32);
+    }
+    Ok(())
 }
 
 fn becomes_f16(tensor: &TensorInfo) -> bool {

@@ -38,10 +38,14 @@ fn number(value: &Value) -> f64 {
 fn check(name: &str, model: &Arc<LoadedModel>, golden: &Value, expected: &str, kv_type: KvType) -> Vec<f32> {
     let pairs = golden["pairs"].as_array().expect("pairs");
     assert_eq!(pairs.len(), 50);
-    let tokens = sides(pairs, ["a_ids", "b_ids"], ids);
-    let texts: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
-    let options = ContextOptions { kv_type, ..ContextOptions::default() };
-    let mut vectors = context(model, &options).embed(&texts, &EmbedOptions::default()).expect("embeddings");
+    let mut context = context(model, &ContextOptions { kv_type, ..ContextOptions::default() });
+    let texts = sides(pairs, ["a", "b"], |text| text.as_str().expect("a text"));
+    let tokens = context.tokenize_texts(&texts, &EmbedOptions::default()).expect("tokens");
+    for ((text, found), expected) in texts.iter().zip(&tokens).zip(sides(pairs, ["a_ids", "b_ids"], ids)) {
+        assert_eq!(*found, expected, "{name}: {text:?}");
+    }
+    let tokens: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
+    let mut vectors = context.embed(&tokens, &EmbedOptions::default()).expect("embeddings");
     let n_embd = model.info().n_embd;
     let (mut worst, mut from_float32) = (0.0f64, 0.0f64);
     for (two, pair) in vectors.chunks_exact(2 * n_embd).zip(pairs) {
@@ -77,4 +81,14 @@ fn minilm_as_gguf_in_f16_gives_the_cosines_of_transformers() {
     let bytes = file.to_bytes().expect("a well-formed file");
     let model = Arc::new(LoadedModel::from_bytes(&bytes, "minilm.gguf").expect("a model"));
     check("GGUF in F16", &model, &golden, "cosine_f16", KvType::F16);
+}
+
+/// A text that is cut keeps the token that ends every text.
+#[test]
+fn a_text_that_is_cut_keeps_its_frame() {
+    let model = load(&real_model("all-MiniLM-L6-v2"));
+    let c = context(&model, &ContextOptions { n_ctx: 6, ..ContextOptions::default() });
+    let text = ["How do I reset my password?"];
+    let truncate = EmbedOptions { truncate: true, ..EmbedOptions::default() };
+    assert_eq!(c.tokenize_texts(&text, &truncate).expect("tokens"), [[101, 2129, 2079, 1045, 25141, 102]]);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
-use crate::hf;
+use crate::hf::{self, HfFolder};
 use crate::models::{self, Model, ModelInfo};
 use crate::tokenizer::Tokenizer;
 
@@ -36,26 +36,46 @@ impl LoadedModel {
     /// Loads the GGUF file, or the Hugging Face folder, at `path`. Every error sentence begins with the path.
     pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         if path.is_dir() {
-            let folder = hf::open(path, options.use_mmap)?;
-            return LoadedModel::new(folder.gguf);
+            return LoadedModel::of_folder(hf::open(path, options.use_mmap)?);
         }
-        let gguf = if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? };
-        LoadedModel::new(gguf)
+        LoadedModel::of_file(if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? })
     }
 
     /// Loads GGUF bytes, of which a copy is kept; `name` stands for the path in error sentences.
     pub fn from_bytes(bytes: &[u8], name: &str) -> Result<LoadedModel> {
-        LoadedModel::new(Gguf::from_bytes(bytes, name)?)
+        LoadedModel::of_file(Gguf::from_bytes(bytes, name)?)
     }
 
-    fn new(gguf: Gguf) -> Result<LoadedModel> {
+    fn of_file(gguf: Gguf) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
-        let backend = ThreadedBackend::new(1, F32Products::Dots)?;
-        let threaded = Arc::from(models::build(&gguf, &backend).map_err(within)?);
         let tokenizer = match gguf.metadata().str("tokenizer.ggml.model").map_err(within)? {
             None | Some("none" | "no_vocab") => None,
             Some(_) => Some(Tokenizer::from_gguf(gguf.metadata()).map_err(within)?),
         };
+        LoadedModel::new(gguf, tokenizer)
+    }
+
+    fn of_folder(folder: HfFolder) -> Result<LoadedModel> {
+        let read = |json: &Vec<u8>| Tokenizer::from_json(json, folder.tokenizer_config.as_deref());
+        let tokenizer = folder.tokenizer_json.as_ref().map(read).transpose();
+        let mut tokenizer = tokenizer.map_err(|e| e.within("tokenizer.json").within(folder.gguf.name()))?;
+        if let Some(tokenizer) = &mut tokenizer {
+            tokenizer.add_ends(&folder.end_tokens);
+        }
+        LoadedModel::new(folder.gguf, tokenizer)
+    }
+
+    fn new(gguf: Gguf, tokenizer: Option<Tokenizer>) -> Result<LoadedModel> {
+        let within = |e: Error| e.within(gguf.name());
+        let backend = ThreadedBackend::new(1, F32Products::Dots)?;
+        let threaded: Arc<dyn Model<ThreadedBackend>> =
+            Arc::from(models::build(&gguf, &backend).map_err(within)?);
+        let n_vocab = threaded.info().n_vocab;
+        if let Some(n) = tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > n_vocab) {
+            return Err(within(Error::Format(format!(
+                "the tokenizer has {n} tokens, but the model's token embedding has {n_vocab} rows"
+            ))));
+        }
         let model = LoadedModel { gguf, tokenizer, threaded };
         let info = model.info();
         log::info!(

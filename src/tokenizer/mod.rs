@@ -244,6 +244,12 @@ impl Tokenizer {
         self.roles.eog.contains(&token)
     }
 
+    /// Makes further tokens end a generation; those that do not exist are left out.
+    pub fn add_ends(&mut self, tokens: &[u32]) {
+        let n_vocab = self.n_vocab();
+        self.roles.eog.extend(tokens.iter().filter(|&&token| (token as usize) < n_vocab));
+    }
+
     /// Whether `token` is a control token, such as BOS, which stands for no text.
     pub fn is_control(&self, token: u32) -> bool {
         self.types.get(token as usize) == Some(&TokenType::Control)
