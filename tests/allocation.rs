@@ -1,4 +1,5 @@
-//! After the first decode at a given size, decoding and sampling allocate nothing, on any thread.
+//! After the first decode at a given size, decoding and sampling allocate nothing, on any thread; embedding allocates
+//! what it returns.
 
 mod common;
 
@@ -10,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use common::{bundled_model, context, fixture, load};
 use ember::backend::KvType;
 use ember::capi;
-use ember::context::{BackendKind, Context, ContextOptions, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::ember_status;
+use ember::nn::pooling::Pooling;
 use ember::sampler::{Sampler, Stage};
 
 /// The system's allocator, counting the allocations of all threads while it is told to.
@@ -149,12 +151,29 @@ fn check_c(path: &std::path::Path) {
     unsafe { capi::ember_model_release(model) };
 }
 
+/// Embedding allocates its result.
+fn check_embed(path: &std::path::Path) {
+    let model = load(path);
+    let mut context = context(&model, &ContextOptions { n_threads: 2, ..ContextOptions::default() });
+    let texts: [&[u32]; 4] = [&[1; 40], &[2; 7], &[3; 1], &[4; 33]];
+    for pooling in [Pooling::None, Pooling::Mean, Pooling::Last] {
+        let options = EmbedOptions { pooling: Some(pooling), ..EmbedOptions::default() };
+        let mut embed = || drop(context.embed(&texts, &options).expect("embeddings"));
+        embed();
+        assert_eq!(allocations(embed), 1, "{}, {pooling:?}", path.display());
+    }
+}
+
 /// One test, so that no other one allocates meanwhile.
 #[test]
-fn decoding_and_sampling_allocate_nothing() {
+fn decoding_and_sampling_allocate_nothing_and_embedding_its_result() {
     assert!(allocations(|| drop(std::hint::black_box(vec![1u8]))) > 0, "the counter counts");
     for path in models() {
         check_rust(&path);
         check_c(&path);
+        check_embed(&path);
+    }
+    for encoder in ["bert", "nomic-bert"] {
+        check_embed(&fixture(&format!("models/{encoder}.gguf")));
     }
 }
