@@ -1,5 +1,5 @@
 //! Hugging Face folders that `transformers` wrote (`tests/oracle/hf_folders.py`): the same keys and tensors as the GGUF
-//! file of the same model, bit by bit, and PyTorch's logits.
+//! file of the same model, bit by bit, and PyTorch's numbers.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -7,12 +7,13 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{TempFolder, all_logits, context, fixture, ids, load, read_f32s, read_json, relative_rms};
+use common::{
+    TempFolder, all_hidden, all_logits, context, fixture, ids, load, read_f32s, read_json, relative_rms,
+};
 use ember::backend::KvType;
 use ember::context::{BackendKind, ContextOptions};
 use ember::gguf::{Gguf, TensorType, Value};
 use ember::hf;
-use ember::models;
 
 const TOLERANCE: f64 = 1e-4;
 
@@ -79,39 +80,35 @@ fn a_folder_is_the_gguf_file_of_its_model() {
     assert!(n_compared >= 20);
 }
 
-/// PyTorch's logits of the folder's prompt: the GGUF twin's, or its own.
-fn expected_logits(name: &str) -> (Vec<u32>, Vec<f32>) {
+/// The folder's prompt and what PyTorch makes of it, logits or (of an encoder) hidden states: the GGUF twin's, or its own.
+fn expected_numbers(name: &str) -> (Vec<u32>, Vec<f32>) {
     let dir = if twin(name).is_some() { "models" } else { "hf" };
     let json = read_json(&fixture(&format!("{dir}/{name}.json")));
-    (ids(&json["tokens"]), read_f32s(&fixture(&format!("{dir}/{name}.logits.f32"))))
+    let numbers = if json["output"] == "hidden" { "embd" } else { "logits" };
+    (ids(&json["tokens"]), read_f32s(&fixture(&format!("{dir}/{name}.{numbers}.f32"))))
 }
 
-fn logits(path: &Path, tokens: &[u32]) -> Vec<f32> {
-    let options = ContextOptions {
-        n_ctx: tokens.len(),
-        kv_type: KvType::F32,
-        backend: BackendKind::Scalar,
-        ..ContextOptions::default()
-    };
-    all_logits(&mut context(&load(path), &options), tokens)
+/// What Ember makes of it: as many numbers as `expected`.
+fn numbers(path: &Path, tokens: &[u32], expected: &[f32]) -> Vec<f32> {
+    let model = load(path);
+    let (n_ctx, kv_type) = (tokens.len(), KvType::F32);
+    let options =
+        ContextOptions { n_ctx, kv_type, backend: BackendKind::Scalar, ..ContextOptions::default() };
+    let mut context = context(&model, &options);
+    match expected.len() == tokens.len() * model.info().n_vocab {
+        true => all_logits(&mut context, tokens),
+        false => all_hidden(&mut context, tokens),
+    }
 }
 
 #[test]
-fn a_folder_gives_pytorchs_logits() {
-    let mut n_run = 0;
+fn a_folder_gives_pytorchs_numbers() {
     for (name, path) in folders() {
-        let gguf = hf::open(&path, true).unwrap().gguf;
-        let architecture = gguf.metadata().require_str("general.architecture").unwrap();
-        if !models::known().any(|known| known == architecture) || architecture.ends_with("bert") {
-            continue;
-        }
-        let (tokens, expected) = expected_logits(&name);
-        let error = relative_rms(&logits(&path, &tokens), &expected);
+        let (tokens, expected) = expected_numbers(&name);
+        let error = relative_rms(&numbers(&path, &tokens, &expected), &expected);
         println!("{name:24} relative RMS error {error:.2e} (at most {TOLERANCE:.0e})");
         assert!(error <= TOLERANCE, "{name}: {error:.3e}");
-        n_run += 1;
     }
-    assert!(n_run >= 22);
 }
 
 #[test]
@@ -190,6 +187,37 @@ fn configurations_of_transformers_4_mean_the_same() {
 }
 
 #[test]
+fn the_names_of_nomics_own_configuration_are_known() {
+    let copy = Copy::of("nomic-bert", "nomic-names");
+    copy.config(|config| {
+        for (own, name) in [
+            ("n_embd", "hidden_size"),
+            ("n_head", "num_attention_heads"),
+            ("n_inner", "intermediate_size"),
+            ("n_layer", "num_hidden_layers"),
+            ("n_positions", "max_position_embeddings"),
+            ("layer_norm_epsilon", "layer_norm_eps"),
+            ("activation_function", "hidden_act"),
+        ] {
+            let value = config.remove(name).unwrap();
+            config.insert(own.into(), value);
+        }
+        config.remove("rope_parameters");
+        config.remove("head_dim");
+        config.insert("rotary_emb_base".into(), 1000.into());
+        config.insert("activation_function".into(), "swiglu".into());
+        config.insert("max_trained_positions".into(), 48.into());
+    });
+    let [own, plain] =
+        [copy.path().to_owned(), fixture("hf/nomic-bert")].map(|path| hf::open(&path, true).unwrap().gguf);
+    assert_eq!(own.metadata().u32("nomic-bert.context_length"), Ok(Some(48)));
+    for (key, value) in own.metadata().iter().filter(|(key, _)| !key.ends_with("context_length")) {
+        assert_eq!(plain.metadata().get(key), Some(value), "{key}");
+    }
+    assert_eq!(own.tensors(), plain.tensors());
+}
+
+#[test]
 fn the_text_part_of_a_multimodal_model_is_read() {
     let expected = twin("gemma3").unwrap();
     for prefix in ["language_model.model.", "model.language_model."] {
@@ -218,11 +246,11 @@ fn the_text_part_of_a_multimodal_model_is_read() {
 #[test]
 fn data_at_odd_addresses_gives_the_same_logits() {
     for name in ["gpt2-untied", "qwen2-bf16"] {
-        let (tokens, expected) = expected_logits(name);
+        let (tokens, expected) = expected_numbers(name);
         for shift in [1, 2, 3] {
             let copy = Copy::of(name, &format!("odd-{shift}-{name}"));
             copy.weights(shift, |header| header);
-            let error = relative_rms(&logits(copy.path(), &tokens), &expected);
+            let error = relative_rms(&numbers(copy.path(), &tokens, &expected), &expected);
             assert!(error <= TOLERANCE, "{name} shifted by {shift}: {error:.3e}");
         }
     }

@@ -71,6 +71,14 @@ impl Keys {
         }
     }
 
+    /// Lowers the count that `ARCH.name` was set to, if it is above `most`.
+    pub fn at_most(&mut self, name: &str, most: u32) {
+        let key = format!("{}.{name}", self.architecture);
+        if let Some((_, Value::U32(n))) = self.entries.iter_mut().find(|(k, _)| **k == *key) {
+            *n = most.min(*n);
+        }
+    }
+
     /// Sets the key `ARCH.name` if there is a value.
     pub fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {

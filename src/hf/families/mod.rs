@@ -54,6 +54,10 @@ pub fn find(config: &Config) -> Result<(&'static Family, Config)> {
             known.join(", ")
         )));
     };
+    const QUANTIZATION: &str = "quantization_config";
+    if config.has(QUANTIZATION) {
+        return Err(config.unsupported(QUANTIZATION, "there", "weights in F32, F16 and BF16"));
+    }
     let text = config.object(&["text_config"])?;
     Ok((family, text.unwrap_or_else(|| config.clone())))
 }

@@ -41,6 +41,8 @@ fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
         ("mlp_fc1_bias", false),
         ("mlp_fc2_bias", false),
         ("rotary_emb_interleaved", false),
+        ("parallel_block", false),
+        ("use_rms_norm", false),
     ] {
         config.expect_bool(key, expected)?;
     }
@@ -50,6 +52,10 @@ fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
         }
     }
     sizes(config, keys)?;
+    // The published configurations name the positions that a rule for longer texts allows, which nothing here follows.
+    if let Some(trained) = config.u32(&["max_trained_positions"])? {
+        keys.at_most("context_length", trained);
+    }
     keys.set("feed_forward_length", config.require_u32(&["intermediate_size", "n_inner"])?);
     let eps = config.f64(&["layer_norm_eps", "layer_norm_epsilon"])?.unwrap_or(1e-12);
     keys.set_f32("attention.layer_norm_epsilon", Some(eps));
