@@ -1,7 +1,11 @@
 //! The vocabulary files and test vectors that llama.cpp's source carries (`make models` fetches them): every
 //! vocabulary loads, and every vector gives the same tokens. The vectors were written by the models' own Hugging Face
 //! tokenizers (llama.cpp, `convert_hf_to_gguf_update.py`).
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may stop at the first surprise, and say it"
+)]
 
 mod common;
 
