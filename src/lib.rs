@@ -14,7 +14,7 @@
 //! - [`backend`]: the seam: the [`backend::Backend`] trait, its scalar definition and its threaded implementation.
 //! - [`nn`]: blocks that architectures share, generic over the backend.
 //! - [`models`]: architectures, one file each, and the registry [`models::build`].
-//! - [`tokenizer`]: text to tokens and back, from the file's metadata.
+//! - [`tokenizer`]: text to tokens and back, from the file's metadata or a `tokenizer.json`.
 //! - [`sampler`]: an ordered chain of stages that picks the next token.
 //! - [`context`]: token sequences over a model: batches, the paged KV cache, logits.
 //! - [`generate`]: from a prompt to text, in whole code points.

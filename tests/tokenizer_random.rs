@@ -5,7 +5,11 @@
 //!
 //! When a chunk differs, the script's `--show FAMILY CHUNK >FILE` and this test with `EMBER_TOKENS_SHOW=FILE` print
 //! which texts do.
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may stop at the first surprise, and say it"
+)]
 
 mod common;
 
@@ -341,7 +345,7 @@ fn base64(bytes: &[u8]) -> String {
 /// Against llama.cpp, which takes no bytes that are not UTF-8.
 #[test]
 fn gguf_unigram() {
-    check_gguf("gguf-unigram", UNIGRAM_FILE, &UNIGRAM);
+    check_gguf("gguf-unigram", UNIGRAM_FILE, &UNIGRAM[..3]);
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! The vocabulary files and test vectors that llama.cpp's source carries (`make models` fetches them): every
 //! vocabulary loads, and every vector gives the same tokens. The vectors were written by the models' own Hugging Face
 //! tokenizers (llama.cpp, `convert_hf_to_gguf_update.py`).
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may stop at the first surprise, and say it"
+)]
 
 mod common;
 
@@ -75,5 +79,63 @@ fn every_vocabulary_loads_and_brings_text_back() {
             "nomic-bert-moe" => assert_eq!(decoded, "Hello, world! 123 it's two lines"),
             _ => assert_eq!(decoded, text, "{name}"),
         }
+    }
+}
+
+/// Cases of Gemma 3 that other programs have got wrong.
+#[test]
+fn gemma3_by_both_sources() {
+    let spaces = [" ".repeat(40), "hello".into()].concat();
+    let cases: [(&str, &[u32]); 7] = [
+        ("Derinkuyu is an underground city.", &[17361, 961, 78658, 563, 614, 26407, 3207, 236761]),
+        (" hello", &[29104]),
+        ("hello", &[23391]),
+        ("  hello", &[138, 23391]),
+        ("   hello", &[139, 23391]),
+        ("回転行列", &[57364, 167089]),
+        (&spaces, &[167, 145, 23391]),
+    ];
+    let gguf = Gguf::open(&common::real_model("gemma-3-270m.Q4_K_M.gguf")).unwrap();
+    let json = std::fs::read(common::real_model("tokenizers/gemma3/tokenizer.json")).unwrap();
+    let config = std::fs::read(common::real_model("tokenizers/gemma3/tokenizer_config.json")).unwrap();
+    let sources =
+        [Tokenizer::from_gguf(gguf.metadata()).unwrap(), Tokenizer::from_json(&json, Some(&config)).unwrap()];
+    for tokens in &sources {
+        for (text, ids) in &cases {
+            assert_eq!(tokens.encode(text, false, false).unwrap(), *ids, "{text:?}");
+            assert_eq!(tokens.decode(ids, false).unwrap(), text.as_bytes());
+        }
+        assert_eq!(tokens.encode("hello", true, false).unwrap(), [2, 23391]);
+        assert!(tokens.chat_template().is_none_or(|template| template.contains("<start_of_turn>")));
+        // By name, and by the roles that each source gives.
+        assert_eq!((tokens.bos(), tokens.pad(), tokens.unk()), (Some(2), Some(0), Some(3)));
+        assert!(tokens.is_eog(1) && tokens.is_eog(106) && tokens.is_hidden(105));
+    }
+}
+
+/// Prints how long tokenizers take to load: `cargo test --release --test tokenizer_vocabs -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn load_times() {
+    let best = |load: &dyn Fn()| {
+        let times = (0..5).map(|_| {
+            let start = std::time::Instant::now();
+            load();
+            start.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let files =
+        ["gemma-3-270m.Q4_K_M.gguf", "vocabs/ggml-vocab-gemma-4.gguf", "vocabs/ggml-vocab-llama-bpe.gguf"];
+    for file in files.iter().chain(&["vocabs/ggml-vocab-nomic-bert-moe.gguf", "vocabs/ggml-vocab-qwen2.gguf"])
+    {
+        let gguf = Gguf::open(&common::real_model(file)).unwrap();
+        let time = best(&|| drop(Tokenizer::from_gguf(gguf.metadata()).unwrap()));
+        println!("{file}: {time:.1?}");
+    }
+    for family in ["gemma3", "llama3_2", "qwen3", "gptoss"] {
+        let json = std::fs::read(common::real_model(&format!("tokenizers/{family}/tokenizer.json"))).unwrap();
+        let time = best(&|| drop(Tokenizer::from_json(&json, None).unwrap()));
+        println!("{family}/tokenizer.json, {} MB: {time:.1?}", json.len() >> 20);
     }
 }

@@ -1,6 +1,8 @@
 //! The tokenizer that the keys `tokenizer.ggml.*` of a GGUF file describe.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::charsmap::Charsmap;
 use super::normalize::{Normalizer, Step};
@@ -70,14 +72,11 @@ pub(super) fn read(meta: &Metadata) -> Result<Tokenizer> {
         }
     };
     let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
-    let model_has_spaced = matches!(model, Model::Spm(_)) && !strips_space;
+    // With a space put before the text, that space would be part of such runs.
+    let spaced = matches!(model, Model::Spm(_)) && !strips_space;
     Ok(Tokenizer {
-        specials: specials(meta, &vocab)?,
-        normalized_specials: if model_has_spaced {
-            spaced_specials(&vocab)?
-        } else {
-            SpecialTokens::new(vec![])?
-        },
+        specials: specials(meta, &vocab, spaced)?,
+        normalized_specials: spaced_specials(if spaced { Some(&vocab) } else { None })?,
         lexicon,
         model,
         normalizer,
@@ -184,8 +183,9 @@ fn read_roles(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Re
     Ok(roles)
 }
 
-/// Special tokens, and what is known of their strip rules, which no key holds.
-fn specials(meta: &Metadata, vocab: &Vocab<'_>) -> Result<SpecialTokens> {
+/// Special tokens, and what is known of their strip rules, which no key holds. With `spaced`, a user-defined text that
+/// has spaces is looked for as its author wrote it, with `▁`.
+fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialTokens> {
     let name = meta.str("general.name").ok().flatten().unwrap_or_default().to_lowercase();
     let pre = meta.str("tokenizer.ggml.pre")?.unwrap_or_default();
     let kind = meta.str("tokenizer.ggml.model")?.unwrap_or_default();
@@ -197,16 +197,20 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>) -> Result<SpecialTokens> {
     let mut tokens = Vec::new();
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
         let control = ty != TokenType::UserDefined;
-        let rstrip = phi3 && !keeps.contains(&text);
-        tokens.push((text, Added { id, control, rstrip, lstrip: text == mask, ..Added::default() }));
+        let (lstrip, rstrip) = (text == mask, phi3 && !keeps.contains(&text));
+        let text = match control {
+            false if spaced && text.contains(' ') => Cow::Owned(text.replace(' ', SPACE)),
+            _ => Cow::Borrowed(text),
+        };
+        tokens.push((text, Added { id, control, lstrip, rstrip, ..Added::default() }));
     }
-    SpecialTokens::new(tokens)
+    SpecialTokens::new(tokens.iter().map(|(text, added)| (&**text, added.clone())).collect())
 }
 
-/// Runs of spaces that are kept whole, for text in which `▁` has become a space, too. (With a space put before the text
-/// it would be part of such a run.)
-fn spaced_specials(vocab: &Vocab<'_>) -> Result<SpecialTokens> {
-    let spaced = vocab.iter().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
+/// User-defined texts that have spaces, looked for once `▁` has become a space, too.
+fn spaced_specials(vocab: Option<&Vocab<'_>>) -> Result<SpecialTokens> {
+    let all = vocab.into_iter().flat_map(Vocab::iter);
+    let spaced = all.filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
     SpecialTokens::new(spaced.map(|(id, text, _)| (text, Added { id, ..Added::default() })).collect())
 }
 

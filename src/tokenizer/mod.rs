@@ -13,6 +13,8 @@ mod gguf;
 mod json;
 mod json_file;
 mod json_parts;
+#[cfg(test)]
+mod json_tests;
 mod merges;
 mod normalize;
 mod pre;

@@ -61,6 +61,17 @@ fn bpe() -> Keys {
         .set("padding_token_id", 5u32)
 }
 
+/// Unigram: `<unk>`, `</s>`, "▁", "a" and "▁a".
+fn unigram() -> Keys {
+    Keys(vec![])
+        .set("model", "t5")
+        .strings("tokens", &["<unk>", "</s>", "▁", "a", "▁a"])
+        .set("token_type", vec![2, CONTROL, 1, 1, 1])
+        .set("scores", vec![0f32, 0.0, -3.0, -2.0, -1.0])
+        .set("unknown_token_id", 0u32)
+        .set("eos_token_id", 1u32)
+}
+
 /// The token of a text in [`bpe`].
 fn bpe_id(text: &str) -> u32 {
     let tokens = bpe().build().unwrap();
@@ -294,6 +305,42 @@ fn long_runs_take_linear_time() {
 }
 
 #[test]
+fn bytes_that_are_no_text_come_back() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+    let bpe = bpe().build().unwrap();
+    let spm = spm().set("add_space_prefix", false).build().unwrap();
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = (0..random.random_range(0..12))
+            .map(|_| if random.random_bool(0.5) { random.random_range(0..=255) } else { b'h' })
+            .collect();
+        for tokens in [&bpe, &spm] {
+            let ids = tokens.encode_bytes(&bytes, false, false).unwrap();
+            assert_eq!(tokens.decode(&ids, false).unwrap(), bytes);
+        }
+    }
+    // Text behind a gap does not start the sequence: no space is put before it.
+    let prefixed = self::spm().build().unwrap();
+    let ids = prefixed.encode_bytes(b"hello\xff\xffhello", false, false).unwrap();
+    assert_eq!(prefixed.decode(&ids, false).unwrap(), b"hello\xff\xffhello");
+}
+
+#[test]
+fn ids_that_are_no_tokens_are_ignored_until_they_are_needed() {
+    let tokens = bpe().set("padding_token_id", 266u32).set("eos_token_id", -1i32).build().unwrap();
+    assert_eq!((tokens.pad(), tokens.eos()), (None, None));
+    let e = bpe().set("bos_token_id", u32::MAX).set("add_bos_token", true).build().err().unwrap();
+    assert!(e.message().contains("\"tokenizer.ggml.bos_token_id\" names no token"), "{e}");
+}
+
+#[test]
+fn unigram_folds_spaces_when_the_file_says_so() {
+    let encode = |keys: Keys, text| keys.build().unwrap().encode(text, true, false).unwrap();
+    assert_eq!(encode(unigram(), "a  a"), [4, 2, 4, 1]);
+    assert_eq!(encode(unigram().set("remove_extra_whitespaces", true), "  a  a "), [4, 4, 1]);
+    assert_eq!(encode(unigram().set("add_space_prefix", false), "aé"), [3, 0, 1]);
+}
+
+#[test]
 fn many_threads_share_one_tokenizer() {
     let tokens = bpe().build().unwrap();
     let expected = tokens.encode("hell hello", true, true).unwrap();
@@ -352,6 +399,14 @@ fn hostile_files_are_refused_with_a_sentence() {
         (spm().set("scores", vec![f32::NAN; 277]), "the score of token 0 in \"tokenizer.ggml.scores\""),
         (spm().set("token_type", vec![6i32; 277]), "token 0 is a byte token, but its text is \"<unk>\""),
         (spm().set("add_space_prefix", "yes"), "\"tokenizer.ggml.add_space_prefix\""),
+        (unigram().set("unknown_token_id", 99u32), "a Unigram vocabulary needs an unknown token"),
+        (unigram().set("scores", vec![f32::NAN; 5]), "the score of token 0"),
+        (
+            unigram().set("precompiled_charsmap", "x"),
+            "\"tokenizer.ggml.precompiled_charsmap\" is not an array of bytes",
+        ),
+        (unigram().set("precompiled_charsmap", vec![9u8; 8]), "says that its trie has 151587081 bytes"),
+        (unigram().set("remove_extra_whitespaces", 1u32), "\"tokenizer.ggml.remove_extra_whitespaces\""),
     ];
     for (keys, sentence) in cases {
         match keys.build() {

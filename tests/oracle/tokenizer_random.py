@@ -26,10 +26,12 @@ FIXTURES = os.path.join(os.path.dirname(__file__), "..", "fixtures", "tokenizer"
 # For Unigram there is no tokenizer.json, so one is made of the vocabulary of XLM-RoBERTa in `nomic-bert-moe`'s GGUF file.
 # The GGUF file itself is held against llama.cpp, without the bytes that are no UTF-8: Hugging Face's normalization goes
 # by grapheme clusters and keeps trailing and repeated spaces, SentencePiece's and llama.cpp's do not. Hugging Face's
-# Unigram model spells control tokens from plain text, which Ember never does, so all its texts are parsed.
+# Unigram model spells control tokens from plain text, which Ember never does, so all its texts are parsed. llama.cpp takes
+# only ASCII white space along with `<mask>`, so it gets none.
 UNIGRAM = ["<s>", "</s>", "<unk>", "<mask>", "<pad>"]
 UNIGRAM_FILE = os.path.join(MODELS, "vocabs", "ggml-vocab-nomic-bert-moe.gguf")
 FAMILIES = {
+    "gguf-unigram": (None, None),
     **{
         name: (f"tokenizers/{name}", None)
         for name in (
@@ -49,8 +51,7 @@ FAMILIES = {
         ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
     ),
     "json-unigram": (None, UNIGRAM),
-    "gguf-unigram": (None, UNIGRAM),
-    "gguf-qwen2": ("tokenizers/qwen2_5", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
+        "gguf-qwen2": ("tokenizers/qwen2_5", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
 }  # fmt: skip
 N_CHUNKS, CHUNK = 100, 1000
 MASK = (1 << 64) - 1
@@ -275,7 +276,7 @@ def fnv(h, number):
 
 
 def open_family(name):
-    return LlamaCpp(UNIGRAM_FILE, UNIGRAM) if name == "gguf-unigram" else Family(name)
+    return LlamaCpp(UNIGRAM_FILE, UNIGRAM[:3]) if name == "gguf-unigram" else Family(name)
 
 
 def main():
