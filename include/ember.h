@@ -971,6 +971,21 @@ ember_status ember_model_tokenize(const struct ember_model *model,
                                   struct ember_error **err);
 
 /**
+ * As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
+ * between them become byte tokens, or the unknown token where the vocabulary has none. Any thread.
+ * Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_tokenize_bytes(const struct ember_model *model,
+                                        const uint8_t *bytes,
+                                        size_t len,
+                                        bool add_special,
+                                        bool parse_special,
+                                        uint32_t *tokens,
+                                        size_t capacity,
+                                        size_t *n_needed,
+                                        struct ember_error **err);
+
+/**
  * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
  * NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
  * writes control tokens as their text instead of leaving them out. Any thread.

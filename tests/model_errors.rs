@@ -321,8 +321,8 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "3 entries", "token_embd.weight", "97 rows"]);
     llama()
         .tokens(97)
-        .key("tokenizer.ggml.model", "t5")
-        .refused(EMBER_E_UNSUPPORTED, &["\"t5\"", "tokenizer.ggml.model"]);
+        .key("tokenizer.ggml.model", "rwkv")
+        .refused(EMBER_E_UNSUPPORTED, &["\"rwkv\"", "tokenizer.ggml.model"]);
     llama()
         .key("tokenizer.ggml.model", "gpt2")
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "missing"]);

@@ -31,6 +31,28 @@ pub unsafe extern "C" fn ember_model_tokenize(
     })
 }
 
+/// As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
+/// between them become byte tokens, or the unknown token where the vocabulary has none. Any thread.
+/// Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_tokenize_bytes(
+    model: *const ember_model,
+    bytes: *const u8,
+    len: usize,
+    add_special: bool,
+    parse_special: bool,
+    tokens: *mut u32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, bytes) = (handle!(model), array!(bytes, len));
+        let ids = model.model.tokenizer()?.encode_bytes(bytes, add_special, parse_special)?;
+        fill!(ids, tokens, capacity, n_needed)
+    })
+}
+
 /// Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
 /// NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
 /// writes control tokens as their text instead of leaving them out. Any thread.

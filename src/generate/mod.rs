@@ -122,7 +122,8 @@ pub fn generate(
         n_generated += 1;
         let bytes = match tokenizer.is_hidden(token) && !options.render_special {
             true => &[],
-            false => tokenizer.token_bytes(token)?,
+            // Embeddings may have more rows than there are tokens, for the sake of even sizes; those have no text.
+            false => tokenizer.token_bytes(token).unwrap_or(&[]),
         };
         let piece = text.push(bytes);
         let control = if piece.is_empty() { ControlFlow::Continue(()) } else { on_text(piece) };

@@ -47,10 +47,10 @@ run generate -m "$model" -p "Once upon a time" -n 12 --seed 7 -t 1
 expect "the seed decides" cmp -s "$work/out" "$work/first"
 run generate -m "$model" -p "Once upon a time" -n 12 --seed 7 --scalar
 expect "generate --scalar prints text" succeeded
-# What PyTorch gives for this model's weights (tests/fixtures/bundled/reference.json).
-run generate -m "$model" -p "Once upon a time" -n 48 --temp 0
+# What PyTorch gives for this model's weights (tests/fixtures/bundled/reference.json), where it is far from a tie.
+run generate -m "$model" -p "It was a dark and stormy night, and the little boat" -n 48 --temp 0
 expect "generate --temp 0 gives PyTorch's text" grep -q \
-    "^Once upon a time, I was in the habit of making a little more of the matter\. I was in the habit of" "$work/out"
+    "^It was a dark and stormy night, and the little boat was panting on the ground\. The boat was lifted up" "$work/out"
 run hello
 expect "hello prints more than its prompt" grep -q "^The sea was calm, and the moon.\{20\}" "$work/out"
 run generate --help

@@ -50,6 +50,26 @@ static void lengths(void)
     CHECK(n_a > 0 && n_a == n_b && memcmp(a, b, n_a * sizeof *a) == 0);
 }
 
+static void bytes_that_are_no_text(void)
+{
+    static const uint8_t raw[] = {'a', ' ', 0xff, 0xc3, 'b', 0xe2, 0x82};
+    uint32_t tokens[ROOM], again[ROOM];
+    uint8_t bytes[ROOM];
+    size_t n = 0, n_again = 0, n_bytes = 0;
+    FAILS(EMBER_E_UTF8, "UTF-8", ember_model_tokenize(model, (const char *)raw, sizeof raw, false, false, tokens, ROOM, &n, E));
+    OK(ember_model_tokenize_bytes(model, raw, sizeof raw, false, false, tokens, ROOM, &n, E));
+    OK(ember_model_detokenize(model, tokens, n, true, bytes, ROOM, &n_bytes, E));
+    CHECK(n_bytes == sizeof raw && memcmp(bytes, raw, sizeof raw) == 0);
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "room",
+          ember_model_tokenize_bytes(model, raw, sizeof raw, false, false, tokens, 1, &n_again, E));
+    CHECK(n_again == n);
+    OK(ember_model_tokenize_bytes(model, (const uint8_t *)"Once upon", 9, true, true, tokens, ROOM, &n, E));
+    OK(ember_model_tokenize(model, "Once upon", NUL, true, true, again, ROOM, &n_again, E));
+    CHECK(n == n_again && memcmp(tokens, again, n * sizeof *tokens) == 0);
+    OK(ember_model_tokenize_bytes(model, NULL, 0, false, false, tokens, ROOM, &n, E));
+    CHECK(n == 0);
+}
+
 static void special_tokens(void)
 {
     ember_model_info info = {.struct_size = sizeof info};
@@ -182,6 +202,7 @@ int main(int argc, char **argv)
     model = load_model(model_path(argc, argv));
     round_trips();
     lengths();
+    bytes_that_are_no_text();
     special_tokens();
     small_buffers();
     tokenize_refuses_nonsense();
