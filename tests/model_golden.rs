@@ -83,22 +83,23 @@ fn is_quantized(name: &str) -> bool {
     name.starts_with("quant-") || ["q8_0", "q4_0", "q4_1"].iter().any(|f| name.ends_with(f))
 }
 
-/// Not F32: then the threaded backend does the very same arithmetic as the scalar one.
-fn is_packed(name: &str) -> bool {
-    is_quantized(name) || name.ends_with("f16")
-}
+/// The definition, and the fast kernels of this machine.
+const BACKENDS: [(BackendKind, f64); 2] = [(BackendKind::Scalar, 1.0), (BackendKind::Auto, OTHER_ORDER)];
+
+/// How much larger the error of a quantized file may be when its sums run in another order than the definition's.
+const OTHER_ORDER: f64 = 1.02;
 
 #[test]
 fn models_agree_with_pytorch_at_every_position() {
-    for case in cases() {
-        let found = case.run(&case.load(), BackendKind::Scalar, 1);
+    for (case, (backend, slack)) in cases().iter().flat_map(|case| BACKENDS.map(|b| (case, b))) {
+        let found = case.run(&case.load(), backend, 1);
         let error = relative_rms(&found, &case.expected);
         let tolerance = match is_quantized(&case.name) {
-            true if case.name.starts_with("quant-") => llama_cpp_error(&case.name),
+            true if case.name.starts_with("quant-") => slack * llama_cpp_error(&case.name),
             true => NARROW_MODELS * llama_cpp_error(&case.name),
             false => TOLERANCE_FLOAT,
         };
-        println!("{:24} relative RMS error {error:.3e} (at most {tolerance:.3e})", case.name);
+        println!("{:24} {backend:?}: relative RMS error {error:.3e} (at most {tolerance:.3e})", case.name);
         assert!(error <= tolerance, "{}: {error:.3e}", case.name);
         let rows = found.chunks(case.width).zip(case.expected.chunks(case.width));
         for (i, (row, expected)) in rows.enumerate() {
@@ -114,18 +115,19 @@ fn models_agree_with_pytorch_at_every_position() {
     }
 }
 
+/// Largest relative RMS difference between the threaded backend and the scalar one on quantized files: their sums run
+/// in different orders, and the last bit of one may round an activation of the next layer to another of its 255 steps.
+const ROUNDINGS: f64 = 2e-2;
+
 #[test]
-fn threads_and_scalar_give_the_same_bits_for_packed_formats() {
+fn threads_agree_with_scalar_and_with_each_other_bit_by_bit() {
     for case in cases() {
         let model = case.load();
         let scalar = case.run(&model, BackendKind::Scalar, 1);
         let one = case.run(&model, BackendKind::Auto, 1);
-        if is_packed(&case.name) {
-            assert!(one == scalar, "{}: threaded and scalar differ", case.name);
-        } else {
-            let error = relative_rms(&one, &scalar);
-            assert!(error <= 5e-6, "{}: threaded against scalar {error:.2e}", case.name);
-        }
+        let tolerance = if is_quantized(&case.name) { ROUNDINGS } else { 5e-6 };
+        let error = relative_rms(&one, &scalar);
+        assert!(error <= tolerance, "{}: threaded against scalar {error:.2e}", case.name);
         for n_threads in [2, 7] {
             let many = case.run(&model, BackendKind::Auto, n_threads);
             assert!(many == one, "{}: {n_threads} threads and 1 differ", case.name);

@@ -11,8 +11,9 @@ use half::f16;
 use super::{KvShape, KvType, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
-use crate::kernels::KvStore;
+use crate::kernels::{Kernels, KvStore};
 use crate::quant::Format;
+use crate::quant::packed::{self, Group};
 
 /// Alignment of buffers: a cache line, and the widest vector register.
 const ALIGN: usize = 64;
@@ -97,6 +98,8 @@ pub struct HostWeight {
     pub n_cols: usize,
     row_bytes: usize,
     storage: Storage,
+    /// Rows rearranged for this machine's products, sixteen to a group; the file's are then only looked up.
+    packed: Option<Zeroed<u8>>,
 }
 
 enum Storage {
@@ -113,18 +116,56 @@ impl HostWeight {
         let bytes = &src.file[range.clone()];
         let in_place = match (src.format, src.role) {
             (Format::F32, _) => bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok(),
-            (_, WeightRole::Matrix) => true,
+            (_, WeightRole::Matrix | WeightRole::Table) => true,
             (_, WeightRole::Vector) => false,
         };
         let (n_rows, n_cols) = (src.n_rows, src.n_cols);
         if in_place {
             let storage = Storage::File { file: Arc::clone(src.file), range };
-            return Ok(HostWeight { format: src.format, n_rows, n_cols, row_bytes, storage });
+            return Ok(HostWeight { format: src.format, n_rows, n_cols, row_bytes, storage, packed: None });
         }
         let mut copy = Zeroed::<f32>::new(n_rows * n_cols, "a weight's f32 copy")?;
         (src.format.info().dequantize)(bytes, &mut copy);
         let row_bytes = Format::F32.row_bytes(n_cols);
-        Ok(HostWeight { format: Format::F32, n_rows, n_cols, row_bytes, storage: Storage::Owned(copy) })
+        Ok(HostWeight {
+            format: Format::F32,
+            n_rows,
+            n_cols,
+            row_bytes,
+            storage: Storage::Owned(copy),
+            packed: None,
+        })
+    }
+
+    /// Rearranges the rows for the products of `kernels`, where they have some for the format.
+    pub fn pack(&mut self, kernels: &Kernels) -> Result<()> {
+        let info = self.format.info();
+        let (Some(packing), Some(_)) = (&info.packing, kernels.packed[self.format as usize]) else {
+            return Ok(());
+        };
+        let group_bytes = packing.group_bytes(self.n_cols);
+        let n_groups = self.n_rows.div_ceil(packed::ROWS);
+        let mut groups = Zeroed::<u8>::new(n_groups * group_bytes, "packed weights")?;
+        for (g, group) in groups.chunks_exact_mut(group_bytes).enumerate() {
+            let first = g * packed::ROWS;
+            let rows = (first..self.n_rows.min(first + packed::ROWS)).map(|i| self.row(i));
+            packing.pack(info, rows, self.n_cols, group);
+        }
+        self.packed = Some(groups);
+        Ok(())
+    }
+
+    /// Whether there are groups.
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// Rows `16 g` to `16 g + 16`, packed; `None` when the weight is not.
+    pub fn group(&self, g: usize) -> Option<Group<'_>> {
+        let packing = self.format.info().packing.as_ref()?;
+        let group_bytes = packing.group_bytes(self.n_cols);
+        let bytes = &self.packed.as_ref()?[g * group_bytes..(g + 1) * group_bytes];
+        Some(Group { format: self.format, bytes, n_pieces: self.n_cols / packed::COLS })
     }
 
     fn bytes(&self) -> &[u8] {

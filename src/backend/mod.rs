@@ -40,8 +40,10 @@ pub struct WeightSource<'a> {
 /// How a weight will be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WeightRole {
-    /// Rows of a matrix product or an embedding table.
+    /// Rows of a matrix product, perhaps an embedding table too.
     Matrix,
+    /// Rows that are only looked up.
+    Table,
     /// A norm's gain or a bias: element-wise, wanted as f32.
     Vector,
 }

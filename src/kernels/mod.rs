@@ -8,13 +8,14 @@
 //! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
 //! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
-#![forbid(unsafe_code)]
-
 mod attention;
 pub mod scalar;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
+use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Q8Block};
 pub use attention::{AttnHead, KvStore};
 
@@ -23,6 +24,8 @@ pub use attention::{AttnHead, KvStore};
 pub enum Isa {
     /// Plain Rust for the compilation target: runs everywhere and defines what every other level computes.
     Scalar,
+    /// AVX-512 with VNNI.
+    Avx512,
 }
 
 /// One instruction-set level of this build.
@@ -39,8 +42,16 @@ pub struct IsaInfo {
 }
 
 /// The levels of this build, lowest first.
-pub static ISAS: &[IsaInfo] =
-    &[IsaInfo { isa: Isa::Scalar, name: "scalar", supported: || true, kernels: &scalar::SCALAR }];
+pub static ISAS: &[IsaInfo] = &[
+    IsaInfo { isa: Isa::Scalar, name: "scalar", supported: || true, kernels: &scalar::SCALAR },
+    #[cfg(target_arch = "x86_64")]
+    IsaInfo {
+        isa: Isa::Avx512,
+        name: "avx512",
+        supported: x86_64::avx512::supported,
+        kernels: &x86_64::avx512::AVX512,
+    },
+];
 
 impl Isa {
     /// The highest level this machine can run.
@@ -77,6 +88,10 @@ pub enum GeluForm {
     Erf,
 }
 
+/// The product of a group of packed rows with activation vectors: `out[t * 16 + r]` for row `r` and vector `t`, of which
+/// there are `out.len() / 16`, each of `group.n_pieces` blocks in `x`, one after another.
+pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
+
 /// See [`Kernels::layer_norm`].
 pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
 
@@ -89,6 +104,8 @@ pub struct Kernels {
     pub dot_f32: fn(a: &[f32], b: &[f32]) -> f32,
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
+    /// Products with packed rows of each format, indexed by `Format as usize`; `None`: rows of it are not packed.
+    pub packed: [Option<PackedProduct>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).

@@ -228,7 +228,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         role: WeightRole,
     ) -> Result<B::Weight> {
         let t = self.find(name)?;
-        if t.dims[..] != *dims {
+        if without_trailing_ones(&t.dims, dims.len()) != dims {
             let found = &t.dims[..];
             return Err(Error::Format(format!(
                 "the tensor \"{name}\" has shape {found:?}, expected {dims:?}"
@@ -268,6 +268,20 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// The matrix `name` of `n_rows` rows (outputs) and `n_cols` columns (inputs).
     pub fn matrix(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
         self.bind(name, &[n_cols, n_rows], 0..n_rows, WeightRole::Matrix)
+    }
+
+    /// As [`Binder::matrix`] for rows that are only looked up.
+    pub fn table(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
+        self.bind(name, &[n_cols, n_rows], 0..n_rows, WeightRole::Table)
+    }
+
+    /// The token embedding, which is the output projection too when the file has no `output.weight`.
+    pub fn token_embd(&mut self, info: &ModelInfo) -> Result<B::Weight> {
+        let name = "token_embd.weight";
+        match self.has("output.weight") {
+            true => self.table(name, info.n_vocab, info.n_embd),
+            false => self.matrix(name, info.n_vocab, info.n_embd),
+        }
     }
 
     /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows.
@@ -376,4 +390,10 @@ impl<'a, B: Backend> Binder<'a, B> {
             None => Ok(()),
         }
     }
+}
+
+/// A shape without the last dimensions beyond the first `n`, as far as they are 1: `[64, 1]` is a vector of 64 too.
+fn without_trailing_ones(dims: &[usize], n: usize) -> &[usize] {
+    let extra = dims.iter().skip(n).rev().take_while(|&&d| d == 1).count();
+    &dims[..dims.len() - extra]
 }

@@ -32,7 +32,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     }
     let norm = file.layer_norm("output_norm", info.n_embd, eps)?;
     let decoder = Decoder {
-        token_embd: file.matrix("token_embd.weight", info.n_vocab, info.n_embd)?,
+        token_embd: file.token_embd(&info)?,
         position_embd: None,
         embd_scale: None,
         attention: vec![attention],

@@ -17,6 +17,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
+    packing: None,
 };
 
 /// Expands a row of any alignment; exact, NaNs keep their bits.

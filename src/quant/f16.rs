@@ -18,6 +18,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
+    packing: None,
 };
 
 /// Values converted at a time, through a small aligned buffer.

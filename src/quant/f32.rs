@@ -16,6 +16,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
+    packing: None,
 };
 
 /// Copies a row of any alignment.

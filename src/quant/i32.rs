@@ -16,6 +16,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::F32,
+    packing: None,
 };
 
 /// Expands a row of any alignment; rounds to nearest, ties to even.

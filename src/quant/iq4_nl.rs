@@ -6,6 +6,8 @@ use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
+use super::packed::{Codes, Packing, Piece, Scales};
+use super::q4_0::unpack_nibbles;
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -24,6 +26,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::F16, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -59,4 +62,10 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
         let (d, q) = unpack(packed);
         d * x.d * dot_i8(&q, &x.qs) as f32
     })
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    out[0] = Piece { codes: unpack_nibbles(&packed.q).map(i8::cast_unsigned), d: packed.d, ..Piece::ZERO };
 }

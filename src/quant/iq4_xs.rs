@@ -6,6 +6,8 @@
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
+use super::packed::{Codes, Packing, Piece, Scales};
+use super::q4_0::unpack_nibbles;
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -24,6 +26,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::Halves, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -64,4 +67,14 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 /// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let Groups { scales, .. } = unpack(packed);
+    for (g, piece) in out.iter_mut().enumerate() {
+        let codes = unpack_nibbles(&packed.q[g]).map(i8::cast_unsigned);
+        *piece = Piece { codes, d: packed.d, scales: [scales[g].cast_unsigned(); 2], ..Piece::ZERO };
+    }
 }

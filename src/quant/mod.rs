@@ -33,6 +33,7 @@ pub mod iq4_nl;
 pub mod iq4_xs;
 pub mod mxfp4;
 pub mod nvfp4;
+pub mod packed;
 pub mod q2_k;
 pub mod q3_k;
 pub mod q4_0;
@@ -51,6 +52,7 @@ pub mod tq2_0;
 
 use crate::gguf::TensorType;
 pub use activation::{Q8Block, quantize_activations};
+use packed::Packing;
 
 /// A number format of weights. The discriminant indexes [`FORMATS`].
 #[allow(non_camel_case_types, reason = "the names are the format names of GGUF files")]
@@ -143,6 +145,8 @@ pub struct FormatInfo {
     pub quantize: Option<Quantize>,
     /// How a row is multiplied with an activation vector.
     pub dot: Dot,
+    /// How rows are rearranged for vector instructions; `None`: they are multiplied as they are.
+    pub packing: Option<Packing>,
 }
 
 /// How the dot product of a weight row and an activation vector is computed.

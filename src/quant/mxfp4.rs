@@ -7,6 +7,8 @@
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::grid::{E2M1_DOUBLED, look_up};
+use super::packed::{Codes, Packing, Piece, Scales};
+use super::q4_0::unpack_nibbles;
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -25,6 +27,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::Bf16, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -68,4 +71,11 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
         let (d, q) = unpack(packed);
         d * x.d * dot_i8(&q, &x.qs) as f32
     })
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let d = half::bf16::from_f32(power_of_two(packed.e)).to_le_bytes();
+    out[0] = Piece { codes: unpack_nibbles(&packed.q).map(i8::cast_unsigned), d, ..Piece::ZERO };
 }

@@ -5,6 +5,7 @@
 use super::bits::{Runs, pack1, pack2, unpack1, unpack2};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::search::{Ranges, fit};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -24,6 +25,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::Halves, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -87,4 +89,15 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
 /// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let Groups { scales, q, .. } = unpack(packed);
+    for (g, piece) in out.iter_mut().enumerate() {
+        let codes = std::array::from_fn(|i| (q[2 * g + i / 16][i % 16] + 4).cast_unsigned());
+        let scales = [scales[2 * g], scales[2 * g + 1]].map(i8::cast_unsigned);
+        *piece = Piece { codes, d: packed.d, scales, ..Piece::ZERO };
+    }
 }

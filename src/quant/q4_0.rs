@@ -3,6 +3,7 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
 /// Values per block.
@@ -21,6 +22,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::F16, pieces }),
 };
 
 /// One block, unpacked.
@@ -113,6 +115,14 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     sum
 }
 
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    if let ([[d0, d1, nibbles @ ..]], []) = block.as_chunks::<BYTES>() {
+        out[0] =
+            Piece { codes: unpack_nibbles(nibbles).map(i8::cast_unsigned), d: [*d0, *d1], ..Piece::ZERO };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +139,7 @@ mod tests {
         assert_eq!(row[..4], [0x00, 0x3c, 0x90, 0x7f], "d = 1; values 0 and 16, 1 and 17");
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[1], values[16], values[17], values[2]), (-8.0, 7.0, 1.0, -1.0, 0.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
+        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (-8.0 + 7.0 + 1.0 - 1.0));
     }
 

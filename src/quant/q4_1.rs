@@ -3,6 +3,7 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
@@ -22,6 +23,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::F16Min, pieces }),
 };
 
 /// One block, unpacked.
@@ -82,6 +84,14 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     products + offsets
 }
 
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    if let ([[d0, d1, m0, m1, nibbles @ ..]], []) = block.as_chunks::<BYTES>() {
+        let codes = unpack_nibbles(nibbles).map(i8::cast_unsigned);
+        out[0] = Piece { codes, d: [*d0, *d1], m: [*m0, *m1], ..Piece::ZERO };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +106,7 @@ mod tests {
         assert_eq!(row[..6], [0x00, 0x3c, 0x00, 0xc0, 0x2f, 0x00], "d = 1, m = -2; values 0 and 16");
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[16], values[2]), (13.0, 0.0, -2.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
+        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * 17.0 - 2.0 * 64.0);
     }
 }

@@ -5,6 +5,7 @@
 use super::bits::{pack4, unpack4};
 use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::search::{Ranges, fit_with_minima};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -24,6 +25,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U4, scales: Scales::Super, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -97,4 +99,14 @@ pub fn quantize(src: &[f32], dst: &mut [u8]) {
 /// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks, less `Σ dmin · min · x.sum`.
 pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let OffsetGroups { scales, mins, q, .. } = unpack(packed);
+    for (g, piece) in out.iter_mut().enumerate() {
+        let codes = q[g].map(i8::cast_unsigned);
+        *piece = Piece { codes, d: packed.d, m: packed.dmin, scales: [scales[g]; 2], min: mins[g] };
+    }
 }

@@ -4,6 +4,7 @@
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -23,6 +24,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U5, scales: Scales::F16, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -90,4 +92,11 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
         let (d, q) = unpack(packed);
         d * x.d * dot_i8(&q, &x.qs) as f32
     })
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let codes = unpack_five_bits(packed.high, &packed.low).map(i8::cast_unsigned);
+    out[0] = Piece { codes, d: packed.d, ..Piece::ZERO };
 }

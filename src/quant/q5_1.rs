@@ -4,6 +4,7 @@
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::q4_0::truncate;
 use super::q5_0::{pack_five_bits, unpack_five_bits};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -24,6 +25,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U5, scales: Scales::F16Min, pieces }),
 };
 
 /// One block as it lies in a row.
@@ -71,4 +73,11 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
         let q = unpack_five_bits(packed.high, &packed.low);
         scale(packed.d) * x.d * dot_i8(&q, &x.qs) as f32 + scale(packed.m) * x.sum
     })
+}
+
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    let packed: &Packed = bytemuck::from_bytes(block);
+    let codes = unpack_five_bits(packed.high, &packed.low).map(i8::cast_unsigned);
+    out[0] = Piece { codes, d: packed.d, m: packed.m, ..Piece::ZERO };
 }

@@ -3,6 +3,7 @@
 
 use super::activation::{dot_i8, max_magnitude, reciprocal, round_to_i8};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
 /// Values per block.
@@ -20,6 +21,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
+    packing: Some(Packing { codes: Codes::U8, scales: Scales::F16, pieces }),
 };
 
 /// One block, unpacked.
@@ -79,6 +81,13 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     sum
 }
 
+/// The one piece of a block, or its eight.
+fn pieces(block: &[u8], out: &mut [Piece]) {
+    if let ([[d0, d1, qs @ ..]], []) = block.as_chunks::<BYTES>() {
+        out[0] = Piece { codes: qs.map(|q| q ^ 0x80), d: [*d0, *d1], ..Piece::ZERO };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +104,7 @@ mod tests {
         assert_eq!(row[BYTES - 1], 1);
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[1], values[31]), (127.0, -3.0, 1.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, qs: [4; LEN] };
+        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (127.0 - 3.0 + 1.0));
     }
 }

@@ -23,6 +23,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
+    packing: None,
 };
 
 /// One block as it lies in a row.

@@ -18,6 +18,7 @@ pub static SCALAR: Kernels = Kernels {
     isa: Isa::Scalar,
     dot_f32: dot::dot_f32,
     dot: format_dots(),
+    packed: [None; FORMAT_COUNT],
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

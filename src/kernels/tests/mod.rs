@@ -1,4 +1,5 @@
 //! The same tests for every level of [`ISAS`] that this machine can run, against formulas in `f64`.
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod attention;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::quant::FORMATS;
+use crate::quant::packed::Group;
 use crate::quant::tests::sample_row;
 
 #[test]
@@ -53,5 +54,43 @@ fn activation_blocks_have_the_same_bits_on_every_level() {
         (kernels.quantize_activations)(&x, &mut got);
         crate::quant::quantize_activations(&x, &mut expected);
         assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn packed_products_agree_with_each_formats_definition() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Some(product), Some(packing)) = (kernels.packed[info.format as usize], info.packing) else {
+            continue;
+        };
+        let Dot::Q8(definition) = info.dot else { panic!("{} has no integer product", info.name) };
+        for (n_cols, n_rows, n_tokens) in [(32, 16, 1), (64, 3, 9), (288, 16, 2), (4096, 16, 13), (512, 1, 0)]
+        {
+            let n_cols: usize = n_cols;
+            let n_cols = n_cols.next_multiple_of(info.block_len);
+            let rows = sample_row(info, n_rows * n_cols, 3);
+            let row_bytes = rows.len() / n_rows;
+            let mut bytes = vec![0xAA; packing.group_bytes(n_cols)];
+            packing.pack(info, rows.chunks(row_bytes), n_cols, &mut bytes);
+            let n_pieces = n_cols / 32;
+            let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
+            (kernels.quantize_activations)(&noise(n_tokens * n_cols, 4), &mut x);
+            let mut out = vec![f32::NAN; n_tokens * 16];
+            let group = Group { format: info.format, bytes: &bytes, n_pieces };
+            product(&group, &x, &mut out);
+            for (t, x) in x.chunks(n_pieces).enumerate() {
+                let magnitude: f32 = x.iter().map(|b| b.d * 127.0 * 32.0).sum();
+                for r in 0..16 {
+                    let row = rows.chunks(row_bytes).nth(r);
+                    let expected = row.map_or(0.0, |row| definition(row, x));
+                    let got = out[t * 16 + r];
+                    assert!(
+                        (got - expected).abs() <= 1e-6 * magnitude,
+                        "{} {n_rows}x{n_cols}, row {r}, vector {t}: {got} {expected}",
+                        info.name
+                    );
+                }
+            }
+        }
     }
 }

@@ -2,17 +2,19 @@
 //! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
-use matrixmultiply::sgemm;
+mod products;
+
+use products::{Experts, Inputs, Target};
 
 use super::cpu::{angles, group, norm_row, query_head, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
     Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
-    WeightSource,
+    WeightRole, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
-use crate::quant::{Dot, Format, Q8Block};
+use crate::quant::{Dot, Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// Tasks that each thread gets of a matrix product, about: few, so that each reads one long stretch of weights, which
@@ -62,6 +64,12 @@ impl ThreadedBackend {
         })
     }
 
+    /// Weight rows of a task: a whole number of packed groups.
+    fn rows_per_task(&self, n_rows: usize) -> usize {
+        let even = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD);
+        even.max(MIN_ROWS_PER_TASK).next_multiple_of(packed::ROWS)
+    }
+
     /// Fills `x_q8` from the first `n` rows of `x`.
     fn quantize(&mut self, x: &[f32], n: usize, n_cols: usize) {
         let n_blocks = n_cols / 32;
@@ -72,135 +80,17 @@ impl ThreadedBackend {
     }
 }
 
-/// One product as the tasks see it.
-struct Target<'a> {
-    weight: &'a HostWeight,
-    /// `[n, n_rows]`.
-    out: DisjointMut<'a, f32>,
-    /// Number of the first task of this product.
-    first_task: usize,
-}
-
-/// Inputs that the tasks of one call share.
-struct Inputs<'a> {
-    kernels: &'static Kernels,
-    /// Whether F32 weights go through `sgemm`.
-    blocked: bool,
-    x: &'a [f32],
-    x_q8: &'a [Q8Block],
-    n: usize,
-}
-
-impl Inputs<'_> {
-    /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
-    /// `scratch` holds a weight row.
-    fn compute(&self, target: &Target<'_>, rows: std::ops::Range<usize>, scratch: &mut [f32]) {
-        let w = target.weight;
-        match self.kernels.dot[w.format as usize] {
-            Dot::Q8(dot) => {
-                let n_blocks = w.n_cols / 32;
-                self.each(target, rows, |t, row| dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks]));
-            }
-            Dot::F32 if w.format == Format::F32 && self.blocked => self.sgemm(target, rows),
-            Dot::F32 => {
-                let scratch = &mut scratch[..w.n_cols];
-                for i in rows {
-                    (w.format.info().dequantize)(w.row(i), scratch);
-                    self.each(target, i..i + 1, |t, _| {
-                        (self.kernels.dot_f32)(scratch, &self.x[t * w.n_cols..(t + 1) * w.n_cols])
-                    });
-                }
-            }
-        }
-    }
-
-    /// `out[t, i] = f(t, weight row i)` for `i` in `rows` and all `t`.
-    fn each(&self, target: &Target<'_>, rows: std::ops::Range<usize>, f: impl Fn(usize, &[u8]) -> f32) {
-        let w = target.weight;
-        for i in rows {
-            let row = w.row(i);
-            for t in 0..self.n {
-                let at = t * w.n_rows + i;
-                // SAFETY: each output column belongs to one task, and tasks of different products have different
-                // outputs.
-                let out = unsafe { target.out.slice(at..at + 1) };
-                out[0] = f(t, row);
-            }
-        }
-    }
-
-    fn sgemm(&self, target: &Target<'_>, rows: std::ops::Range<usize>) {
-        let w = target.weight;
-        let (m, k, n) = (self.n, w.n_cols, rows.len());
-        let a = &self.x[..m * k];
-        let b = &w.f32s()[rows.start * k..rows.end * k];
-        for t in 0..m {
-            let at = t * w.n_rows;
-            assert!(at + rows.end <= target.out.len(), "output row {t} leaves the buffer");
-        }
-        let c = target.out.as_mut_ptr().wrapping_add(rows.start);
-        let row_stride = w.n_rows as isize;
-        // SAFETY: `a` is [m, k] and `b` is [n, k] (read transposed), both checked by slicing; `c` covers columns
-        // `rows` of the m output rows, checked above, which no other task touches.
-        unsafe {
-            sgemm(m, k, n, 1.0, a.as_ptr(), k as isize, 1, b.as_ptr(), 1, k as isize, 0.0, c, row_stride, 1);
-        }
-    }
-}
-
-/// A product with the matrices of chosen experts, as its tasks see it.
-struct Experts<'a> {
-    kernels: &'static Kernels,
-    weight: &'a HostWeight,
-    /// Rows of one expert's matrix.
-    n_rows: usize,
-    n_used: usize,
-    reduce: bool,
-    /// `[slots, 2]`.
-    route: &'a [f32],
-    x: &'a [f32],
-    x_q8: &'a [Q8Block],
-    out: DisjointMut<'a, f32>,
-}
-
-impl Experts<'_> {
-    /// Computes output columns `rows` of every slot. `scratch` holds a weight row.
-    fn compute(&self, rows: std::ops::Range<usize>, scratch: &mut [f32]) {
-        let n_cols = self.weight.n_cols;
-        for slot in 0..self.route.len() / 2 {
-            let (expert, share) = (self.route[2 * slot] as usize, self.route[2 * slot + 1]);
-            let row = slot / self.n_used;
-            let (input, out_row) = if self.reduce { (slot, row) } else { (row, slot) };
-            let at = out_row * self.n_rows;
-            // SAFETY: each output column belongs to one task.
-            let out = unsafe { self.out.slice(at + rows.start..at + rows.end) };
-            for (i, out) in rows.clone().zip(out) {
-                let w = self.weight.row(expert * self.n_rows + i);
-                let y = match self.kernels.dot[self.weight.format as usize] {
-                    Dot::Q8(dot) => dot(w, &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32]),
-                    Dot::F32 => {
-                        let scratch = &mut scratch[..n_cols];
-                        (self.weight.format.info().dequantize)(w, scratch);
-                        (self.kernels.dot_f32)(scratch, &self.x[input * n_cols..(input + 1) * n_cols])
-                    }
-                };
-                *out = match self.reduce {
-                    true if slot % self.n_used == 0 => 0.0 + share * y,
-                    true => *out + share * y,
-                    false => y,
-                };
-            }
-        }
-    }
-}
-
 impl Backend for ThreadedBackend {
     type Buffer = Zeroed<f32>;
     type Weight = HostWeight;
     type Kv = HostKv;
 
     fn upload(&self, src: &WeightSource<'_>) -> Result<HostWeight> {
-        HostWeight::new(src)
+        let mut weight = HostWeight::new(src)?;
+        if src.role == WeightRole::Matrix && src.n_rows >= packed::ROWS {
+            weight.pack(self.kernels)?;
+        }
+        Ok(weight)
     }
 
     fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
@@ -255,7 +145,7 @@ impl Backend for ThreadedBackend {
             self.quantize(x, n, n_cols);
         }
         let n_rows: usize = products.iter().map(|p| p.weight.n_rows).sum();
-        let rows_per_task = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD).max(MIN_ROWS_PER_TASK);
+        let rows_per_task = self.rows_per_task(n_rows);
         let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
         let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.x_q8, n };
         let mut n_tasks = 0;
@@ -410,7 +300,7 @@ impl Backend for ThreadedBackend {
             self.quantize(args.x, n_inputs, w.n_cols);
         }
         let n_rows = w.n_rows / args.n_expert;
-        let rows_per_task = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD).max(MIN_ROWS_PER_TASK);
+        let rows_per_task = self.rows_per_task(n_rows);
         let experts = Experts {
             kernels: self.kernels,
             weight: w,

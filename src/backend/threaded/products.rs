@@ -1,0 +1,195 @@
+//! What one task of a matrix product computes: some rows of a weight, for every row of activations.
+
+use std::ops::Range;
+
+use matrixmultiply::sgemm;
+
+use crate::backend::host::HostWeight;
+use crate::kernels::Kernels;
+use crate::quant::{Dot, Format, Q8Block, packed};
+use crate::threads::DisjointMut;
+
+/// One product as the tasks see it.
+pub(super) struct Target<'a> {
+    pub weight: &'a HostWeight,
+    /// `[n, n_rows]`.
+    pub out: DisjointMut<'a, f32>,
+    /// Number of the first task of this product.
+    pub first_task: usize,
+}
+
+/// Inputs that the tasks of one call share.
+pub(super) struct Inputs<'a> {
+    pub kernels: &'static Kernels,
+    /// Whether F32 weights go through `sgemm`.
+    pub blocked: bool,
+    pub x: &'a [f32],
+    pub x_q8: &'a [Q8Block],
+    pub n: usize,
+}
+
+impl Inputs<'_> {
+    /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
+    /// `scratch` holds a weight row.
+    pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, scratch: &mut [f32]) {
+        let w = target.weight;
+        match self.kernels.dot[w.format as usize] {
+            Dot::Q8(_) if w.is_packed() => self.packed(target, rows),
+            Dot::Q8(dot) => {
+                let n_blocks = w.n_cols / 32;
+                self.each(target, rows, |t, row| dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks]));
+            }
+            Dot::F32 if w.format == Format::F32 && self.blocked => self.sgemm(target, rows),
+            Dot::F32 => {
+                let scratch = &mut scratch[..w.n_cols];
+                for i in rows {
+                    (w.format.info().dequantize)(w.row(i), scratch);
+                    self.each(target, i..i + 1, |t, _| {
+                        (self.kernels.dot_f32)(scratch, &self.x[t * w.n_cols..(t + 1) * w.n_cols])
+                    });
+                }
+            }
+        }
+    }
+
+    /// As [`Inputs::compute`] for a packed weight; `rows` begin with a group.
+    fn packed(&self, target: &Target<'_>, rows: Range<usize>) {
+        let w = target.weight;
+        let n_blocks = w.n_cols / 32;
+        for first in rows.step_by(packed::ROWS) {
+            let last = w.n_rows.min(first + packed::ROWS);
+            packed_products(
+                self.kernels,
+                w,
+                first / packed::ROWS,
+                &self.x_q8[..self.n * n_blocks],
+                |t, row| {
+                    let at = t * w.n_rows;
+                    // SAFETY: each output column belongs to one task, and tasks of different products have different
+                    // outputs.
+                    unsafe { target.out.slice(at + first..at + last) }.copy_from_slice(&row[..last - first]);
+                },
+            );
+        }
+    }
+
+    /// `out[t, i] = f(t, weight row i)` for `i` in `rows` and all `t`.
+    fn each(&self, target: &Target<'_>, rows: Range<usize>, f: impl Fn(usize, &[u8]) -> f32) {
+        let w = target.weight;
+        for i in rows {
+            let row = w.row(i);
+            for t in 0..self.n {
+                let at = t * w.n_rows + i;
+                // SAFETY: each output column belongs to one task, and tasks of different products have different
+                // outputs.
+                let out = unsafe { target.out.slice(at..at + 1) };
+                out[0] = f(t, row);
+            }
+        }
+    }
+
+    fn sgemm(&self, target: &Target<'_>, rows: Range<usize>) {
+        let w = target.weight;
+        let (m, k, n) = (self.n, w.n_cols, rows.len());
+        let a = &self.x[..m * k];
+        let b = &w.f32s()[rows.start * k..rows.end * k];
+        for t in 0..m {
+            let at = t * w.n_rows;
+            assert!(at + rows.end <= target.out.len(), "output row {t} leaves the buffer");
+        }
+        let c = target.out.as_mut_ptr().wrapping_add(rows.start);
+        let row_stride = w.n_rows as isize;
+        // SAFETY: `a` is [m, k] and `b` is [n, k] (read transposed), both checked by slicing; `c` covers columns
+        // `rows` of the m output rows, checked above, which no other task touches.
+        unsafe {
+            sgemm(m, k, n, 1.0, a.as_ptr(), k as isize, 1, b.as_ptr(), 1, k as isize, 0.0, c, row_stride, 1);
+        }
+    }
+}
+
+/// A product with the matrices of chosen experts, as its tasks see it.
+pub(super) struct Experts<'a> {
+    pub kernels: &'static Kernels,
+    pub weight: &'a HostWeight,
+    /// Rows of one expert's matrix.
+    pub n_rows: usize,
+    pub n_used: usize,
+    pub reduce: bool,
+    /// `[slots, 2]`.
+    pub route: &'a [f32],
+    pub x: &'a [f32],
+    pub x_q8: &'a [Q8Block],
+    pub out: DisjointMut<'a, f32>,
+}
+
+impl Experts<'_> {
+    /// Computes output columns `rows` of every slot. `scratch` holds a weight row.
+    pub fn compute(&self, rows: Range<usize>, scratch: &mut [f32]) {
+        let mut products = [0.0; packed::ROWS];
+        for slot in 0..self.route.len() / 2 {
+            let (expert, share) = (self.route[2 * slot] as usize, self.route[2 * slot + 1]);
+            let row = slot / self.n_used;
+            let (input, out_row) = if self.reduce { (slot, row) } else { (row, slot) };
+            for first in rows.clone().step_by(packed::ROWS) {
+                let last = rows.end.min(first + packed::ROWS);
+                let products = &mut products[..last - first];
+                self.multiply(expert * self.n_rows + first, input, scratch, products);
+                let at = out_row * self.n_rows;
+                // SAFETY: each output column belongs to one task.
+                let out = unsafe { self.out.slice(at + first..at + last) };
+                for (out, &y) in out.iter_mut().zip(&*products) {
+                    *out = match self.reduce {
+                        true if slot % self.n_used == 0 => 0.0 + share * y,
+                        true => *out + share * y,
+                        false => y,
+                    };
+                }
+            }
+        }
+    }
+
+    /// The products of row `input` of `x` with weight rows from `first` on, up to a group of them.
+    fn multiply(&self, first: usize, input: usize, scratch: &mut [f32], out: &mut [f32]) {
+        let (w, n_cols) = (self.weight, self.weight.n_cols);
+        let x_q8 = || &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32];
+        if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
+            packed_products(self.kernels, w, first / packed::ROWS, x_q8(), |_, row| out.copy_from_slice(row));
+            return;
+        }
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = match self.kernels.dot[w.format as usize] {
+                Dot::Q8(dot) => dot(w.row(first + i), x_q8()),
+                Dot::F32 => {
+                    let scratch = &mut scratch[..n_cols];
+                    (w.format.info().dequantize)(w.row(first + i), scratch);
+                    (self.kernels.dot_f32)(scratch, &self.x[input * n_cols..(input + 1) * n_cols])
+                }
+            };
+        }
+    }
+}
+
+/// Activation vectors in one call of a packed product.
+const VECTORS: usize = 32;
+
+/// Calls `put` with the number of each vector in `x` and its products with the rows of group `g` of `w`.
+fn packed_products(
+    kernels: &Kernels,
+    w: &HostWeight,
+    g: usize,
+    x: &[Q8Block],
+    mut put: impl FnMut(usize, &[f32; packed::ROWS]),
+) {
+    let (Some(product), Some(group)) = (kernels.packed[w.format as usize], w.group(g)) else {
+        unreachable!("only weights that have packed products are packed");
+    };
+    let n_blocks = group.n_pieces;
+    let mut buffer = [0.0; VECTORS * packed::ROWS];
+    for (i, x) in x.chunks(VECTORS * n_blocks).enumerate() {
+        let out = &mut buffer[..x.len() / n_blocks * packed::ROWS];
+        product(&group, x, out);
+        for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
+            put(i * VECTORS + t, row);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Instruction sets of x86-64 beyond its baseline.
+
+pub mod avx512;
