@@ -58,7 +58,7 @@ impl Backend for CpuBackend {
     type Weight = HostWeight;
     type Kv = HostKv;
 
-    fn upload(&self, src: &WeightSource<'_>) -> Result<HostWeight> {
+    fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         HostWeight::new(src)
     }
 

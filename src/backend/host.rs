@@ -14,6 +14,7 @@ use crate::gguf::FileBytes;
 use crate::kernels::{Kernels, KvStore};
 use crate::quant::Format;
 use crate::quant::packed::{self, Group};
+use crate::threads::ThreadPool;
 
 /// Alignment of buffers: a cache line, and the widest vector register.
 const ALIGN: usize = 64;
@@ -138,7 +139,7 @@ impl HostWeight {
     }
 
     /// Rearranges the rows for the products of `kernels`, where they have some for the format.
-    pub fn pack(&mut self, kernels: &Kernels) -> Result<()> {
+    pub fn pack(&mut self, kernels: &Kernels, pool: &mut ThreadPool) -> Result<()> {
         let info = self.format.info();
         let (Some(packing), Some(_)) = (&info.packing, kernels.packed[self.format as usize]) else {
             return Ok(());
@@ -146,11 +147,12 @@ impl HostWeight {
         let group_bytes = packing.group_bytes(self.n_cols);
         let n_groups = self.n_rows.div_ceil(packed::ROWS);
         let mut groups = Zeroed::<u8>::new(n_groups * group_bytes, "packed weights")?;
-        for (g, group) in groups.chunks_exact_mut(group_bytes).enumerate() {
+        let this = &*self;
+        pool.for_parts(&mut groups, group_bytes, |g, group| {
             let first = g * packed::ROWS;
-            let rows = (first..self.n_rows.min(first + packed::ROWS)).map(|i| self.row(i));
-            packing.pack(info, rows, self.n_cols, group);
-        }
+            let rows = (first..this.n_rows.min(first + packed::ROWS)).map(|i| this.row(i));
+            packing.pack(info, rows, this.n_cols, group);
+        });
         self.packed = Some(groups);
         Ok(())
     }

@@ -241,7 +241,7 @@ pub trait Backend: Send + Sized + 'static {
     type Kv: Send;
 
     /// Makes a weight usable; `src` was validated against its file.
-    fn upload(&self, src: &WeightSource<'_>) -> Result<Self::Weight>;
+    fn upload(&mut self, src: &WeightSource<'_>) -> Result<Self::Weight>;
     /// A buffer of `len` zeros.
     fn alloc(&self, len: usize) -> Result<Self::Buffer>;
     /// An empty KV cache.

@@ -33,7 +33,7 @@ fn buffer<B: Host>(b: &mut B, data: &[f32]) -> Zeroed<f32> {
 }
 
 fn weight<B: Host>(
-    b: &B,
+    b: &mut B,
     format: Format,
     n_rows: usize,
     n_cols: usize,

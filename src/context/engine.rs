@@ -65,8 +65,8 @@ pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Re
             Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
         }
         BackendKind::Scalar => {
-            let backend = CpuBackend::new();
-            let bound = Arc::from(crate::models::build(model.gguf(), &backend)?);
+            let mut backend = CpuBackend::new();
+            let bound = Arc::from(crate::models::build(model.gguf(), &mut backend)?);
             Ok(Box::new(EngineOn::new(bound, backend, options, n_pages)?))
         }
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::hf::{self, HfFolder};
 use crate::models::{self, Model, ModelInfo};
+use crate::threads;
 use crate::tokenizer::Tokenizer;
 
 /// How to load a model.
@@ -67,9 +68,10 @@ impl LoadedModel {
 
     fn new(gguf: Gguf, tokenizer: Option<Tokenizer>) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
-        let backend = ThreadedBackend::new(1, F32Products::Dots)?;
+        // All cores pack weights.
+        let mut backend = ThreadedBackend::new(threads::default_threads(), F32Products::Dots)?;
         let threaded: Arc<dyn Model<ThreadedBackend>> =
-            Arc::from(models::build(&gguf, &backend).map_err(within)?);
+            Arc::from(models::build(&gguf, &mut backend).map_err(within)?);
         let n_vocab = threaded.info().n_vocab;
         if let Some(n) = tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > n_vocab) {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.

@@ -19,14 +19,14 @@ const MAX_DIM: u32 = 1 << 24;
 /// Hands tensors out by name and remembers which were used.
 pub struct Binder<'a, B: Backend> {
     gguf: &'a Gguf,
-    backend: &'a B,
+    backend: &'a mut B,
     architecture: &'a str,
     used: HashSet<&'a str>,
 }
 
 impl<'a, B: Backend> Binder<'a, B> {
     /// A binder over `gguf` for the architecture `architecture`.
-    pub fn new(gguf: &'a Gguf, backend: &'a B, architecture: &'a str) -> Self {
+    pub fn new(gguf: &'a Gguf, backend: &'a mut B, architecture: &'a str) -> Self {
         Binder { gguf, backend, architecture, used: HashSet::new() }
     }
 

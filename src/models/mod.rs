@@ -170,7 +170,7 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 ///
 /// Errors: `Unsupported` for an unknown architecture or number format, `Format` for missing, misshapen or
 /// contradicting keys and tensors; each sentence names the culprit.
-pub fn build<B: Backend>(gguf: &Gguf, backend: &B) -> Result<Box<dyn Model<B>>> {
+pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
         return Err(Error::Unsupported(format!(

@@ -85,10 +85,10 @@ impl Backend for ThreadedBackend {
     type Weight = HostWeight;
     type Kv = HostKv;
 
-    fn upload(&self, src: &WeightSource<'_>) -> Result<HostWeight> {
+    fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         let mut weight = HostWeight::new(src)?;
         if src.role == WeightRole::Matrix && src.n_rows >= packed::ROWS {
-            weight.pack(self.kernels)?;
+            weight.pack(self.kernels, &mut self.pool)?;
         }
         Ok(weight)
     }
