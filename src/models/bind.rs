@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{ExpertInfo, ModelInfo};
+use super::ModelInfo;
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
@@ -39,16 +39,21 @@ impl<'a, B: Backend> Binder<'a, B> {
         format!("{}.{name}", self.architecture)
     }
 
-    /// The integer key `ARCH.name`, between 1 and a sane cap; required.
+    /// The integer key `ARCH.name`, between 1 and a sane cap; required. A list with one number for each layer is that
+    /// number where all layers have the same.
     pub fn dim(&self, name: &str) -> Result<usize> {
-        let key = self.key(name);
-        self.check_dim(&key, self.meta().require_u32(&key)?)
+        let value = self.optional_dim(name)?;
+        value.ok_or_else(|| Error::Format(format!("the required key {:?} is missing", self.key(name))))
     }
 
     /// As [`Binder::dim`], `None` when absent.
     pub fn optional_dim(&self, name: &str) -> Result<Option<usize>> {
         let key = self.key(name);
-        self.meta().u32(&key)?.map(|value| self.check_dim(&key, value)).transpose()
+        let value = match self.meta().get(&key) {
+            Some(Value::Array(_)) => self.meta().u32s(&key)?.map(|list| same(&key, &list)).transpose()?,
+            _ => self.meta().u32(&key)?,
+        };
+        value.map(|value| self.check_dim(&key, value)).transpose()
     }
 
     fn check_dim(&self, key: &str, value: u32) -> Result<usize> {
@@ -58,11 +63,16 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
-    /// The number `ARCH.name`, finite and above 0; `None` when absent.
+    /// The number `ARCH.name`; `None` when absent.
+    pub fn optional_number(&self, name: &str) -> Result<Option<f32>> {
+        self.meta().f32(&self.key(name))
+    }
+
+    /// As [`Binder::optional_number`], finite and above 0.
     pub fn optional_positive(&self, name: &str) -> Result<Option<f32>> {
-        let key = self.key(name);
-        match self.meta().f32(&key)? {
+        match self.optional_number(name)? {
             Some(x) if !(x.is_finite() && x > 0.0) => {
+                let key = self.key(name);
                 Err(Error::Format(format!("the key \"{key}\" is {x}, expected a finite number above 0")))
             }
             other => Ok(other),
@@ -146,35 +156,12 @@ impl<'a, B: Backend> Binder<'a, B> {
             n_head_kv,
             head_dim,
             n_ff: self.dim("feed_forward_length")?,
-            experts: self.experts()?,
+            experts: None,
             n_ctx_max: None,
             n_params: self.n_params(),
             causal: true,
             pooling: self.pooling()?,
         })
-    }
-
-    /// The numbers of a mixture of experts; `None` without `expert_count` or with 0.
-    fn experts(&self) -> Result<Option<ExpertInfo>> {
-        if self.count("expert_count")? == 0 {
-            return Ok(None);
-        }
-        let (n_expert, n_used) = (self.dim("expert_count")?, self.dim("expert_used_count")?);
-        if n_used > n_expert {
-            return Err(Error::Format(format!(
-                "\"{}\" is {n_used}, but there are {n_expert} experts (\"{}\")",
-                self.key("expert_used_count"),
-                self.key("expert_count")
-            )));
-        }
-        let n_ff = self.dim("feed_forward_length")?;
-        let n_ff_shared = self.optional_dim("expert_shared_feed_forward_length")?.unwrap_or(n_ff);
-        let n_ff = self.optional_dim("expert_feed_forward_length")?.unwrap_or(n_ff);
-        let sizes = [n_used.checked_mul(n_ff), n_expert.checked_mul(n_ff)];
-        if sizes.iter().any(|n| n.is_none_or(|n| n > u32::MAX as usize)) {
-            return Err(Error::Format(format!("{n_expert} experts of width {n_ff} are too many")));
-        }
-        Ok(Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared }))
     }
 
     /// How embeddings are pooled, by `pooling_type`; `None` when absent.
@@ -299,15 +286,14 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.bind(name, &[n], 0..n, WeightRole::Vector)
     }
 
-    /// The first row of `token_types.weight`, which all tokens of a text get that is not one of a pair. The table has as
-    /// many rows as `tokenizer.ggml.token_type_count` says where that is there.
-    pub fn token_type(&mut self, n_embd: usize) -> Result<B::Weight> {
+    /// The first row of `token_types.weight`, which all tokens of a text get that is not one of a pair; `None` in models
+    /// without (DistilBERT). The table has as many rows as `tokenizer.ggml.token_type_count` says where that is there.
+    pub fn token_type(&mut self, n_embd: usize) -> Result<Option<B::Weight>> {
         let (name, key) = ("token_types.weight", "tokenizer.ggml.token_type_count");
-        let n_types = match self.meta().u32(key)? {
-            Some(n) => self.check_dim(key, n)?,
-            None => self.find(name)?.dims.get(1).map_or(1, |&n| n),
-        };
-        self.bind(name, &[n_embd, n_types], 0..1, WeightRole::Vector)
+        let n_types = self.meta().u32(key)?.map(|n| self.check_dim(key, n)).transpose()?;
+        let Some(table) = self.gguf.tensor(name) else { return Ok(None) };
+        let n_types = n_types.or(table.dims.get(1).copied()).unwrap_or(1);
+        self.bind(name, &[n_embd, n_types], 0..1, WeightRole::Vector).map(Some)
     }
 
     /// The vector `name` of `n` elements as plain numbers; F32 only.
@@ -345,12 +331,14 @@ impl<'a, B: Backend> Binder<'a, B> {
     ) -> Result<Linear<B>> {
         let weight =
             self.bind(&format!("{name}.weight"), &[n_in, n_out], part.clone(), WeightRole::Matrix)?;
-        let bias = format!("{name}.bias");
-        let bias = match self.gguf.tensor(&bias) {
-            Some(_) => Some(self.bind(&bias, &[n_out], part, WeightRole::Vector)?),
-            None => None,
-        };
+        let bias = self.bias(name, part, n_out)?;
         Ok(Linear { weight, bias })
+    }
+
+    /// Elements `part` of `name.bias`, which has `n_out` in all; `None` when the file does not have it.
+    pub fn bias(&mut self, name: &str, part: Range<usize>, n_out: usize) -> Result<Option<B::Weight>> {
+        let name = format!("{name}.bias");
+        self.has(&name).then(|| self.bind(&name, &[n_out], part, WeightRole::Vector)).transpose()
     }
 
     /// The gain of an RMS norm over `n` elements, `name.weight`.
@@ -389,6 +377,17 @@ impl<'a, B: Backend> Binder<'a, B> {
             ))),
             None => Ok(()),
         }
+    }
+}
+
+/// The one number in a list of numbers of layers.
+fn same(key: &str, list: &[u32]) -> Result<u32> {
+    match list {
+        [first, rest @ ..] if rest.iter().all(|n| n == first) => Ok(*first),
+        [] => Err(Error::Format(format!("the key \"{key}\" is an empty list"))),
+        _ => Err(Error::Unsupported(format!(
+            "the key \"{key}\" has different numbers for different layers, which is not supported"
+        ))),
     }
 }
 

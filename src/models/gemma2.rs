@@ -14,6 +14,9 @@ use crate::nn::mlp::Activation;
 
 /// The window where the file does not say.
 const DEFAULT_WINDOW: usize = 4096;
+/// The caps on scores and on logits where the file does not say, which those of the first days did not.
+const DEFAULT_SCORE_CAP: f32 = 50.0;
+const DEFAULT_LOGIT_CAP: f32 = 30.0;
 /// Layers of the 27B model, which scales scores by the width of a head's share of the embedding.
 const N_LAYER_27B: usize = 46;
 
@@ -30,7 +33,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     };
     let global = AttentionParams {
         scale,
-        softcap: file.optional_positive("attn_logit_softcapping")?,
+        softcap: file.softcap("attn_logit_softcapping", Some(DEFAULT_SCORE_CAP))?,
         ..parts::causal(&info, Some(rope))
     };
     let window = match file.has_key("attention.sliding_window") {
@@ -52,6 +55,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
         });
     }
+    let softcap = file.softcap("final_logit_softcapping", Some(DEFAULT_LOGIT_CAP))?;
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let decoder = Decoder {
         token_embd: file.token_embd(&info)?,
@@ -60,7 +64,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         attention: vec![global, local],
         layers,
         residual_scale: None,
-        head: Head { softcap: file.optional_positive("final_logit_softcapping")?, ..file.head(&info, norm)? },
+        head: Head { softcap, ..file.head(&info, norm)? },
     };
     Ok((info, decoder))
 }

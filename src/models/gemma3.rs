@@ -12,7 +12,8 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::head::Head;
 use crate::nn::mlp::Activation;
 
-/// Rotary base of layers with a window where the file does not say.
+/// Rotary bases of layers that see everything and of those with a window where the file does not say.
+const FREQ_BASE: f32 = 1_000_000.0;
 const LOCAL_FREQ_BASE: f32 = 10_000.0;
 /// Layers of the 27B model, which scales scores by the width of a head's share of the embedding.
 const N_LAYER_27B: usize = 62;
@@ -22,7 +23,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let info = file.info()?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
-    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let rope = rope::params_from(file, info.head_dim, RopeStyle::Halved, FREQ_BASE)?;
     let local_rope = rope::local_params(file, info.head_dim, RopeStyle::Halved, LOCAL_FREQ_BASE)?;
     let scale = match file.optional_positive("attention.scale")? {
         None if info.n_layer == N_LAYER_27B => 1.0 / libm::sqrtf((n_embd / info.n_head) as f32),
@@ -59,7 +60,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         attention: vec![global, local],
         layers,
         residual_scale: None,
-        head: Head { softcap: file.optional_positive("final_logit_softcapping")?, ..file.head(&info, norm)? },
+        head: Head { softcap: file.softcap("final_logit_softcapping", None)?, ..file.head(&info, norm)? },
     };
     Ok((info, decoder))
 }

@@ -17,8 +17,12 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let info = file.info()?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
-    let rope = rope::params(file, info.head_dim, RopeStyle::Interleaved)?;
-    let plain = parts::causal(&info, Some(rope));
+    // In files of this architecture the key says whether there are rotary positions at all.
+    let rope = match file.flag("rope.scaling.finetuned")? {
+        Some(false) => None,
+        _ => Some(rope::params(file, info.head_dim, RopeStyle::Interleaved)?),
+    };
+    let plain = parts::causal(&info, rope);
     let scale = file.optional_positive("attention.scale")?.unwrap_or(plain.scale);
     let attention = AttentionParams { scale, ..plain };
     let logit_scale = file.positive("logit_scale")?;

@@ -15,7 +15,8 @@ use crate::nn::mlp::Activation;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let info = file.info()?;
+    let style = MoeStyle { normalize: true, shared: false, divided: false };
+    let info = file.info_with_experts(&style)?;
     file.refuse(
         "attention.causal",
         file.flag("attention.causal")? == Some(false),
@@ -25,7 +26,6 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Interleaved)?;
     let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
-    let style = MoeStyle { normalize: true, shared: false };
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");

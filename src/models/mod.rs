@@ -59,7 +59,7 @@ pub struct ModelInfo {
     pub n_head_kv: usize,
     /// Length of a head's vector.
     pub head_dim: usize,
-    /// Width of the feed-forward block.
+    /// Width of the feed-forward block, where layers have one and not experts.
     pub n_ff: usize,
     /// The numbers of a mixture of experts.
     pub experts: Option<ExpertInfo>,
@@ -97,7 +97,7 @@ pub struct ExpertInfo {
     pub n_used: usize,
     /// Width of an expert's hidden layer.
     pub n_ff: usize,
-    /// Width of the hidden layer of the expert that all tokens take, where the architecture has one.
+    /// Width of the hidden layer of the expert that all tokens take, 0 where the architecture has none.
     pub n_ff_shared: usize,
 }
 
@@ -125,7 +125,10 @@ pub trait Model<B: Backend>: Send + Sync {
             n_q: info.n_head * info.head_dim,
             n_kv: info.n_head_kv * info.head_dim,
             head_dim: info.head_dim,
-            n_ff: info.n_ff.max(experts.n_used * experts.n_ff).max(experts.n_ff_shared),
+            n_ff: match info.experts {
+                Some(_) => (experts.n_used * experts.n_ff).max(experts.n_ff_shared),
+                None => info.n_ff,
+            },
             n_expert: experts.n_expert,
             n_expert_used: experts.n_used,
             n_vocab: if info.causal { info.n_vocab } else { 0 },

@@ -1,8 +1,8 @@
 //! Blocks under the names that most architectures give their tensors (`blk.N.attn_q`, `blk.N.ffn_up`, …).
 #![forbid(unsafe_code)]
 
-use super::ModelInfo;
 use super::bind::Binder;
+use super::{ExpertInfo, ModelInfo};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
@@ -33,6 +33,9 @@ pub struct MoeStyle {
     pub normalize: bool,
     /// Whether there is an expert that all tokens take, with a sigmoid gate.
     pub shared: bool,
+    /// Whether a token's experts are together as wide as `feed_forward_length` says, where the file has no
+    /// `expert_feed_forward_length`; otherwise each is.
+    pub divided: bool,
 }
 
 impl<B: Backend> Binder<'_, B> {
@@ -45,7 +48,14 @@ impl<B: Backend> Binder<'_, B> {
             let mut part = |first: usize, len: usize| {
                 self.linear_part(&name("attn_qkv"), first..first + len, n_q + 2 * n_kv, n_embd)
             };
-            (part(0, n_q)?, part(n_q, n_kv)?, part(n_q + n_kv, n_kv)?)
+            let mut parts = [part(0, n_q)?, part(n_q, n_kv)?, part(n_q + n_kv, n_kv)?];
+            // Some files have one matrix and three biases.
+            for (part, (name, n)) in parts.iter_mut().zip([("q", n_q), ("k", n_kv), ("v", n_kv)]) {
+                if part.bias.is_none() {
+                    part.bias = self.bias(&format!("blk.{i}.attn_{name}"), 0..n, n)?;
+                }
+            }
+            parts.into()
         } else {
             let q = self.linear(&name("attn_q"), n_q, n_embd)?;
             let k = self.linear(&name("attn_k"), n_kv, n_embd)?;
@@ -81,6 +91,32 @@ impl<B: Backend> Binder<'_, B> {
         let up = self.linear(&format!("blk.{i}.ffn_up"), n_ff, n_embd)?;
         let down = self.linear(&format!("blk.{i}.ffn_down"), n_embd, n_ff)?;
         Ok(Mlp::Gelu(GeluMlp { up, down, n_ff, form }))
+    }
+
+    /// As [`Binder::info`], with the numbers of the experts; `None` without `expert_count` or with 0.
+    pub fn info_with_experts(&self, style: &MoeStyle) -> Result<ModelInfo> {
+        let info = self.info()?;
+        if self.count("expert_count")? == 0 {
+            return Ok(info);
+        }
+        let (n_expert, n_used) = (self.dim("expert_count")?, self.dim("expert_used_count")?);
+        if n_used > n_expert {
+            return Err(Error::Format(format!(
+                "\"{}\" is {n_used}, but there are {n_expert} experts (\"{}\")",
+                self.key("expert_used_count"),
+                self.key("expert_count")
+            )));
+        }
+        let n_ff = self.optional_dim("expert_feed_forward_length")?;
+        let n_ff = n_ff.unwrap_or(if style.divided { info.n_ff / n_used } else { info.n_ff });
+        if n_expert.checked_mul(n_ff).is_none_or(|n| n > u32::MAX as usize) {
+            return Err(Error::Format(format!("{n_expert} experts of width {n_ff} are too many")));
+        }
+        let n_ff_shared = match style.shared {
+            true => self.optional_dim("expert_shared_feed_forward_length")?.unwrap_or(info.n_ff),
+            false => 0,
+        };
+        Ok(ModelInfo { experts: Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared }), ..info })
     }
 
     /// The experts of layer `i`.
@@ -131,6 +167,14 @@ impl<B: Backend> Binder<'_, B> {
             false => None,
         };
         Ok(Head { norm, output, scale: None, softcap: None })
+    }
+
+    /// The cap under the key `name`, `default` where the file does not say; 0 means none.
+    pub fn softcap(&self, name: &str, default: Option<f32>) -> Result<Option<f32>> {
+        match self.optional_number(name)? {
+            Some(0.0) => Ok(None),
+            _ => Ok(self.optional_positive(name)?.or(default)),
+        }
     }
 
     /// The window of `attention.sliding_window`; 0 and absent mean none.

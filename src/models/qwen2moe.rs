@@ -12,12 +12,12 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let info = file.info()?;
+    let style = MoeStyle { normalize: false, shared: true, divided: true };
+    let info = file.info_with_experts(&style)?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
     let attention = parts::causal(&info, Some(rope));
-    let style = MoeStyle { normalize: false, shared: true };
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");

@@ -16,8 +16,18 @@ const YARN_BETA: (f32, f32) = (32.0, 1.0);
 
 /// Rotary parameters for heads of length `head_dim`, by the keys `rope.*` and the tensors `rope_*.weight`.
 pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: RopeStyle) -> Result<RopeParams> {
+    params_from(file, head_dim, style, DEFAULT_FREQ_BASE)
+}
+
+/// As [`params`]; `base` is used where the file has no key `rope.freq_base`.
+pub fn params_from<B: Backend>(
+    file: &mut Binder<'_, B>,
+    head_dim: usize,
+    style: RopeStyle,
+    base: f32,
+) -> Result<RopeParams> {
     let n_rot = n_rot(file, head_dim)?;
-    let base = file.optional_positive("rope.freq_base")?.unwrap_or(DEFAULT_FREQ_BASE);
+    let base = file.optional_positive("rope.freq_base")?.unwrap_or(base);
     let plain = frequencies(base, n_rot);
     let factors = file.optional_f32s("rope_freqs.weight", n_rot / 2)?;
     // Older files give a factor, under one of two keys, without saying that the scaling is linear.

@@ -16,7 +16,7 @@ pub struct Encoder<B: Backend> {
     /// Learned positions, `[n_ctx_train, n_embd]`.
     pub position_embd: Option<B::Weight>,
     /// What each token gets for being in the first segment, `[n_embd]`.
-    pub token_type: B::Weight,
+    pub token_type: Option<B::Weight>,
     /// Of the sum of the embeddings.
     pub embd_norm: NormLayer<B>,
     /// The attention of all layers; not causal.
@@ -50,7 +50,9 @@ impl<B: Backend> Encoder<B> {
     ) {
         let (n, n_embd) = (batch.tokens.len(), ws.shape.n_embd);
         backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj });
-        backend.add_bias(&mut ws.proj, &self.token_type, n);
+        if let Some(token_type) = &self.token_type {
+            backend.add_bias(&mut ws.proj, token_type, n);
+        }
         if let Some(table) = &self.position_embd {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.norm });
             backend.add(&mut ws.proj, &ws.norm, n * n_embd);

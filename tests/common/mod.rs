@@ -1,6 +1,8 @@
 //! What several integration tests need.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod parts;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

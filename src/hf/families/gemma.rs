@@ -120,8 +120,10 @@ fn second(config: &Config, keys: &mut Keys) -> Result<()> {
     sizes(config, keys, &NO_DEFAULTS)?;
     set_score_scale(config, keys, 46)?;
     set_local_layers(config, keys, 2)?;
-    keys.set_f32("attn_logit_softcapping", config.f64(&["attn_logit_softcapping"])?);
-    keys.set_f32("final_logit_softcapping", config.f64(&["final_logit_softcapping"])?);
+    // 0 stands for none; without the keys there would be caps.
+    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        keys.set_f32(name, Some(config.f64(&[name])?.unwrap_or(0.0)));
+    }
     keys.set("attention.sliding_window", config.require_u32(&["sliding_window"])?);
     Ok(())
 }
