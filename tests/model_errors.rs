@@ -215,6 +215,11 @@ fn hyper_parameters_that_contradict_each_other() {
             .key("llama.rope.dimension_count", n)
             .refused(EMBER_E_FORMAT, &["llama.rope.dimension_count", &n.to_string(), "16"]);
     }
+    // No memory is taken for the frequencies of heads that the file does not have.
+    llama()
+        .without_key("llama.rope.dimension_count")
+        .key("llama.attention.key_length", 1u32 << 17)
+        .refused(EMBER_E_FORMAT, &["131072", "llama.rope.dimension_count", "65536"]);
     llama().key("llama.block_count", 1u32).refused(EMBER_E_UNSUPPORTED, &["\"blk.1."]);
     llama().key("llama.block_count", 3u32).refused(EMBER_E_FORMAT, &["\"blk.2.", "is missing"]);
     gpt2()

@@ -10,6 +10,9 @@ use crate::nn::attention::RopeParams;
 
 /// RoPE base where the file does not say.
 const DEFAULT_FREQ_BASE: f32 = 10_000.0;
+/// Most rotated elements of a head: far beyond real models, and little memory for their frequencies, which are computed
+/// before any tensor has shown that the file has heads of this length.
+const MAX_ROTARY: usize = 1 << 16;
 /// Rotations over the original context beyond which YaRN leaves a pair as it is, and below which it interpolates
 /// fully, where the file does not say (Peng et al. 2023, section 3.2).
 const YARN_BETA: (f32, f32) = (32.0, 1.0);
@@ -87,10 +90,10 @@ fn original_n_ctx<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
 /// Elements of a head that are rotated.
 fn n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize) -> Result<usize> {
     let n_rot = file.optional_dim("rope.dimension_count")?.unwrap_or(head_dim);
-    if n_rot > head_dim || !n_rot.is_multiple_of(2) {
+    if n_rot > head_dim.min(MAX_ROTARY) || !n_rot.is_multiple_of(2) {
         return Err(Error::Format(format!(
             "heads of length {head_dim} cannot be rotated in {n_rot} dimensions (\"{}\"): expected an even number up \
-             to the length",
+             to the length and to {MAX_ROTARY}",
             file.key("rope.dimension_count")
         )));
     }
