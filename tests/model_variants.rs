@@ -153,3 +153,28 @@ fn gemma3_without_a_rotary_base() {
     same(parts().without_key(key), parts().key(key, 1e6f32));
     different(parts().without_key(key), parts().key(key, 1e4f32));
 }
+
+/// What llama.cpp's converter makes of NVFP4 checkpoints: matrices in units of a number beside them. Powers of two
+/// change no digits.
+#[test]
+fn matrices_with_a_scale() {
+    let names = ["attn_q", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
+    let mut names: Vec<String> = names.iter().map(|name| format!("blk.1.{name}")).collect();
+    names.push("output".to_owned());
+    let mut scaled = Parts::of("llama3-untied-biased");
+    for (i, name) in names.iter().enumerate() {
+        let factor = [0.25f32, 8.0][i % 2];
+        let weight = scaled.tensors.iter_mut().find(|t| t.0 == format!("{name}.weight")).expect("a matrix");
+        for bytes in weight.3.as_chunks_mut::<4>().0 {
+            *bytes = (f32::from_le_bytes(*bytes) / factor).to_le_bytes();
+        }
+        scaled = scaled.f32s(&format!("{name}.scale"), &[1], &[factor]);
+        scaled = scaled.f32s(&format!("{name}.input_scale"), &[1], &[0.125]);
+    }
+    same(scaled, Parts::of("llama3-untied-biased"));
+    let wrong = Parts::of("llama-tied-f32").f32s("blk.0.attn_q.scale", &[2], &[1.0; 2]);
+    refused(wrong, ember_status::EMBER_E_FORMAT, "blk.0.attn_q.scale");
+    // The experts of a mixture have a scale each, which is not done.
+    let experts = Parts::of("llama-moe-4-2").f32s("blk.0.ffn_up_exps.scale", &[4], &[1.0; 4]);
+    refused(experts, ember_status::EMBER_E_UNSUPPORTED, "blk.0.ffn_up_exps.scale");
+}

@@ -316,7 +316,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.has(name).then(|| self.f32s(name, n)).transpose()
     }
 
-    /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.bias` where the file has it.
+    /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.scale` and `name.bias` where the file has
+    /// them. `name.input_scale` is for those who quantize activations to four bits.
     pub fn linear(&mut self, name: &str, n_out: usize, n_in: usize) -> Result<Linear<B>> {
         self.linear_part(name, 0..n_out, n_out, n_in)
     }
@@ -331,8 +332,9 @@ impl<'a, B: Backend> Binder<'a, B> {
     ) -> Result<Linear<B>> {
         let weight =
             self.bind(&format!("{name}.weight"), &[n_in, n_out], part.clone(), WeightRole::Matrix)?;
-        let bias = self.bias(name, part, n_out)?;
-        Ok(Linear { weight, bias })
+        let scale = self.optional_f32s(&format!("{name}.scale"), 1)?.map(|scale| (scale[0], part.len()));
+        self.optional_f32s(&format!("{name}.input_scale"), 1)?;
+        Ok(Linear { weight, scale, bias: self.bias(name, part, n_out)? })
     }
 
     /// Elements `part` of `name.bias`, which has `n_out` in all; `None` when the file does not have it.

@@ -136,7 +136,7 @@ impl<B: Backend> Binder<'_, B> {
                 let n_ff = experts.n_ff_shared;
                 let weight = self.row(&name("ffn_gate_inp_shexp.weight"), n_embd)?;
                 Some(SharedExpert {
-                    gate_inp: Linear { weight, bias: None },
+                    gate_inp: Linear { weight, scale: None, bias: None },
                     mlp: GatedMlp {
                         gate: self.linear(&name("ffn_gate_shexp"), n_ff, n_embd)?,
                         up: self.linear(&name("ffn_up_shexp"), n_ff, n_embd)?,

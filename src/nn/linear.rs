@@ -3,10 +3,12 @@
 
 use crate::backend::{Backend, Product};
 
-/// `out = x · weightᵀ + bias`.
+/// `out = scale · x · weightᵀ + bias`.
 pub struct Linear<B: Backend> {
     /// `[n_out, n_in]`.
     pub weight: B::Weight,
+    /// Factor on the product and `n_out`, where the weight's number format has too little range (NVFP4).
+    pub scale: Option<(f32, usize)>,
     /// `[n_out]`.
     pub bias: Option<B::Weight>,
 }
@@ -15,7 +17,7 @@ impl<B: Backend> Linear<B> {
     /// Applies the layer to the first `n` rows of `x`.
     pub fn forward(&self, backend: &mut B, x: &B::Buffer, n: usize, out: &mut B::Buffer) {
         backend.matmul(x, n, Product { weight: &self.weight, out });
-        self.add_bias(backend, n, out);
+        Self::finish(self.scale, self.bias.as_ref(), backend, n, out);
     }
 
     /// Applies several layers to the same `x`, whose preparation (quantization, say) they share.
@@ -25,18 +27,26 @@ impl<B: Backend> Linear<B> {
         x: &B::Buffer,
         n: usize,
     ) {
-        let biases = layers.each_ref().map(|(layer, _)| layer.bias.as_ref());
+        let ends = layers.each_ref().map(|(layer, _)| (layer.scale, layer.bias.as_ref()));
         let mut products = layers.map(|(layer, out)| Product { weight: &layer.weight, out });
         backend.matmul_many(x, n, &mut products);
-        for (product, bias) in products.iter_mut().zip(biases) {
-            if let Some(bias) = bias {
-                backend.add_bias(product.out, bias, n);
-            }
+        for (product, (scale, bias)) in products.iter_mut().zip(ends) {
+            Self::finish(scale, bias, backend, n, product.out);
         }
     }
 
-    fn add_bias(&self, backend: &mut B, n: usize, out: &mut B::Buffer) {
-        if let Some(bias) = &self.bias {
+    /// What comes after the product.
+    fn finish(
+        scale: Option<(f32, usize)>,
+        bias: Option<&B::Weight>,
+        backend: &mut B,
+        n: usize,
+        out: &mut B::Buffer,
+    ) {
+        if let Some((factor, n_out)) = scale {
+            backend.scale(out, factor, n * n_out);
+        }
+        if let Some(bias) = bias {
             backend.add_bias(out, bias, n);
         }
     }
