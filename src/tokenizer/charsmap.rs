@@ -15,6 +15,13 @@ pub(super) struct Charsmap {
     strings: String,
 }
 
+/// The longest key, in bytes, that is looked for: real ones are a few characters, and the limit keeps the search linear
+/// in the text for any table.
+const MAX_KEY: usize = 128;
+
+/// The longest replacement, in bytes. Real ones are 18 characters at most.
+const MAX_REPLACEMENT: usize = 1024;
+
 impl Charsmap {
     /// Reads the table that `name` holds.
     ///
@@ -32,17 +39,21 @@ impl Charsmap {
         let (trie, strings) = rest.split_at(size);
         let strings = std::str::from_utf8(strings)
             .map_err(|e| bad(format!("has replacements that are not UTF-8: {e}")))?;
+        if let Some(long) = strings.split('\0').find(|replacement| replacement.len() > MAX_REPLACEMENT) {
+            let n = long.len();
+            return Err(bad(format!("has a replacement of {n} bytes, more than {MAX_REPLACEMENT}")));
+        }
         let units = trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)).collect();
         Ok(Charsmap { units, strings: strings.to_owned() })
     }
 
-    /// The lengths and replacements of the keys that `text` begins with, shortest first. What in the table leads
-    /// outside it matches nothing.
-    fn prefixes(&self, text: &str, mut found: impl FnMut(usize, &str)) {
+    /// The lengths of the keys that `text` begins with, shortest first, each with what begins with its replacement. What
+    /// in the table leads outside it matches nothing.
+    fn prefixes<'c>(&'c self, text: &str, mut found: impl FnMut(usize, &'c str)) {
         let offset = |unit: u32| (unit >> 10) << ((unit & (1 << 9)) >> 6);
         let Some(&root) = self.units.first() else { return };
         let mut node = offset(root);
-        for (index, byte) in text.bytes().enumerate() {
+        for (index, byte) in text.bytes().take(MAX_KEY).enumerate() {
             node ^= u32::from(byte);
             let Some(&unit) = self.units.get(node as usize) else { return };
             if byte == 0 || unit & (1 << 31 | 0xff) != u32::from(byte) {
@@ -53,40 +64,45 @@ impl Charsmap {
             if has_leaf && let Some(&leaf) = self.units.get(node as usize) {
                 let start = (leaf & !(1 << 31)) as usize;
                 if let Some(rest) = self.strings.get(start..) {
-                    found(index + 1, rest.split('\0').next().unwrap_or_default());
+                    found(index + 1, rest);
                 }
             }
         }
     }
 
-    /// Replaces the longest key at each place, as SentencePiece does.
-    pub(super) fn replace(&self, text: &str) -> String {
+    /// Replaces the longest key at each place, as SentencePiece does. Stops once there are more than `most` bytes.
+    pub(super) fn replace(&self, text: &str, most: usize) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            let mut n = 0;
-            let before = out.len();
+        while let Some(c) = rest.chars().next().filter(|_| out.len() <= most) {
+            let mut longest = None;
             self.prefixes(rest, |len, replacement| {
                 if rest.is_char_boundary(len) {
-                    n = len;
-                    out.truncate(before);
-                    out.push_str(replacement);
+                    longest = Some((len, replacement));
                 }
             });
-            if n == 0 {
-                out.push(c);
-                n = c.len_utf8();
+            match longest {
+                Some((len, replacement)) => {
+                    out.push_str(first_string(replacement));
+                    rest = &rest[len..];
+                }
+                None => {
+                    out.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
             }
-            rest = &rest[n..];
         }
         out
     }
 
     /// Replaces short grapheme clusters that begin with a key, else characters, as Hugging Face's normalizer
-    /// `Precompiled` does.
-    pub(super) fn replace_graphemes(&self, text: &str) -> String {
+    /// `Precompiled` does. Stops once there are more than `most` bytes.
+    pub(super) fn replace_graphemes(&self, text: &str, most: usize) -> String {
         let mut out = String::with_capacity(text.len());
         for grapheme in text.graphemes(true) {
+            if out.len() > most {
+                break;
+            }
             if grapheme.len() < 6 && self.push_shortest(grapheme, &mut out) {
                 continue;
             }
@@ -101,13 +117,14 @@ impl Charsmap {
 
     /// Appends the replacement of the shortest key that `text` begins with; false if there is none.
     fn push_shortest(&self, text: &str, out: &mut String) -> bool {
-        let mut any = false;
-        self.prefixes(text, |_, replacement| {
-            if !any {
-                out.push_str(replacement);
-                any = true;
-            }
-        });
-        any
+        let mut shortest = None;
+        self.prefixes(text, |_, replacement| shortest = shortest.or(Some(replacement)));
+        out.extend(shortest.map(first_string));
+        shortest.is_some()
     }
+}
+
+/// `strings` up to the zero byte that ends the first.
+fn first_string(strings: &str) -> &str {
+    strings.split('\0').next().unwrap_or_default()
 }

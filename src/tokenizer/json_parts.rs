@@ -9,7 +9,7 @@ use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
 use super::charsmap::Charsmap;
 use super::normalize::{Normalizer, Step};
-use super::pre::{Cut, Pattern, PreTokenizer, Stage};
+use super::pre::{Cut, Keeps, Matcher, Pattern, PreTokenizer, Stage};
 use super::pre_registry::GPT2;
 use crate::error::{Error, Result};
 
@@ -43,6 +43,20 @@ fn literal(part: &Value) -> Option<&str> {
     part.get("pattern")?.get("String")?.as_str().filter(|text| !text.is_empty())
 }
 
+/// The expression that a `Split` or `Replace` looks for.
+fn expression(part: &Value) -> Option<&str> {
+    part.get("pattern")?.get("Regex")?.as_str()
+}
+
+/// Refuses a part whose name is no string: the `tokenizers` crate takes `{"Precompiled": null}` for one as well, and
+/// panics.
+fn check_kind(what: &str, part: &Value) -> Result<()> {
+    match part.get("type") {
+        Some(Value::String(_)) => Ok(()),
+        _ => Err(Error::Unsupported(format!("the {what} \"\" is not known: it has no name"))),
+    }
+}
+
 /// The steps of the normalizer.
 pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
     let mut steps = Vec::new();
@@ -58,7 +72,17 @@ pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
                 })?;
                 Step::Charsmap { map: Box::new(Charsmap::new(&blob, name)?), graphemes: true }
             }
+            ("Replace", _, _, Some(to)) if expression(part).is_some() => {
+                let from = expression(part).unwrap_or_default();
+                let matcher = Matcher::new(from).map_err(|e| {
+                    Error::Format(format!(
+                        "the expression {from:?} of the normalizer Replace is invalid: {e}"
+                    ))
+                })?;
+                Step::ReplaceMatches(matcher, to.to_owned())
+            }
             (name, ..) => {
+                check_kind("normalizer", part)?;
                 let normalizer = NormalizerWrapper::deserialize(part).map_err(|e| {
                     Error::Unsupported(format!("the normalizer {name:?} is not known, or malformed: {e}"))
                 })?;
@@ -84,15 +108,19 @@ pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
     let mut out = PreParts { pre: PreTokenizer::default(), prefix: None, byte_level: false };
     for part in parts(value, "pretokenizers") {
         let name = kind(part);
-        let expression = part.get("pattern").and_then(|p| p.get("Regex")).and_then(Value::as_str);
-        let isolated = part.get("behavior").and_then(Value::as_str) == Some("Isolated");
+        let keeps = match (part.get("behavior").and_then(Value::as_str), is_true(part, "invert")) {
+            (Some("Isolated"), _) => Some(Keeps::Both),
+            (Some("Removed"), false) => Some(Keeps::Gaps),
+            (Some("Removed"), true) => Some(Keeps::Matches),
+            _ => None,
+        };
         if out.byte_level {
             return Err(Error::Unsupported(format!(
                 "the pre-tokenizer {name:?} comes after ByteLevel, which is not supported"
             )));
         }
-        match (name, expression) {
-            ("ByteLevel", _) => {
+        match (name, expression(part), keeps) {
+            ("ByteLevel", ..) => {
                 out.byte_level = true;
                 if is_true(part, "add_prefix_space") {
                     if !out.pre.stages.is_empty() {
@@ -109,10 +137,20 @@ pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
                     out.pre.stages.push(Stage::Cut(Cut::new(GPT2, name)?));
                 }
             }
-            ("Split", Some(expression)) if isolated => {
+            ("Split", Some(expression), Some(keeps)) => {
                 let mut storage = String::new();
                 let pattern = Pattern::published(expression, &mut storage);
-                out.pre.stages.push(Stage::Cut(Cut::new(pattern, name)?));
+                out.pre.stages.push(Stage::Cut(Cut::new(pattern, name)?.keeping(keeps)));
+            }
+            ("Split", Some(_), None) => {
+                return Err(Error::Unsupported(
+                    "a pre-tokenizer Split by an expression is supported with the behavior Isolated or Removed".into(),
+                ));
+            }
+            ("FixedLength", ..) if part.get("length").and_then(Value::as_u64) == Some(0) => {
+                return Err(Error::Format(
+                    "the field \"length\" of the pre-tokenizer FixedLength is 0, expected at least 1".into(),
+                ));
             }
             _ => out.pre.stages.push(other_stage(name, part)?),
         }
@@ -122,6 +160,7 @@ pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
 
 /// A stage that the `tokenizers` crate runs.
 fn other_stage(name: &str, part: &Value) -> Result<Stage> {
+    check_kind("pre-tokenizer", part)?;
     let pre_tokenizer = PreTokenizerWrapper::deserialize(part).map_err(|e| {
         Error::Unsupported(format!("the pre-tokenizer {name:?} is not known, or malformed: {e}"))
     })?;
@@ -136,6 +175,10 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
     let needs = if name == "Split" { literal(part).map(str::to_owned) } else { None };
     Ok(Stage::Other { pre_tokenizer: Box::new(pre_tokenizer), inside, needs })
 }
+
+/// The most tokens before a text, and behind it. Each may stand for many ids in the file, so that without a limit a small
+/// file could ask for much memory.
+const MAX_FRAME: usize = 256;
 
 /// The tokens that a post-processor puts before and behind a single text.
 pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
@@ -161,7 +204,14 @@ pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
                     let ids = ids.and_then(|ids| ids.iter().map(number).collect::<Option<Vec<u32>>>());
                     let ids =
                         ids.ok_or_else(|| bad(&format!("names the token {name:?}, but no ids for it")))?;
-                    if seen_text { suffix.extend(ids) } else { prefix.extend(ids) }
+                    if seen_text {
+                        suffix.extend(ids)
+                    } else {
+                        prefix.extend(ids)
+                    }
+                    if prefix.len().max(suffix.len()) > MAX_FRAME {
+                        return Err(bad(&format!("puts more than {MAX_FRAME} tokens around a text")));
+                    }
                 }
             }
             name @ ("BertProcessing" | "RobertaProcessing") => {

@@ -10,6 +10,8 @@
 mod bpe;
 mod charsmap;
 mod gguf;
+#[cfg(test)]
+mod hostile_tests;
 mod json;
 mod json_file;
 mod json_parts;

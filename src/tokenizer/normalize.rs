@@ -7,6 +7,7 @@ use tokenizers::{NormalizedString, Normalizer as _, NormalizerWrapper};
 
 use super::Place;
 use super::charsmap::Charsmap;
+use super::pre::{Matcher, Patience};
 use crate::error::{Error, Result};
 
 /// The steps, in order.
@@ -25,6 +26,8 @@ pub(super) enum Step {
     },
     /// Every occurrence of a text becomes another.
     Replace(String, String),
+    /// Every match of an expression becomes a text.
+    ReplaceMatches(Matcher, String),
     /// Runs of spaces become one; those at the ends go.
     CollapseSpaces,
     /// Replacements by SentencePiece's table, as it does it, or by grapheme clusters.
@@ -37,12 +40,32 @@ pub(super) enum Step {
     },
 }
 
+/// How many times longer normalization may make a text, and by how many bytes beyond that. Unicode's own tables (NFKC)
+/// make it 11 times longer at most; without a limit a few steps that each double the text would fill the memory.
+const MAX_GROWTH: usize = 32;
+const MAX_PREFIX: usize = 1024;
+
+/// Refuses a text that has grown to `len` bytes, more than `most`.
+fn check_len(len: usize, most: usize) -> Result<()> {
+    match len <= most {
+        true => Ok(()),
+        false => Err(Error::Unsupported(format!(
+            "the normalizer makes {len} bytes of a text that may become {most} bytes at most"
+        ))),
+    }
+}
+
 impl Normalizer {
     /// Applies the steps to text at `place`.
+    ///
+    /// # Errors
+    /// `Unsupported` if a step fails, takes too long, or makes the text longer than any real tokenizer does.
     pub(super) fn apply<'t>(&self, text: &'t str, place: Place) -> Result<Cow<'t, str>> {
+        let most = text.len().saturating_mul(MAX_GROWTH).saturating_add(MAX_PREFIX);
         let mut text = Cow::Borrowed(text);
         for step in &self.steps {
-            if let Some(changed) = step.apply(&text, place)? {
+            if let Some(changed) = step.apply(&text, place, most)? {
+                check_len(changed.len(), most)?;
                 text = Cow::Owned(changed);
             }
         }
@@ -64,8 +87,9 @@ impl Step {
         Step::Other { normalizer, keeps_ascii: true }
     }
 
-    /// The changed text, or None if nothing changes.
-    fn apply(&self, text: &str, place: Place) -> Result<Option<String>> {
+    /// The changed text, or None if nothing changes. What would become longer than `most` bytes is refused before it is
+    /// made, unless the step cannot make it much longer.
+    fn apply(&self, text: &str, place: Place, most: usize) -> Result<Option<String>> {
         Ok(match self {
             Step::Prefix { text: prefix, if_absent } => {
                 let wanted = place != Place::Inside
@@ -73,14 +97,36 @@ impl Step {
                     && !(*if_absent && text.starts_with(&**prefix));
                 wanted.then(|| [prefix, text].concat())
             }
-            Step::Replace(from, to) => text.contains(&**from).then(|| text.replace(&**from, to)),
+            Step::Replace(from, to) => match text.matches(&**from).count() {
+                0 => None,
+                n => {
+                    check_len(
+                        (text.len() - n * from.len()).saturating_add(n.saturating_mul(to.len())),
+                        most,
+                    )?;
+                    Some(text.replace(&**from, to))
+                }
+            },
+            Step::ReplaceMatches(matcher, to) => {
+                let mut out = String::with_capacity(text.len());
+                let mut done = 0;
+                let mut patience = Patience::new(text.len());
+                for (start, end) in matcher.find_all(text) {
+                    patience.check()?;
+                    out.push_str(&text[done..start]);
+                    out.push_str(to);
+                    check_len(out.len(), most)?;
+                    done = end;
+                }
+                out.push_str(&text[done..]);
+                Some(out)
+            }
             Step::CollapseSpaces => {
                 let words = text.split(' ').filter(|word| !word.is_empty());
                 Some(words.collect::<Vec<_>>().join(" "))
             }
-            Step::Charsmap { map, graphemes: false } => Some(map.replace(text)),
-            Step::Charsmap { map, graphemes: true } => Some(map.replace_graphemes(text)),
-
+            Step::Charsmap { map, graphemes: false } => Some(map.replace(text, most)),
+            Step::Charsmap { map, graphemes: true } => Some(map.replace_graphemes(text, most)),
             Step::Other { keeps_ascii: true, .. } if text.is_ascii() => None,
             Step::Other { normalizer, .. } => {
                 let mut changed = NormalizedString::from(text);

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use regex::{Regex, RegexBuilder};
 use tokenizers::tokenizer::{OffsetReferential, OffsetType};
@@ -75,12 +76,23 @@ impl Stage {
 pub(super) struct Cut {
     matcher: Matcher,
     white: White,
+    keeps: Keeps,
 }
 
-enum Matcher {
-    /// In linear time.
+/// Which pieces of a text are words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    Matches,
+    Gaps,
+    Both,
+}
+
+/// Finds the matches of an expression.
+pub(super) enum Matcher {
+    /// One match in linear time.
     Linear(Regex),
-    /// For expressions that are not regular; gives up, and leaves the rest of a text whole, where it would take long.
+    /// For expressions that are not regular; gives up, and leaves the rest of a text whole, where one match would take
+    /// long.
     Backtracking(SysRegex),
 }
 
@@ -89,10 +101,21 @@ enum Matcher {
 const MAX_STATES: usize = 32 << 20;
 
 impl Matcher {
-    fn new(expression: &str) -> std::result::Result<Matcher, String> {
+    /// Compiles an expression.
+    pub(super) fn new(expression: &str) -> std::result::Result<Matcher, String> {
         match RegexBuilder::new(expression).dfa_size_limit(MAX_STATES).build() {
             Ok(regex) => Ok(Matcher::Linear(regex)),
             Err(_) => SysRegex::new(expression).map(Matcher::Backtracking).map_err(|e| e.to_string()),
+        }
+    }
+
+    /// All matches in `text`.
+    pub(super) fn find_all<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = (usize, usize)> + 't> {
+        match self {
+            Matcher::Linear(regex) => {
+                Box::new(regex.find_iter(text).map(|found| (found.start(), found.end())))
+            }
+            Matcher::Backtracking(regex) => Box::new(regex.find_iter(text)),
         }
     }
 
@@ -105,6 +128,42 @@ impl Matcher {
                 Some((at + start, at + end))
             }
         }
+    }
+}
+
+/// Ends what takes too long. One match takes linear time, but there are expressions (`a*b|a`) that read the whole rest
+/// of a text for each of its characters. No published one does; a file may still have it, and the text must not hang.
+pub(super) struct Patience {
+    /// When the first 256 matches were found.
+    begin: Option<Instant>,
+    allowed: Duration,
+    n_calls: u32,
+}
+
+impl Patience {
+    /// For a text of `len` bytes: some hundred times what real expressions take.
+    pub(super) fn new(len: usize) -> Patience {
+        let allowed = Duration::from_secs(2)
+            + Duration::from_micros(4).saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
+        Patience { begin: None, allowed, n_calls: 0 }
+    }
+
+    /// To be called once per match.
+    ///
+    /// # Errors
+    /// `Unsupported` when the time is over.
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.n_calls = self.n_calls.wrapping_add(1);
+        // Looking at the clock takes longer than a match.
+        if self.n_calls.is_multiple_of(256)
+            && self.begin.get_or_insert_with(Instant::now).elapsed() > self.allowed
+        {
+            return Err(Error::Unsupported(
+                "an expression of the tokenizer takes too long on this text: it reads it again and again"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -131,7 +190,7 @@ impl PreTokenizer {
             };
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                cut.cut(&text[piece.clone()], piece.start, &mut finer);
+                cut.cut(&text[piece.clone()], piece.start, &mut finer)?;
             }
             pieces = finer;
         }
@@ -152,7 +211,7 @@ impl PreTokenizer {
                 match stage {
                     Stage::Cut(cut) => {
                         let mut ranges = Vec::new();
-                        cut.cut(&piece, 0, &mut ranges);
+                        cut.cut(&piece, 0, &mut ranges)?;
                         finer.extend(ranges.into_iter().map(|r| piece[r].to_owned()));
                     }
                     Stage::Other { pre_tokenizer, inside, .. } => {
@@ -191,29 +250,37 @@ impl Cut {
                 "the expression {expression:?} of the pre-tokenizer {name:?} is invalid: {e}"
             ))
         })?;
-        Ok(Cut { matcher, white })
+        Ok(Cut { matcher, white, keeps: Keeps::Both })
+    }
+
+    /// The same, but only some of the pieces are words.
+    pub(super) fn keeping(self, keeps: Keeps) -> Cut {
+        Cut { keeps, ..self }
     }
 
     /// Appends the pieces of `text`, whose first byte is number `base` of the whole, to `out`.
-    fn cut(&self, text: &str, base: usize, out: &mut Vec<Range<usize>>) {
-        let mut push = |from: usize, to: usize| {
-            if from < to {
+    fn cut(&self, text: &str, base: usize, out: &mut Vec<Range<usize>>) -> Result<()> {
+        let mut push = |from: usize, to: usize, kind: Keeps| {
+            if from < to && (self.keeps == Keeps::Both || self.keeps == kind) {
                 out.push(base + from..base + to);
             }
         };
+        let mut patience = Patience::new(text.len());
         let mut at = 0; // everything before is in pieces
         let mut from = 0; // where to look for the next match
         while let Some((start, end)) = self.matcher.find(text, from) {
-            push(at, start);
+            patience.check()?;
+            push(at, start, Keeps::Gaps);
             at = self.word_end(text, start, end);
-            push(start, at);
+            push(start, at, Keeps::Matches);
             // A character that was given back belongs to the next match; behind an empty match the search moves on.
             from = if at > from { at } else { text.ceil_char_boundary(at + 1) };
             if from > text.len() || at == text.len() {
                 break;
             }
         }
-        push(at, text.len());
+        push(at, text.len(), Keeps::Gaps);
+        Ok(())
     }
 
     /// Where the piece of the match `start..end` ends: before its last character if it is a run of white space that

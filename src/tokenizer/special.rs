@@ -104,7 +104,7 @@ impl Finder {
                 continue;
             }
             if token.lstrip {
-                start = done.max(text[..start].trim_end().len());
+                start = done + text[done..start].trim_end().len();
             }
             if token.rstrip {
                 end = text.len() - text[end..].trim_start().len();

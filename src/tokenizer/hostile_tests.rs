@@ -1,0 +1,157 @@
+//! `tokenizer.json` files that are made to crash, hang or fill the memory of who loads them.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Byte-level BPE of "a", "b" and the space, with `field` set to `value`.
+fn with(field: &str, value: Value) -> Result<Tokenizer> {
+    let mut file = json!({
+        "decoder": { "type": "ByteLevel" },
+        "model": { "type": "BPE", "vocab": { "a": 0, "b": 1, "Ġ": 2 }, "merges": [] },
+    });
+    file[field] = value;
+    Tokenizer::from_json(file.to_string().as_bytes(), None)
+}
+
+/// The sentence that refuses the file, or else the text.
+#[track_caller]
+fn refusal(tokens: Result<Tokenizer>, text: &str) -> String {
+    let start = Instant::now();
+    let outcome = tokens.and_then(|tokens| tokens.encode(text, true, true));
+    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
+    match outcome {
+        Ok(ids) => panic!("not refused: {} ids", ids.len()),
+        Err(e) => e.message().to_owned(),
+    }
+}
+
+#[test]
+fn steps_that_multiply_a_text_are_stopped() {
+    let double = [
+        json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" }),
+        json!({ "type": "Replace", "pattern": { "Regex": "a" }, "content": "aa" }),
+        json!({ "type": "Replace", "pattern": { "Regex": "" }, "content": "aa" }),
+        json!({ "type": "ByteLevel" }),
+        json!({ "type": "Prepend", "prepend": "a".repeat(300) }),
+    ];
+    for step in double {
+        let steps = json!({ "type": "Sequence", "normalizers": vec![step; 64] });
+        let sentence = refusal(with("normalizer", steps), "éa");
+        assert!(sentence.starts_with("the normalizer makes "), "{sentence}");
+    }
+    // One replacement is not made before its size is known.
+    let huge = json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "b".repeat(1 << 20) });
+    let sentence = refusal(with("normalizer", huge), &"a".repeat(1 << 20));
+    assert_eq!(
+        sentence,
+        "the normalizer makes 1099511627776 bytes of a text that may become 33555456 bytes at most"
+    );
+    let token = json!([{ "id": 3, "content": "a", "normalized": true }]);
+    let mut file = json!({ "added_tokens": token, "normalizer": { "type": "Prepend", "prepend": "b".repeat(5000) },
+                           "model": { "type": "BPE", "vocab": { "a": 0 }, "merges": [] } });
+    assert!(Tokenizer::from_json(file.to_string().as_bytes(), None).is_err());
+    file["normalizer"]["prepend"] = json!("b");
+    assert!(Tokenizer::from_json(file.to_string().as_bytes(), None).is_ok());
+}
+
+#[test]
+fn expressions_of_normalizers_replace() {
+    let step = json!({ "type": "Replace", "pattern": { "Regex": " {2,}|b(?=a)" }, "content": "b" });
+    assert_eq!(
+        with("normalizer", step).unwrap().encode("a   a a ba", false, false).unwrap(),
+        [0, 1, 0, 2, 0, 2, 1, 0]
+    );
+    let step = json!({ "type": "Replace", "pattern": { "Regex": "(" }, "content": "" });
+    assert!(
+        refusal(with("normalizer", step), "a").starts_with("the expression \"(\" of the normalizer Replace")
+    );
+    let step = json!({ "type": "Replace", "pattern": { "Regex": "a" } });
+    assert!(refusal(with("normalizer", step), "a").contains("missing field `content`"));
+}
+
+/// A table whose trie leads in circles and whose replacements are long.
+#[test]
+fn normalization_tables_take_linear_time() {
+    // The unit of "a" leads to itself and says that each of "a", "aa", … is a key.
+    let table = |replacement: &str| {
+        let mut units: Vec<u32> = (0..128).collect();
+        units[97] = 97 | 1 << 8 | 97 << 10;
+        units[0] = 0;
+        let mut blob = 512u32.to_le_bytes().to_vec();
+        units.iter().for_each(|unit| blob.extend(unit.to_le_bytes()));
+        blob.extend(replacement.as_bytes());
+        charsmap::Charsmap::new(&blob, "test")
+    };
+    let map = table("bc\0").unwrap();
+    let start = Instant::now();
+    let text = "a".repeat(1 << 20);
+    assert_eq!(map.replace("aaaab", 100), "bcb");
+    assert!(map.replace(&text, usize::MAX).len() < text.len());
+    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
+    let e = table(&"b".repeat(1025)).err().unwrap();
+    assert!(e.message().contains("has a replacement of 1025 bytes"), "{e}");
+    let map = table(&"b".repeat(1024)).unwrap();
+    assert!(map.replace(&text, 5000).len() <= 5000 + 1024);
+    assert!(map.replace_graphemes(&text, 5000).len() <= 5000 + 1024);
+}
+
+/// Expressions that read the rest of the text for every character of it.
+#[test]
+fn slow_expressions_are_stopped() {
+    let text = "a".repeat(1 << 19);
+    for (expression, behavior, invert) in [("a*b|a", "Isolated", false), ("(?=.*b)a|.", "Removed", true)] {
+        let split = json!({ "type": "Split", "pattern": { "Regex": expression }, "behavior": behavior, "invert": invert });
+        let sentence = refusal(with("pre_tokenizer", split), &text);
+        assert!(sentence.contains("takes too long on this text"), "{sentence}");
+    }
+    let step = json!({ "type": "Replace", "pattern": { "Regex": "a*b|a" }, "content": "a" });
+    let sentence = refusal(with("normalizer", step), &text);
+    assert!(sentence.contains("takes too long on this text"), "{sentence}");
+}
+
+#[test]
+fn splits_remove_what_they_are_told() {
+    let split = |behavior: &str, invert: bool| {
+        let stage =
+            json!({ "type": "Split", "pattern": { "Regex": "b+" }, "behavior": behavior, "invert": invert });
+        with("pre_tokenizer", stage).and_then(|tokens| tokens.encode("bab ba", false, false))
+    };
+    assert_eq!(split("Removed", false).unwrap(), [0, 2, 0]);
+    assert_eq!(split("Removed", true).unwrap(), [1, 1, 1]);
+    assert_eq!(split("Isolated", true).unwrap(), [1, 0, 1, 2, 1, 0]);
+    assert!(split("Contiguous", false).is_err());
+}
+
+#[test]
+fn names_and_sizes_that_the_library_would_panic_at() {
+    for name in [json!({ "Precompiled": null }), json!(null), json!(["NFC"])] {
+        let sentence = refusal(with("normalizer", json!({ "type": name })), "a");
+        assert!(sentence.starts_with("the normalizer \"\" is not known"), "{sentence}");
+        let sentence = refusal(with("pre_tokenizer", json!({ "type": name })), "a");
+        assert!(sentence.starts_with("the pre-tokenizer \"\" is not known"), "{sentence}");
+    }
+    let sentence = refusal(with("pre_tokenizer", json!({ "type": "FixedLength", "length": 0 })), "a");
+    assert_eq!(sentence, "the field \"length\" of the pre-tokenizer FixedLength is 0, expected at least 1");
+}
+
+#[test]
+fn a_small_file_asks_for_no_large_frame() {
+    let single = vec![json!({ "SpecialToken": { "id": "x", "type_id": 0 } }); 1000];
+    let tokens = json!({ "x": { "id": "x", "ids": vec![0; 1000], "tokens": [] } });
+    let frame = json!({ "type": "TemplateProcessing", "single": single, "special_tokens": tokens });
+    let sentence = refusal(with("post_processor", frame), "a");
+    assert_eq!(sentence, "the post-processor puts more than 256 tokens around a text");
+}
+
+#[test]
+fn tokens_that_take_white_space_along_take_linear_time() {
+    let token = json!([{ "id": 3, "content": " ", "lstrip": true }]);
+    let tokens = with("added_tokens", token).unwrap();
+    let start = Instant::now();
+    assert_eq!(tokens.encode(&" ".repeat(1 << 20), true, true).unwrap().len(), 1 << 20);
+    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
+}
