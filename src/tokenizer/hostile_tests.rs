@@ -70,7 +70,10 @@ fn expressions_of_normalizers_replace() {
         refusal(with("normalizer", step), "a").starts_with("the expression \"(\" of the normalizer Replace")
     );
     let step = json!({ "type": "Replace", "pattern": { "Regex": "a" } });
-    assert!(refusal(with("normalizer", step), "a").contains("missing field `content`"));
+    assert!(
+        refusal(with("normalizer", step), "a")
+            .starts_with("the normalizer \"Replace\" is not known, or malformed")
+    );
 }
 
 /// A table whose trie leads in circles and whose replacements are long.
@@ -134,6 +137,22 @@ fn names_and_sizes_that_the_library_would_panic_at() {
         let sentence = refusal(with("pre_tokenizer", json!({ "type": name })), "a");
         assert!(sentence.starts_with("the pre-tokenizer \"\" is not known"), "{sentence}");
     }
+    // A sequence under another name would be run by the library as it is.
+    let table =
+        json!({ "type": "Precompiled", "precompiled_charsmap": "EAAAAAAEAABhAQAAYQEAAGEBAABhAGJjAGRlZgA=" });
+    let sequence = json!({ "type": "BertNormalizer", "normalizers": [table] });
+    let sentence = refusal(with("normalizer", sequence.clone()), "abc");
+    assert_eq!(sentence, "the normalizer \"BertNormalizer\" has the fields of another");
+    let sequence = json!({ "type": "Digits", "normalizers": sequence["normalizers"] });
+    let sentence = refusal(with("normalizer", sequence), "abc");
+    assert!(sentence.starts_with("the normalizer \"Digits\" is not known"), "{sentence}");
+    let sequence =
+        json!({ "type": "CharDelimiterSplit", "pretokenizers": [{ "type": "FixedLength", "length": 0 }] });
+    let sentence = refusal(with("pre_tokenizer", sequence), "abc");
+    assert!(sentence.starts_with("the pre-tokenizer \"CharDelimiterSplit\" is not known"), "{sentence}");
+    let sequence = json!({ "type": "Magic", "pretokenizers": [{ "type": "FixedLength", "length": 0 }] });
+    let sentence = refusal(with("pre_tokenizer", sequence), "abc");
+    assert!(sentence.starts_with("the pre-tokenizer \"Magic\" is not known"), "{sentence}");
     let sentence = refusal(with("pre_tokenizer", json!({ "type": "FixedLength", "length": 0 })), "a");
     assert_eq!(sentence, "the field \"length\" of the pre-tokenizer FixedLength is 0, expected at least 1");
 }

@@ -48,12 +48,44 @@ fn expression(part: &Value) -> Option<&str> {
     part.get("pattern")?.get("Regex")?.as_str()
 }
 
-/// Refuses a part whose name is no string: the `tokenizers` crate takes `{"Precompiled": null}` for one as well, and
-/// panics.
-fn check_kind(what: &str, part: &Value) -> Result<()> {
-    match part.get("type") {
-        Some(Value::String(_)) => Ok(()),
-        _ => Err(Error::Unsupported(format!("the {what} \"\" is not known: it has no name"))),
+/// The normalizers that the `tokenizers` crate runs.
+const NORMALIZERS: &[&str] = &[
+    "BertNormalizer",
+    "ByteLevel",
+    "Lowercase",
+    "NFC",
+    "NFD",
+    "NFKC",
+    "NFKD",
+    "Nmt",
+    "Strip",
+    "StripAccents",
+];
+
+/// The pre-tokenizers that the `tokenizers` crate runs.
+const PRE_TOKENIZERS: &[&str] = &[
+    "BertPreTokenizer",
+    "CharDelimiterSplit",
+    "Digits",
+    "FixedLength",
+    "Metaspace",
+    "Punctuation",
+    "Split",
+    "UnicodeScripts",
+    "Whitespace",
+    "WhitespaceSplit",
+];
+
+/// Refuses a part whose name is not in `known`. The `tokenizers` crate guesses by its fields what a part is that
+/// it does not understand by its name, so that what it makes of it is looked at as well.
+fn check_kind(what: &str, part: &Value, known: &[&str]) -> Result<()> {
+    match part.get("type").and_then(Value::as_str) {
+        Some(name) if known.contains(&name) => Ok(()),
+        name => Err(Error::Unsupported(format!(
+            "the {what} {:?} is not known, or malformed; known are: {}",
+            name.unwrap_or_default(),
+            known.join(", ")
+        ))),
     }
 }
 
@@ -82,10 +114,16 @@ pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
                 Step::ReplaceMatches(matcher, to.to_owned())
             }
             (name, ..) => {
-                check_kind("normalizer", part)?;
+                check_kind("normalizer", part, NORMALIZERS)?;
                 let normalizer = NormalizerWrapper::deserialize(part).map_err(|e| {
                     Error::Unsupported(format!("the normalizer {name:?} is not known, or malformed: {e}"))
                 })?;
+                use NormalizerWrapper::{Precompiled, Prepend, Replace, Sequence};
+                if matches!(normalizer, Sequence(_) | Precompiled(_) | Replace(_) | Prepend(_)) {
+                    return Err(Error::Unsupported(format!(
+                        "the normalizer {name:?} has the fields of another"
+                    )));
+                }
                 let keeps_ascii = matches!(name, "NFC" | "NFD" | "NFKC" | "NFKD" | "StripAccents");
                 Step::Other { normalizer: Box::new(normalizer), keeps_ascii }
             }
@@ -160,7 +198,7 @@ pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
 
 /// A stage that the `tokenizers` crate runs.
 fn other_stage(name: &str, part: &Value) -> Result<Stage> {
-    check_kind("pre-tokenizer", part)?;
+    check_kind("pre-tokenizer", part, PRE_TOKENIZERS)?;
     let pre_tokenizer = PreTokenizerWrapper::deserialize(part).map_err(|e| {
         Error::Unsupported(format!("the pre-tokenizer {name:?} is not known, or malformed: {e}"))
     })?;
