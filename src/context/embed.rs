@@ -129,19 +129,19 @@ fn longest(options: &ContextOptions, info: &ModelInfo) -> (usize, &'static str) 
 
 impl Context {
     /// The tokens of each text, with the special tokens that the model's texts begin and end with. With
-    /// [`EmbedOptions::truncate`] a text that is too long loses tokens before the special one at its end.
+    /// [`EmbedOptions::truncate`] a text that is too long loses tokens before the special ones at its end.
     ///
     /// Errors: `Unsupported` for a model without a tokenizer.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
         let (most, _) = longest(&self.options, self.model.info());
-        let closing = tokenizer.eos().filter(|_| tokenizer.add_eos());
+        let closing = tokenizer.suffix();
         let tokens = |text: &&str| {
             let mut ids = tokenizer.encode(text, true, false)?;
             if options.truncate && ids.len() > most {
                 ids.truncate(most);
-                if let (Some(closing), Some(last)) = (closing, ids.last_mut()) {
-                    *last = closing;
+                if let Some(end) = most.checked_sub(closing.len()).and_then(|first| ids.get_mut(first..)) {
+                    end.copy_from_slice(closing);
                 }
             }
             Ok(ids)

@@ -105,7 +105,7 @@ fn normalization_tables_take_linear_time() {
 /// Expressions that read the rest of the text for every character of it.
 #[test]
 fn slow_expressions_are_stopped() {
-    let text = "a".repeat(1 << 19);
+    let text = "a".repeat(1 << 17);
     for (expression, behavior, invert) in [("a*b|a", "Isolated", false), ("(?=.*b)a|.", "Removed", true)] {
         let split = json!({ "type": "Split", "pattern": { "Regex": expression }, "behavior": behavior, "invert": invert });
         let sentence = refusal(with("pre_tokenizer", split), &text);

@@ -112,7 +112,8 @@ impl Tokenizer {
     /// special token; empty text gives no such space. Some tokenizers change the text before they read it: Qwen's
     /// compose characters (NFC), BERT's fold the case. A byte that a vocabulary cannot express is left out.
     ///
-    /// Takes O(n log n) time in the length of the text, whatever the text is.
+    /// Takes O(n log n) time in the length of the text, whatever the text is; where an expression of a `tokenizer.json`
+    /// takes much longer than that, encoding ends with an error.
     ///
     /// # Errors
     /// `Unsupported` if a normalizer or pre-tokenizer of a `tokenizer.json` fails on this text.
@@ -292,6 +293,11 @@ impl Tokenizer {
     /// Whether [`Tokenizer::encode`] with `add_special` puts a token, BOS as a rule, first.
     pub fn add_bos(&self) -> bool {
         !self.roles.prefix.is_empty()
+    }
+
+    /// The special tokens that encoding puts behind a text.
+    pub fn suffix(&self) -> &[u32] {
+        &self.roles.suffix
     }
 
     /// Whether [`Tokenizer::encode`] with `add_special` puts a token, EOS as a rule, last.

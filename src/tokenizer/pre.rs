@@ -134,8 +134,9 @@ impl Matcher {
 /// Ends what takes too long. One match takes linear time, but there are expressions (`a*b|a`) that read the whole rest
 /// of a text for each of its characters. No published one does; a file may still have it, and the text must not hang.
 pub(super) struct Patience {
-    /// When the first 256 matches were found.
-    begin: Option<Instant>,
+    /// When the clock was last looked at.
+    last: Option<Instant>,
+    /// What is left.
     allowed: Duration,
     n_calls: u32,
 }
@@ -145,7 +146,7 @@ impl Patience {
     pub(super) fn new(len: usize) -> Patience {
         let allowed = Duration::from_secs(2)
             + Duration::from_micros(4).saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
-        Patience { begin: None, allowed, n_calls: 0 }
+        Patience { last: None, allowed, n_calls: 0 }
     }
 
     /// To be called once per match.
@@ -155,9 +156,15 @@ impl Patience {
     pub(super) fn check(&mut self) -> Result<()> {
         self.n_calls = self.n_calls.wrapping_add(1);
         // Looking at the clock takes longer than a match.
-        if self.n_calls.is_multiple_of(256)
-            && self.begin.get_or_insert_with(Instant::now).elapsed() > self.allowed
-        {
+        if !self.n_calls.is_multiple_of(256) {
+            return Ok(());
+        }
+        // A process may be stopped for hours between two matches: that is not this text's fault.
+        const MOST: Duration = Duration::from_secs(1);
+        let now = Instant::now();
+        let spent = self.last.replace(now).map_or(Duration::ZERO, |last| (now - last).min(MOST));
+        self.allowed = self.allowed.saturating_sub(spent);
+        if self.allowed.is_zero() {
             return Err(Error::Unsupported(
                 "an expression of the tokenizer takes too long on this text: it reads it again and again"
                     .into(),
