@@ -57,14 +57,11 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     }
     let softcap = file.softcap("final_logit_softcapping", Some(DEFAULT_LOGIT_CAP))?;
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
+    let plain = file.decoder(&info, vec![global, local], layers, norm)?;
     let decoder = Decoder {
-        token_embd: file.token_embd(&info)?,
-        position_embd: None,
         embd_scale: Some(libm::sqrtf(n_embd as f32)),
-        attention: vec![global, local],
-        layers,
-        residual_scale: None,
-        head: Head { softcap, ..file.head(&info, norm)? },
+        head: Head { softcap, ..plain.head },
+        ..plain
     };
     Ok((info, decoder))
 }

@@ -53,14 +53,11 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
+    let plain = file.decoder(&info, vec![global, local], layers, norm)?;
     let decoder = Decoder {
-        token_embd: file.token_embd(&info)?,
-        position_embd: None,
         embd_scale: Some(libm::sqrtf(n_embd as f32)),
-        attention: vec![global, local],
-        layers,
-        residual_scale: None,
-        head: Head { softcap: file.softcap("final_logit_softcapping", None)?, ..file.head(&info, norm)? },
+        head: Head { softcap: file.softcap("final_logit_softcapping", None)?, ..plain.head },
+        ..plain
     };
     Ok((info, decoder))
 }

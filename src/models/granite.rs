@@ -40,14 +40,12 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
+    let plain = file.decoder(&info, vec![attention], layers, norm)?;
     let decoder = Decoder {
-        token_embd: file.token_embd(&info)?,
-        position_embd: None,
         embd_scale: file.optional_positive("embedding_scale")?,
-        attention: vec![attention],
-        layers,
         residual_scale: file.optional_positive("residual_scale")?,
-        head: Head { scale: Some(1.0 / logit_scale), ..file.head(&info, norm)? },
+        head: Head { scale: Some(1.0 / logit_scale), ..plain.head },
+        ..plain
     };
     Ok((info, decoder))
 }

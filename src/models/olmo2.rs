@@ -39,14 +39,6 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
-    let decoder = Decoder {
-        token_embd: file.token_embd(&info)?,
-        position_embd: None,
-        embd_scale: None,
-        attention: vec![attention],
-        layers,
-        residual_scale: None,
-        head: file.head(&info, norm)?,
-    };
+    let decoder = file.decoder(&info, vec![attention], layers, norm)?;
     Ok((info, decoder))
 }

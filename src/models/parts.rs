@@ -7,6 +7,7 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
 use crate::nn::attention::{AttentionParams, QkNorm, RopeParams, SelfAttention};
+use crate::nn::decoder::{Decoder, DecoderLayer};
 use crate::nn::head::Head;
 use crate::nn::linear::Linear;
 use crate::nn::mlp::{Activation, GatedMlp, GeluMlp, Mlp};
@@ -160,8 +161,27 @@ impl<B: Backend> Binder<'_, B> {
         })))
     }
 
+    /// A decoder with the parts that every one has; others are fields to be set.
+    pub fn decoder(
+        &mut self,
+        info: &ModelInfo,
+        attention: Vec<AttentionParams>,
+        layers: Vec<DecoderLayer<B>>,
+        norm: NormLayer<B>,
+    ) -> Result<Decoder<B>> {
+        Ok(Decoder {
+            token_embd: self.token_embd(info)?,
+            position_embd: None,
+            embd_scale: None,
+            attention,
+            layers,
+            residual_scale: None,
+            head: self.head(info, norm)?,
+        })
+    }
+
     /// The output head: `norm`, then `output`, or the token embedding where the file has no `output.weight`.
-    pub fn head(&mut self, info: &ModelInfo, norm: NormLayer<B>) -> Result<Head<B>> {
+    fn head(&mut self, info: &ModelInfo, norm: NormLayer<B>) -> Result<Head<B>> {
         let output = match self.has("output.weight") {
             true => Some(self.linear("output", info.n_vocab, info.n_embd)?),
             false => None,
