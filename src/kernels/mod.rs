@@ -24,6 +24,8 @@ pub use attention::{AttnHead, KvStore};
 pub enum Isa {
     /// Plain Rust for the compilation target: runs everywhere and defines what every other level computes.
     Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
     /// AVX-512 with VNNI.
     Avx512,
 }
@@ -44,6 +46,13 @@ pub struct IsaInfo {
 /// The levels of this build, lowest first.
 pub static ISAS: &[IsaInfo] = &[
     IsaInfo { isa: Isa::Scalar, name: "scalar", supported: || true, kernels: &scalar::SCALAR },
+    #[cfg(target_arch = "x86_64")]
+    IsaInfo {
+        isa: Isa::Avx2,
+        name: "avx2",
+        supported: x86_64::avx2::supported,
+        kernels: &x86_64::avx2::AVX2,
+    },
     #[cfg(target_arch = "x86_64")]
     IsaInfo {
         isa: Isa::Avx512,
