@@ -1,0 +1,9 @@
+//! Memory of the CPU backends: zero-initialised buffers, weights in the file's mapping or packed, the KV store.
+
+mod kv;
+mod weight;
+mod zeroed;
+
+pub use kv::{HostKv, Part};
+pub use weight::HostWeight;
+pub use zeroed::Zeroed;

@@ -1,0 +1,114 @@
+//! Weights: rows in the model file's own bytes, or packed.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Zeroed;
+use crate::backend::{WeightRole, WeightSource};
+use crate::error::Result;
+use crate::gguf::FileBytes;
+use crate::kernels::Kernels;
+use crate::quant::Format;
+use crate::quant::packed::{self, Group};
+use crate::threads::ThreadPool;
+
+/// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
+/// used in place.
+pub struct HostWeight {
+    /// Number format of the rows.
+    pub format: Format,
+    /// Rows.
+    pub n_rows: usize,
+    /// Length of a row in elements.
+    pub n_cols: usize,
+    row_bytes: usize,
+    storage: Storage,
+    /// Rows rearranged for this machine's products, sixteen to a group; the file's are then only looked up.
+    packed: Option<Zeroed<u8>>,
+}
+
+enum Storage {
+    File { file: Arc<FileBytes>, range: Range<usize> },
+    Owned(Zeroed<f32>),
+}
+
+impl HostWeight {
+    /// Refers to the file where possible; vectors in another format than f32, and f32 data at an address that is no
+    /// multiple of 4, become an owned f32 copy.
+    pub fn new(src: &WeightSource<'_>) -> Result<HostWeight> {
+        let row_bytes = src.format.row_bytes(src.n_cols);
+        let range = src.offset..src.offset + row_bytes * src.n_rows;
+        let bytes = &src.file[range.clone()];
+        let in_place = match (src.format, src.role) {
+            (Format::F32, _) => bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok(),
+            (_, WeightRole::Matrix | WeightRole::Table) => true,
+            (_, WeightRole::Vector) => false,
+        };
+        let (n_rows, n_cols) = (src.n_rows, src.n_cols);
+        if in_place {
+            let storage = Storage::File { file: Arc::clone(src.file), range };
+            return Ok(HostWeight { format: src.format, n_rows, n_cols, row_bytes, storage, packed: None });
+        }
+        let mut copy = Zeroed::<f32>::new(n_rows * n_cols, "a weight's f32 copy")?;
+        (src.format.info().dequantize)(bytes, &mut copy);
+        let row_bytes = Format::F32.row_bytes(n_cols);
+        Ok(HostWeight {
+            format: Format::F32,
+            n_rows,
+            n_cols,
+            row_bytes,
+            storage: Storage::Owned(copy),
+            packed: None,
+        })
+    }
+
+    /// Rearranges the rows for the products of `kernels`, where they have some for the format.
+    pub fn pack(&mut self, kernels: &Kernels, pool: &mut ThreadPool) -> Result<()> {
+        let info = self.format.info();
+        let (Some(packing), Some(_)) = (&info.packing, kernels.packed[self.format as usize]) else {
+            return Ok(());
+        };
+        let group_bytes = packing.group_bytes(self.n_cols);
+        let n_groups = self.n_rows.div_ceil(packed::ROWS);
+        let mut groups = Zeroed::<u8>::new(n_groups * group_bytes, "packed weights")?;
+        let this = &*self;
+        pool.for_parts(&mut groups, group_bytes, |g, group| {
+            let first = g * packed::ROWS;
+            let rows = (first..this.n_rows.min(first + packed::ROWS)).map(|i| this.row(i));
+            packing.pack(info, rows, this.n_cols, group);
+        });
+        self.packed = Some(groups);
+        Ok(())
+    }
+
+    /// Whether there are groups.
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// Rows `16 g` to `16 g + 16`, packed; `None` when the weight is not.
+    pub fn group(&self, g: usize) -> Option<Group<'_>> {
+        let packing = self.format.info().packing.as_ref()?;
+        let group_bytes = packing.group_bytes(self.n_cols);
+        let bytes = &self.packed.as_ref()?[g * group_bytes..(g + 1) * group_bytes];
+        Some(Group { format: self.format, bytes, n_pieces: self.n_cols / packed::COLS })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.storage {
+            Storage::File { file, range } => &file[range.clone()],
+            Storage::Owned(data) => bytemuck::cast_slice(data),
+        }
+    }
+
+    /// The bytes of row `i`.
+    pub fn row(&self, i: usize) -> &[u8] {
+        &self.bytes()[i * self.row_bytes..(i + 1) * self.row_bytes]
+    }
+
+    /// All elements of a weight in format F32, row after row.
+    pub fn f32s(&self) -> &[f32] {
+        bytemuck::cast_slice(self.bytes())
+    }
+}
