@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
-use crate::kernels::{AttnHead, GeluForm, Kernels};
+use crate::kernels::{AttnState, AttnTile, GeluForm, Kernels};
 use crate::quant::{Dot, Q8Block};
 
 /// The scalar backend.
@@ -21,13 +21,21 @@ pub struct CpuBackend {
     row: Vec<f32>,
     /// What one expert makes of one row.
     expert_out: Vec<f32>,
+    /// Two states of one query.
+    attention: Vec<f32>,
 }
 
 impl CpuBackend {
     /// A scalar backend.
     #[allow(clippy::new_without_default, reason = "like the other backends it is made explicitly")]
     pub fn new() -> CpuBackend {
-        CpuBackend { kernels: &SCALAR, x_q8: Vec::new(), row: Vec::new(), expert_out: Vec::new() }
+        CpuBackend {
+            kernels: &SCALAR,
+            x_q8: Vec::new(),
+            row: Vec::new(),
+            expert_out: Vec::new(),
+            attention: Vec::new(),
+        }
     }
 }
 
@@ -74,6 +82,7 @@ impl Backend for CpuBackend {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
         self.expert_out.resize(limits.n_cols, 0.0);
+        self.attention.resize(2 * AttnState::len(1, limits.head_dim), 0.0);
         Ok(())
     }
 
@@ -178,20 +187,25 @@ impl Backend for CpuBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        let row_len = args.kv.shape.n_head_kv * args.kv.shape.head_dim;
         for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
-            for (&slot, row) in args.slots.iter().zip(x.chunks_exact(row_len)) {
-                args.kv.append(args.layer, part, slot as usize, row);
-            }
+            args.kv.append(self.kernels, args.layer, part, args.slots, x);
         }
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
-        let head_dim = args.kv.shape.head_dim;
-        for run in args.runs {
-            for i in run.first * args.n_head..(run.first + run.len) * args.n_head {
-                let query = query_head(args, run, i);
-                (self.kernels.attention)(&query, &mut out[i * head_dim..(i + 1) * head_dim]);
+        let dim = args.kv.shape.head_dim;
+        let (state, part) = self.attention.split_at_mut(AttnState::len(1, dim));
+        let (mut state, mut part) = (AttnState::of(state, 1, dim), AttnState::of(part, 1, dim));
+        for (run, head) in args.runs.iter().flat_map(|run| (0..args.n_head).map(move |head| (run, head))) {
+            for row in run.first..run.first + run.len {
+                let tile = queries(args, run, (row, 1), (head, 1));
+                state.clear();
+                for chunk in tile.chunks() {
+                    (self.kernels.attention)(&tile, tile.positions(chunk), &mut part);
+                    state.merge(&part, dim);
+                }
+                let at = (row * args.n_head + head) * dim;
+                state.finish(0, &mut out[at..at + dim]);
             }
         }
     }
@@ -275,25 +289,34 @@ pub(super) fn route_row(logits: &[f32], normalize: bool, scale: f32, route: &mut
     route.chunks_exact_mut(2).for_each(|slot| slot[1] *= factor);
 }
 
-/// Query head `i` of the batch (`row * n_head + head`), which lies in `run`, as the attention kernel takes it.
-pub(super) fn query_head<'a, B>(args: &Attention<'a, B>, run: &Run, i: usize) -> AttnHead<'a>
+/// The queries of `n_tokens` rows of `run`, from row `first` of the batch on, by `n_head` heads from `head` on, which all
+/// read the same keys, as the attention kernel takes them.
+pub(super) fn queries<'a, B>(
+    args: &Attention<'a, B>,
+    run: &Run,
+    (first, n_tokens): (usize, usize),
+    (head, n_head): (usize, usize),
+) -> AttnTile<'a>
 where
     B: Backend<Kv = HostKv, Buffer = Zeroed<f32>>,
 {
     let shape = &args.kv.shape;
-    let (row, head) = (i / args.n_head, i % args.n_head);
-    let position = run.position + (row - run.first);
-    let end = if args.causal { position + 1 } else { run.position + run.len };
-    AttnHead {
-        q: &args.q[i * shape.head_dim..(i + 1) * shape.head_dim],
+    let position = run.position + (first - run.first);
+    AttnTile {
+        q: &args.q[(first * args.n_head + head) * shape.head_dim..],
+        stride: args.n_head * shape.head_dim,
+        group: n_head,
+        n_tokens,
+        head_dim: shape.head_dim,
         k: args.kv.store(args.layer, Part::K),
         v: args.kv.store(args.layer, Part::V),
         pages: &args.pages[run.pages..],
-        page_len: shape.page_len,
         kv_heads: shape.n_head_kv,
         kv_head: head / (args.n_head / shape.n_head_kv),
-        begin: args.window.map_or(0, |w| (position + 1).saturating_sub(w)),
-        end,
+        position,
+        causal: args.causal,
+        end: if args.causal { position + n_tokens } else { run.position + run.len },
+        window: args.window,
         scale: args.scale,
         softcap: args.softcap,
     }

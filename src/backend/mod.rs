@@ -57,15 +57,14 @@ pub enum KvType {
     F32,
 }
 
-/// Shape of a KV cache: for each layer two stores (K and V) laid out `[n_pages, n_head_kv, page_len, head_dim]`.
+/// Shape of a KV cache: for each layer two stores, K and V, as [`KvStore`](crate::kernels::KvStore) lays them out, in
+/// pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN) tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct KvShape {
     /// Layers.
     pub n_layer: usize,
     /// Pages in the pool of each layer.
     pub n_pages: usize,
-    /// Tokens in a page.
-    pub page_len: usize,
     /// Key/value heads.
     pub n_head_kv: usize,
     /// Length of a head's vector.
@@ -75,7 +74,7 @@ pub struct KvShape {
 }
 
 /// Upper bounds of what will be asked of a backend, so that it can take its scratch memory beforehand.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Most rows in one call.
     pub n_tokens: usize,
@@ -83,6 +82,10 @@ pub struct Limits {
     pub n_cols: usize,
     /// Length of a head.
     pub head_dim: usize,
+    /// Query heads.
+    pub n_head: usize,
+    /// Most positions in a sequence.
+    pub n_ctx: usize,
 }
 
 /// Consecutive batch rows of one sequence at consecutive positions.
@@ -162,7 +165,7 @@ pub struct KvAppend<'a, B: Backend> {
     pub k: &'a B::Buffer,
     /// `[n, n_head_kv, head_dim]`.
     pub v: &'a B::Buffer,
-    /// For each row the slot it goes to: `page * page_len + index in the page`. Its length is `n`.
+    /// For each row the slot it goes to: `page * PAGE_LEN + index in the page`. Its length is `n`.
     pub slots: &'a [u32],
 }
 

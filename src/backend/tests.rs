@@ -56,7 +56,7 @@ fn nmse(got: &[f32], want: &[f32]) -> f64 {
 
 /// Runs `op` on the scalar backend and on 1, 2 and 7 threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
-    let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 16 };
+    let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 16, n_head: 4, n_ctx: 1024 };
     let mut cpu = CpuBackend::new();
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
@@ -313,17 +313,16 @@ fn attention_over_scattered_pages() {
         for (window, softcap, causal) in [(None, None, true), (Some(5), Some(2.0), true), (None, None, false)]
         {
             check!("attention", F32, |b| {
-                let shape =
-                    KvShape { n_layer: 2, n_pages: 4, page_len: 8, n_head_kv: 2, head_dim: 16, kv_type };
+                let shape = KvShape { n_layer: 2, n_pages: 4, n_head_kv: 2, head_dim: 16, kv_type };
                 let mut kv = b.alloc_kv(&shape).expect("memory");
-                // Sequence A has 12 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
-                let slots: Vec<u32> = (24..32).chain(8..12).chain(0..3).collect();
-                let (k, v) = (buffer(b, &noise(15 * 32, 1)), buffer(b, &noise(15 * 32, 2)));
+                // Sequence A has 36 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
+                let slots: Vec<u32> = (96..128).chain(32..36).chain(0..3).collect();
+                let (k, v) = (buffer(b, &noise(39 * 32, 1)), buffer(b, &noise(39 * 32, 2)));
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
                 let q = buffer(b, &noise(6 * 64, 3));
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
-                    Run { first: 0, len: 4, position: 8, pages: 0 },
+                    Run { first: 0, len: 4, position: 32, pages: 0 },
                     Run { first: 4, len: 2, position: 1, pages: 2 },
                 ];
                 let mut out = b.alloc(6 * 64).expect("memory");

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::sequences::PAGE_LEN;
 use super::{BackendKind, ContextOptions, LoadedModel};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
@@ -33,13 +32,12 @@ impl<B: Backend> EngineOn<B> {
         let shape = KvShape {
             n_layer: info.n_layer_kv(),
             n_pages,
-            page_len: PAGE_LEN,
             n_head_kv: info.n_head_kv,
             head_dim: info.head_dim,
             // What rounding would save is little where one layer's keys and values are all there are.
             kv_type: if info.causal { o.kv_type } else { KvType::F32 },
         };
-        let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch))?;
+        let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let kv = backend.alloc_kv(&shape)?;
         Ok(EngineOn { model, backend, workspace, kv })
     }

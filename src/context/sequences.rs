@@ -3,9 +3,7 @@
 
 use super::Tokens;
 use crate::error::{Error, Result};
-
-/// Tokens in a page.
-pub const PAGE_LEN: usize = 32;
+pub use crate::kernels::attention::PAGE_LEN;
 
 /// One token sequence.
 struct Sequence {

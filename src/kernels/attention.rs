@@ -1,9 +1,20 @@
-//! What the attention kernel is told about one query head.
+//! What the attention kernels are told.
 #![forbid(unsafe_code)]
+
+use std::ops::Range;
 
 use half::f16;
 
-/// The keys or the values of one layer, all pages: `[page][kv_head][token in page][head_dim]`.
+/// Tokens in a page of the KV cache.
+pub const PAGE_LEN: usize = 32;
+/// Positions that are attended to in one go, from a multiple of it on; the results are then merged in ascending order.
+/// So they have the same bits whether one thread walks a sequence or several share it.
+pub const CHUNK_LEN: usize = 512;
+/// Most queries of one call.
+pub const MAX_QUERIES: usize = 64;
+
+/// The keys or the values of one layer, all pages. Keys lie `[page][kv_head][head_dim][token in page]`, so that one
+/// component of all tokens fills a register; values lie `[page][kv_head][token in page][head_dim]`.
 #[derive(Debug, Clone, Copy)]
 pub enum KvStore<'a> {
     /// Elements of binary32.
@@ -12,33 +23,138 @@ pub enum KvStore<'a> {
     F16(&'a [f16]),
 }
 
-/// One query head and the positions it attends to:
-/// `out = Σ softmax(cap(scale * q·k[p])) * v[p]` over `p` in `begin..end`; zeros if that range is empty.
-///
-/// The keys' dimension is `q.len()`, the values' is `out.len()`.
+/// Query heads that read the same head of keys and values, for some consecutive tokens:
+/// `out = Σ exp(s[p] - max) * v[p]`, `sum = Σ exp(s[p] - max)`, where `s[p] = cap(scale * q·k[p])` and `max` is the
+/// largest of them, over the positions of `chunk` that a query sees.
 #[derive(Debug, Clone, Copy)]
-pub struct AttnHead<'a> {
-    /// The query, `[head_dim]`.
+pub struct AttnTile<'a> {
+    /// Queries of the first token; query `g` of token `t` is `q[t * stride + g * head_dim..][..head_dim]`.
     pub q: &'a [f32],
+    /// Elements from one token's queries to the next one's.
+    pub stride: usize,
+    /// Query heads of a token.
+    pub group: usize,
+    /// Tokens; `group * n_tokens` is at most [`MAX_QUERIES`].
+    pub n_tokens: usize,
+    /// Length of a head.
+    pub head_dim: usize,
     /// The layer's keys.
     pub k: KvStore<'a>,
     /// The layer's values.
     pub v: KvStore<'a>,
-    /// The sequence's page table: position `p` is in page `pages[p / page_len]`. Entries outside the range of
-    /// positions are not looked at.
+    /// The sequence's page table: position `p` is in page `pages[p / PAGE_LEN]`. Entries of positions that no query sees
+    /// are not looked at.
     pub pages: &'a [u32],
-    /// Tokens per page.
-    pub page_len: usize,
     /// Heads of keys and values in a page.
     pub kv_heads: usize,
-    /// The head this query reads.
+    /// The head these queries read.
     pub kv_head: usize,
-    /// The first position attended to (above 0 with a sliding window).
-    pub begin: usize,
-    /// One past the last position attended to.
+    /// Position of the first token.
+    pub position: usize,
+    /// Whether token `t` sees no position beyond its own, `position + t`.
+    pub causal: bool,
+    /// One past the last position any query sees.
     pub end: usize,
+    /// A token sees only its last `window` positions, its own included.
+    pub window: Option<usize>,
     /// What scores are multiplied with, usually `1 / √head_dim`.
     pub scale: f32,
     /// If given, a score `s` becomes `cap * tanh(s / cap)`.
     pub softcap: Option<f32>,
+}
+
+impl AttnTile<'_> {
+    /// Queries: `group` of each token, token by token.
+    pub fn n_queries(&self) -> usize {
+        self.group * self.n_tokens
+    }
+
+    /// Query `i`.
+    pub fn query(&self, i: usize) -> &[f32] {
+        &self.q[i / self.group * self.stride + i % self.group * self.head_dim..][..self.head_dim]
+    }
+
+    /// The positions that query `i` sees.
+    pub fn seen_by(&self, i: usize) -> Range<usize> {
+        let position = self.position + i / self.group;
+        let begin = self.window.map_or(0, |w| (position + 1).saturating_sub(w));
+        begin..if self.causal { self.end.min(position + 1) } else { self.end }
+    }
+
+    /// The positions that any query sees.
+    pub fn seen(&self) -> Range<usize> {
+        let last = self.n_queries().saturating_sub(1);
+        self.seen_by(0).start..self.seen_by(last).end
+    }
+
+    /// The numbers of the chunks of [`CHUNK_LEN`] positions that any query sees.
+    pub fn chunks(&self) -> Range<usize> {
+        let seen = self.seen();
+        seen.start / CHUNK_LEN..seen.end.div_ceil(CHUNK_LEN)
+    }
+
+    /// The positions of chunk number `chunk` that any query sees.
+    pub fn positions(&self, chunk: usize) -> Range<usize> {
+        let seen = self.seen();
+        seen.start.max(chunk * CHUNK_LEN)..seen.end.min((chunk + 1) * CHUNK_LEN)
+    }
+}
+
+/// The softmax over some positions, for each query. What no position was added to is [`AttnState::EMPTY`].
+pub struct AttnState<'a> {
+    /// `Σ exp(score - max) * v`, `[n_queries, head_dim]`.
+    pub out: &'a mut [f32],
+    /// The largest score, `[n_queries]`.
+    pub max: &'a mut [f32],
+    /// `Σ exp(score - max)`, `[n_queries]`.
+    pub sum: &'a mut [f32],
+}
+
+impl<'a> AttnState<'a> {
+    /// The f32s that a state takes.
+    pub const fn len(n_queries: usize, head_dim: usize) -> usize {
+        n_queries * (head_dim + 2)
+    }
+
+    /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
+    pub fn of(buffer: &'a mut [f32], n_queries: usize, head_dim: usize) -> AttnState<'a> {
+        let (out, rest) = buffer.split_at_mut(n_queries * head_dim);
+        let (max, rest) = rest.split_at_mut(n_queries);
+        AttnState { out, max, sum: &mut rest[..n_queries] }
+    }
+
+    /// The state of no positions.
+    pub fn clear(&mut self) {
+        self.out.fill(0.0);
+        self.max.fill(f32::NEG_INFINITY);
+        self.sum.fill(0.0);
+    }
+
+    /// Adds the positions of `other`.
+    pub fn merge(&mut self, other: &AttnState<'_>, head_dim: usize) {
+        for i in 0..self.max.len() {
+            let max = self.max[i].max(other.max[i]);
+            let (a, b) = (factor(self.max[i], max), factor(other.max[i], max));
+            let range = i * head_dim..(i + 1) * head_dim;
+            for (x, y) in self.out[range.clone()].iter_mut().zip(&other.out[range]) {
+                *x = *x * a + *y * b;
+            }
+            self.sum[i] = self.sum[i] * a + other.sum[i] * b;
+            self.max[i] = max;
+        }
+    }
+
+    /// Query `i`'s attention: the weighted mean of the values it sees, zeros if it sees none.
+    pub fn finish(&self, i: usize, out: &mut [f32]) {
+        let factor = if self.sum[i] == 0.0 { 1.0 } else { 1.0 / self.sum[i] };
+        let row = &self.out[i * out.len()..(i + 1) * out.len()];
+        for (out, x) in out.iter_mut().zip(row) {
+            *out = x * factor;
+        }
+    }
+}
+
+/// What brings sums relative to `from` to those relative to `to`, which is at least as large.
+pub fn factor(from: f32, to: f32) -> f32 {
+    if from == to { 1.0 } else { libm::expf(from - to) }
 }

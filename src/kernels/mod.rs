@@ -8,16 +8,21 @@
 //! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
 //! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
-mod attention;
+pub mod attention;
 pub mod scalar;
+mod simd;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+use std::ops::Range;
+
+use half::f16;
+
 use crate::quant::packed::Group;
-use crate::quant::{Dot, FORMAT_COUNT, Q8Block};
-pub use attention::{AttnHead, KvStore};
+use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
+pub use attention::{AttnState, AttnTile, KvStore};
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +106,31 @@ pub enum GeluForm {
 /// there are `out.len() / 16`, each of `group.n_pieces` blocks in `x`, one after another.
 pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
 
+/// Expands a row of some format: see [`crate::quant::FormatInfo::dequantize`].
+pub type Expand = fn(row: &[u8], out: &mut [f32]);
+
+/// How each format expands a row, with those two taking the place of the formats' own.
+const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
+    let mut expand = scalar::SCALAR.expand;
+    expand[Format::F16 as usize] = f16;
+    expand[Format::BF16 as usize] = bf16;
+    expand
+}
+
+/// The definition's products of each format's rows, but for formats that have no packed product here: their rows are
+/// expanded.
+const fn dots_beside(packed: &[Option<PackedProduct>; FORMAT_COUNT]) -> [Dot; FORMAT_COUNT] {
+    let mut dot = scalar::SCALAR.dot;
+    let mut i = 0;
+    while i < FORMAT_COUNT {
+        if packed[i].is_none() {
+            dot[i] = Dot::F32;
+        }
+        i += 1;
+    }
+    dot
+}
+
 /// See [`Kernels::layer_norm`].
 pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
 
@@ -111,6 +141,12 @@ pub struct Kernels {
     pub isa: Isa,
     /// `Σ a[i] * b[i]`.
     pub dot_f32: fn(a: &[f32], b: &[f32]) -> f32,
+    /// `out[t * n_rows + r] = Σ rows[r][i] * x[t][i]` for rows and vectors of `n_cols` elements, one after another.
+    pub dots_f32: fn(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]),
+    /// How a weight row of each format is expanded, indexed by `Format as usize`: the same bits on every level.
+    pub expand: [Expand; FORMAT_COUNT],
+    /// Rounds to binary16, ties to even.
+    pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: rows of it are not packed.
@@ -140,8 +176,8 @@ pub struct Kernels {
     /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
     /// first stay as they are.
     pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
-    /// Attention of one query head over a range of positions; see [`AttnHead`]. Writes `out` (the value dimension).
-    pub attention: fn(head: &AttnHead<'_>, out: &mut [f32]),
+    /// Attention of some queries over `positions`, which lie in one chunk; see [`AttnTile`]. Overwrites `state`.
+    pub attention: fn(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>),
 }
 
 impl Kernels {

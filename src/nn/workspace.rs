@@ -67,12 +67,18 @@ pub struct Workspace<B: Backend> {
 }
 
 impl<B: Backend> Workspace<B> {
-    /// Allocates the buffers and the backend's own scratch for `shape`.
-    pub fn new(backend: &mut B, shape: WorkspaceShape) -> Result<Workspace<B>> {
+    /// Allocates the buffers and the backend's own scratch for `shape` and sequences of up to `n_ctx` positions.
+    pub fn new(backend: &mut B, shape: WorkspaceShape, n_ctx: usize) -> Result<Workspace<B>> {
         let s = shape;
         let n_out = N_OUT.min(s.n_tokens);
         let n_cols = s.n_embd.max(s.n_q).max(s.n_ff);
-        backend.reserve(&Limits { n_tokens: s.n_tokens, n_cols, head_dim: s.head_dim })?;
+        backend.reserve(&Limits {
+            n_tokens: s.n_tokens,
+            n_cols,
+            head_dim: s.head_dim,
+            n_head: s.n_q / s.head_dim,
+            n_ctx,
+        })?;
         let rows = |n_cols: usize| backend.alloc(s.n_tokens * n_cols);
         Ok(Workspace {
             x: rows(s.n_embd)?,

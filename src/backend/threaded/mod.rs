@@ -2,11 +2,12 @@
 //! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
+mod attention;
 mod products;
 
-use products::{Experts, Inputs, Target};
+use products::{Experts, Inputs, PANEL, Target};
 
-use super::cpu::{angles, group, norm_row, query_head, route_row, sigmoid};
+use super::cpu::{angles, group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
     Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
@@ -43,10 +44,11 @@ pub struct ThreadedBackend {
     pool: ThreadPool,
     /// Quantized activations, `[n_tokens, n_cols / 32]`.
     x_q8: Zeroed<Q8Block>,
-    /// A dequantized weight row for each thread, `[n_threads, n_cols]`.
+    /// Expanded weight rows for each thread, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,
     /// Cosines and sines of each batch row's position, `[n_tokens, head_dim]`.
     angles: Zeroed<f32>,
+    attention: attention::Scratch,
     n_cols: usize,
 }
 
@@ -60,6 +62,7 @@ impl ThreadedBackend {
             x_q8: Zeroed::new(0, "")?,
             rows: Zeroed::new(0, "")?,
             angles: Zeroed::new(0, "")?,
+            attention: attention::Scratch::new(0, &Limits::default())?,
             n_cols: 0,
         })
     }
@@ -104,8 +107,10 @@ impl Backend for ThreadedBackend {
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.n_cols = limits.n_cols;
         self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
-        self.rows = Zeroed::new(self.pool.n_threads() * limits.n_cols, "a weight row for each thread")?;
+        self.rows =
+            Zeroed::new(self.pool.n_threads() * PANEL * limits.n_cols, "weight rows for each thread")?;
         self.angles = Zeroed::new(limits.n_tokens * limits.head_dim, "the rope angles")?;
+        self.attention = attention::Scratch::new(self.pool.n_threads(), limits)?;
         Ok(())
     }
 
@@ -123,8 +128,9 @@ impl Backend for ThreadedBackend {
 
     fn embed(&mut self, args: Embed<'_, Self>) {
         let (table, rows) = (args.table, args.rows);
+        let expand = self.kernels.expand[table.format as usize];
         self.pool.for_parts(&mut args.out[..rows.len() * table.n_cols], table.n_cols, |i, out| {
-            (table.format.info().dequantize)(table.row(rows[i] as usize), out);
+            expand(table.row(rows[i] as usize), out);
         });
     }
 
@@ -158,7 +164,7 @@ impl Backend for ThreadedBackend {
                 Target { weight: p.weight, out: DisjointMut::new(p.out), first_task }
             })
         });
-        let scratch_len = self.n_cols;
+        let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
         self.pool.run(n_tasks, &|thread, task| {
             let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else {
@@ -267,23 +273,13 @@ impl Backend for ThreadedBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        let row_len = args.kv.shape.n_head_kv * args.kv.shape.head_dim;
         for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
-            for (&slot, row) in args.slots.iter().zip(x.chunks_exact(row_len)) {
-                args.kv.append(args.layer, part, slot as usize, row);
-            }
+            args.kv.append(self.kernels, args.layer, part, args.slots, x);
         }
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
-        let attention = self.kernels.attention;
-        let head_dim = args.kv.shape.head_dim;
-        let n: usize = args.runs.iter().map(|run| run.len).sum();
-        self.pool.for_parts(&mut out[..n * args.n_head * head_dim], head_dim, |i, out| {
-            let row = i / args.n_head;
-            let run = &args.runs[args.runs.partition_point(|run| run.first + run.len <= row)];
-            attention(&query_head(args, run, i), out);
-        });
+        attention::run(self.kernels, &mut self.pool, &mut self.attention, args, out);
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
@@ -312,7 +308,7 @@ impl Backend for ThreadedBackend {
             x_q8: &self.x_q8,
             out: DisjointMut::new(args.out),
         };
-        let scratch_len = self.n_cols;
+        let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
         self.pool.run(n_rows.div_ceil(rows_per_task), &|thread, task| {
             let rows = task * rows_per_task..n_rows.min((task + 1) * rows_per_task);

@@ -18,6 +18,15 @@ pub(super) struct Target<'a> {
     pub first_task: usize,
 }
 
+impl Target<'_> {
+    /// Writes some columns of output row `t`, which belong to the task that calls.
+    fn put(&self, t: usize, first: usize, columns: &[f32]) {
+        let at = t * self.weight.n_rows + first;
+        // SAFETY: each output column belongs to one task, and tasks of different products have different outputs.
+        unsafe { self.out.slice(at..at + columns.len()) }.copy_from_slice(columns);
+    }
+}
+
 /// Inputs that the tasks of one call share.
 pub(super) struct Inputs<'a> {
     pub kernels: &'static Kernels,
@@ -28,62 +37,81 @@ pub(super) struct Inputs<'a> {
     pub n: usize,
 }
 
+/// Activation rows that are multiplied with all weights of a task before the next ones are: so many that they stay in
+/// the cache of a core, and that fetching the weights anew for each block costs little.
+const BLOCK: usize = 64;
+/// Weight rows that are expanded and multiplied together.
+pub(super) const PANEL: usize = 8;
+
 impl Inputs<'_> {
     /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
-    /// `scratch` holds a weight row.
+    /// `scratch` holds [`PANEL`] weight rows.
     pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, scratch: &mut [f32]) {
         let w = target.weight;
         match self.kernels.dot[w.format as usize] {
-            Dot::Q8(_) if w.is_packed() => self.packed(target, rows),
-            Dot::Q8(dot) => {
-                let n_blocks = w.n_cols / 32;
-                self.each(target, rows, |t, row| dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks]));
-            }
-            Dot::F32 if w.format == Format::F32 && self.blocked => self.sgemm(target, rows),
-            Dot::F32 => {
-                let scratch = &mut scratch[..w.n_cols];
-                for i in rows {
-                    (w.format.info().dequantize)(w.row(i), scratch);
-                    self.each(target, i..i + 1, |t, _| {
-                        (self.kernels.dot_f32)(scratch, &self.x[t * w.n_cols..(t + 1) * w.n_cols])
-                    });
-                }
+            Dot::F32 if w.format == Format::F32 && self.blocked => return self.sgemm(target, rows),
+            _ => {}
+        }
+        for first in (0..self.n).step_by(BLOCK) {
+            let vectors = first..self.n.min(first + BLOCK);
+            match self.kernels.dot[w.format as usize] {
+                Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors),
+                Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
+                Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
             }
         }
     }
 
-    /// As [`Inputs::compute`] for a packed weight; `rows` begin with a group.
-    fn packed(&self, target: &Target<'_>, rows: Range<usize>) {
+    /// Packed weights; `rows` begin with a group.
+    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>) {
         let w = target.weight;
         let n_blocks = w.n_cols / 32;
+        let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
         for first in rows.step_by(packed::ROWS) {
             let last = w.n_rows.min(first + packed::ROWS);
-            packed_products(
-                self.kernels,
-                w,
-                first / packed::ROWS,
-                &self.x_q8[..self.n * n_blocks],
-                |t, row| {
-                    let at = t * w.n_rows;
-                    // SAFETY: each output column belongs to one task, and tasks of different products have different
-                    // outputs.
-                    unsafe { target.out.slice(at + first..at + last) }.copy_from_slice(&row[..last - first]);
-                },
-            );
+            packed_products(self.kernels, w, first / packed::ROWS, x, |t, row| {
+                target.put(vectors.start + t, first, &row[..last - first]);
+            });
         }
     }
 
-    /// `out[t, i] = f(t, weight row i)` for `i` in `rows` and all `t`.
-    fn each(&self, target: &Target<'_>, rows: Range<usize>, f: impl Fn(usize, &[u8]) -> f32) {
-        let w = target.weight;
+    /// Weights as they lie in the file, row by row.
+    fn in_place(
+        &self,
+        target: &Target<'_>,
+        rows: Range<usize>,
+        vectors: Range<usize>,
+        dot: fn(&[u8], &[Q8Block]) -> f32,
+    ) {
+        let n_blocks = target.weight.n_cols / 32;
         for i in rows {
-            let row = w.row(i);
-            for t in 0..self.n {
-                let at = t * w.n_rows + i;
-                // SAFETY: each output column belongs to one task, and tasks of different products have different
-                // outputs.
-                let out = unsafe { target.out.slice(at..at + 1) };
-                out[0] = f(t, row);
+            let row = target.weight.row(i);
+            for t in vectors.clone() {
+                target.put(t, i, &[dot(row, &self.x_q8[t * n_blocks..(t + 1) * n_blocks])]);
+            }
+        }
+    }
+
+    /// Weights expanded to f32, a panel at a time.
+    fn expanded(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>, scratch: &mut [f32]) {
+        let (w, n_cols) = (target.weight, target.weight.n_cols);
+        let x = &self.x[vectors.start * n_cols..vectors.end * n_cols];
+        let mut out = [0.0; PANEL * BLOCK];
+        for first in rows.clone().step_by(PANEL) {
+            let n_rows = PANEL.min(rows.end - first);
+            let panel = if w.format == Format::F32 {
+                &w.f32s()[first * n_cols..(first + n_rows) * n_cols]
+            } else {
+                let panel = &mut scratch[..n_rows * n_cols];
+                for (i, row) in panel.chunks_exact_mut(n_cols).enumerate() {
+                    (self.kernels.expand[w.format as usize])(w.row(first + i), row);
+                }
+                panel
+            };
+            let out = &mut out[..n_rows * vectors.len()];
+            (self.kernels.dots_f32)(panel, x, n_cols, out);
+            for (t, row) in vectors.clone().zip(out.chunks_exact(n_rows)) {
+                target.put(t, first, row);
             }
         }
     }
@@ -123,7 +151,7 @@ pub(super) struct Experts<'a> {
 }
 
 impl Experts<'_> {
-    /// Computes output columns `rows` of every slot. `scratch` holds a weight row.
+    /// Computes output columns `rows` of every slot. `scratch` holds a weight row at least.
     pub fn compute(&self, rows: Range<usize>, scratch: &mut [f32]) {
         let mut products = [0.0; packed::ROWS];
         for slot in 0..self.route.len() / 2 {
@@ -161,7 +189,7 @@ impl Experts<'_> {
                 Dot::Q8(dot) => dot(w.row(first + i), x_q8()),
                 Dot::F32 => {
                     let scratch = &mut scratch[..n_cols];
-                    (w.format.info().dequantize)(w.row(first + i), scratch);
+                    (self.kernels.expand[w.format as usize])(w.row(first + i), scratch);
                     (self.kernels.dot_f32)(scratch, &self.x[input * n_cols..(input + 1) * n_cols])
                 }
             };

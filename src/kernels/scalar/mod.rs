@@ -10,13 +10,16 @@ mod dot;
 mod norm;
 mod rope;
 
-use super::{Isa, Kernels};
+use super::{Expand, Isa, Kernels};
 use crate::quant::{Dot, FORMAT_COUNT, FORMATS, quantize_activations};
 
 /// The table of plain Rust.
 pub static SCALAR: Kernels = Kernels {
     isa: Isa::Scalar,
     dot_f32: dot::dot_f32,
+    dots_f32: dot::dots_f32,
+    expand: format_expansions(),
+    narrow_f16: dot::narrow_f16,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     quantize_activations,
@@ -42,4 +45,15 @@ const fn format_dots() -> [Dot; FORMAT_COUNT] {
         i += 1;
     }
     dots
+}
+
+/// How each format expands a row itself.
+const fn format_expansions() -> [Expand; FORMAT_COUNT] {
+    let mut expand = [FORMATS[0].dequantize; FORMAT_COUNT];
+    let mut i = 0;
+    while i < FORMAT_COUNT {
+        expand[i] = FORMATS[i].dequantize;
+        i += 1;
+    }
+    expand
 }

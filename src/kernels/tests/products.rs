@@ -14,6 +14,45 @@ fn dots() {
 }
 
 #[test]
+fn tiles_of_dots_have_the_same_bits_as_single_ones() {
+    for (kernels, n) in tables().flat_map(|k| [1, 8, 31, 64, 100, 256].map(|n| (k, n))) {
+        for (n_rows, n_vectors) in [(1, 1), (4, 3), (9, 5), (3, 8), (17, 2), (8, 1)] {
+            let (rows, x) = (noise(n_rows * n, 1), noise(n_vectors * n, 2));
+            let mut out = vec![f32::NAN; n_rows * n_vectors];
+            (kernels.dots_f32)(&rows, &x, n, &mut out);
+            for (t, x) in x.chunks(n).enumerate() {
+                for (r, row) in rows.chunks(n).enumerate() {
+                    assert_eq!(out[t * n_rows + r].to_bits(), (kernels.dot_f32)(row, x).to_bits());
+                }
+            }
+        }
+        (kernels.dots_f32)(&[], &[], n, &mut []);
+    }
+}
+
+#[test]
+fn half_precision_is_widened_and_narrowed_exactly() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
+        // Every size of number, odd addresses, and at the start what is not finite, subnormal or a tie.
+        let mut x = noise(n, 7);
+        x.iter_mut().enumerate().for_each(|(i, x)| *x *= 2f32.powi(i as i32 % 50 - 30));
+        let odd = [f32::INFINITY, -0.0, 65520.0, 65519.9, 1.000_488_3, 1.001_464_8, 5.96e-8, 2.9e-8];
+        x.iter_mut().zip(odd).for_each(|(x, odd)| *x = odd);
+        let mut narrow = vec![f16::ZERO; n];
+        (kernels.narrow_f16)(&x, &mut narrow);
+        assert_eq!(narrow, halves(&x));
+        for format in [crate::quant::Format::F16, crate::quant::Format::BF16] {
+            let mut row = vec![0; 2 * n + 1];
+            (format.info().quantize.unwrap())(&x, &mut row[1..]);
+            let (mut got, mut expected) = (vec![0.0; n], vec![0.0; n]);
+            (kernels.expand[format as usize])(&row[1..], &mut got);
+            (format.info().dequantize)(&row[1..], &mut expected);
+            assert_eq!(got, expected);
+        }
+    }
+}
+
+#[test]
 fn the_scalar_sum_order_is_the_documented_one() {
     let (a, b) = (noise(1000, 1), noise(1000, 2));
     let mut lanes = [0.0f32; 16];
@@ -32,7 +71,11 @@ fn the_scalar_sum_order_is_the_documented_one() {
 fn packed_dots_agree_with_each_formats_definition() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
         let (Dot::Q8(dot), Dot::Q8(definition)) = (kernels.dot[info.format as usize], info.dot) else {
-            assert!(matches!(info.dot, Dot::F32), "{}", info.name);
+            assert!(
+                kernels.packed[info.format as usize].is_none(),
+                "{} has products on rounded activations",
+                info.name
+            );
             continue;
         };
         for n in [0, 32, 64, 96, 256, 288, 4096].map(|n: usize| n.next_multiple_of(info.block_len)) {
@@ -49,11 +92,17 @@ fn packed_dots_agree_with_each_formats_definition() {
 #[test]
 fn activation_blocks_have_the_same_bits_on_every_level() {
     for (kernels, n) in tables().flat_map(|k| [0, 32, 4096].map(|n| (k, n))) {
-        let x = noise(n, 5);
+        let mut x = noise(n, 5);
+        for (i, odd) in [f32::NAN, f32::INFINITY, 1e-42, -0.0, 1e38].into_iter().enumerate() {
+            // Blocks of different sizes, one of zeros, and some with numbers that are not.
+            x.iter_mut().skip(64 * i).take(32).for_each(|x| *x *= [1e-40, 0.0, 1e30, 1e3, 1e-3][i]);
+            x.iter_mut().skip(64 * i + 37).take(1).for_each(|x| *x = odd);
+        }
         let (mut got, mut expected) = (vec![Q8Block::ZERO; n / 32], vec![Q8Block::ZERO; n / 32]);
         (kernels.quantize_activations)(&x, &mut got);
         crate::quant::quantize_activations(&x, &mut expected);
-        assert_eq!(got, expected);
+        let bits = |blocks: &[Q8Block]| bytemuck::cast_slice::<Q8Block, u8>(blocks).to_vec();
+        assert_eq!(bits(&got), bits(&expected), "{}", kernels.isa.name());
     }
 }
 

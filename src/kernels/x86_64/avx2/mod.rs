@@ -1,11 +1,30 @@
 //! AVX2 with FMA and F16C (Intel from Haswell, AMD from Zen).
 
 mod packed;
+mod vector;
 
-use crate::kernels::{Isa, Kernels, scalar};
+use crate::kernels::{Isa, Kernels, dots_beside, expansions, scalar};
 
 /// The table.
-pub static AVX2: Kernels = Kernels { isa: Isa::Avx2, packed: packed::TABLE, ..scalar::SCALAR };
+pub static AVX2: Kernels = Kernels {
+    isa: Isa::Avx2,
+    packed: packed::TABLE,
+    dot: dots_beside(&packed::TABLE),
+    dot_f32: vector::dot_f32,
+    dots_f32: vector::dots_f32,
+    narrow_f16: vector::narrow_f16,
+    expand: expansions(vector::expand_f16, vector::expand_bf16),
+    quantize_activations: vector::quantize_activations,
+    rms_norm: vector::rms_norm,
+    softmax: vector::softmax,
+    gelu_tanh: vector::gelu_tanh,
+    silu: vector::silu,
+    gelu_mul: vector::gelu_mul,
+    silu_mul: vector::silu_mul,
+    rope: vector::rope,
+    attention: vector::attention,
+    ..scalar::SCALAR
+};
 
 /// Whether this machine has the instructions that the functions of [`AVX2`] are compiled for.
 pub fn supported() -> bool {

@@ -188,7 +188,12 @@ fn quad(x: &Q8Block, j: usize) -> __m256i {
 /// `factor`. Codes are so small that `SUMS` products of pairs fit 16 bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn four_quads<const SUMS: usize>(codes: &[__m256i; 8], first: usize, x: &Q8Block, factor: __m256i) -> __m256i {
+fn four_quads<const SUMS: usize>(
+    codes: &[__m256i; 8],
+    first: usize,
+    x: &Q8Block,
+    factor: __m256i,
+) -> __m256i {
     let p: [__m256i; 4] = std::array::from_fn(|j| _mm256_maddubs_epi16(codes[first + j], quad(x, first + j)));
     let (a, b) = (_mm256_add_epi16(p[0], p[1]), _mm256_add_epi16(p[2], p[3]));
     match SUMS {
@@ -208,8 +213,8 @@ fn sums<const N: usize, const SUMS: usize>(codes: &[__m256i; 8], x: [&Q8Block; N
             return _mm256_add_epi32(low, four_quads::<SUMS>(codes, 4, x, one));
         }
         let mut pairs = _mm256_maddubs_epi16(codes[0], quad(x, 0));
-        for j in 1..8 {
-            pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[j], quad(x, j)));
+        for (j, code) in codes.iter().enumerate().skip(1) {
+            pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(*code, quad(x, j)));
         }
         _mm256_madd_epi16(pairs, one)
     })

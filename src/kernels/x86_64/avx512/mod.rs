@@ -1,20 +1,28 @@
 //! AVX-512 with its byte, word and VNNI instructions (Intel from Ice Lake, AMD from Zen 4).
 
-mod attention;
-mod elementwise;
 mod packed;
+mod vector;
 
-use crate::kernels::{Isa, Kernels, scalar};
+use crate::kernels::{Isa, Kernels, dots_beside, expansions, scalar};
 
 /// The table.
 pub static AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
     packed: packed::TABLE,
-    gelu_tanh: elementwise::gelu_tanh,
-    silu: elementwise::silu,
-    gelu_mul: elementwise::gelu_mul,
-    silu_mul: elementwise::silu_mul,
-    attention: attention::attention,
+    dot: dots_beside(&packed::TABLE),
+    dot_f32: vector::dot_f32,
+    dots_f32: vector::dots_f32,
+    narrow_f16: vector::narrow_f16,
+    expand: expansions(vector::expand_f16, vector::expand_bf16),
+    quantize_activations: vector::quantize_activations,
+    rms_norm: vector::rms_norm,
+    softmax: vector::softmax,
+    gelu_tanh: vector::gelu_tanh,
+    silu: vector::silu,
+    gelu_mul: vector::gelu_mul,
+    silu_mul: vector::silu_mul,
+    rope: vector::rope,
+    attention: vector::attention,
     ..scalar::SCALAR
 };
 
@@ -27,4 +35,5 @@ pub fn supported() -> bool {
         && is_x86_feature_detected!("avx512vnni")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("fma")
 }

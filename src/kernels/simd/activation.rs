@@ -1,0 +1,87 @@
+//! Activations rounded to int8 with the same bits as [`quantize_activations`](crate::quant::quantize_activations).
+#![forbid(unsafe_code)]
+
+use super::Simd;
+use crate::quant::Q8Block;
+
+/// Vectors in a block at most.
+const MOST: usize = 8;
+/// See `round_to_i8` of the definition.
+const BELOW_HALF: f32 = 0.5f32.next_down();
+
+/// See [`crate::kernels::Kernels::quantize_activations`].
+#[inline(always)]
+pub fn quantize_activations<S: Simd>(simd: S, x: &[f32], out: &mut [Q8Block]) {
+    debug_assert_eq!(x.len(), out.len() * Q8Block::LEN, "one block per 32 activations");
+    for (x, block) in x.as_chunks::<{ Q8Block::LEN }>().0.iter().zip(out) {
+        quantize_block(simd, x, block);
+    }
+}
+
+/// A block in units of a scale, rounded.
+#[derive(Clone, Copy)]
+struct Rounded<S: Simd> {
+    unit: f32,
+    /// The rounded values.
+    qs: [S::V; MOST],
+    sum: f32,
+    sum_low: f32,
+    qq: f32,
+    yq: f32,
+}
+
+#[inline(always)]
+fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) {
+    let n = Q8Block::LEN / S::LANES;
+    let mut v = [simd.splat(0.0); MOST];
+    for (v, x) in v.iter_mut().zip(x.chunks_exact(S::LANES)) {
+        *v = simd.load(x);
+    }
+    let mut max = simd.splat(0.0);
+    for &v in &v[..n] {
+        max = simd.max(simd.abs(v), max);
+    }
+    let max = simd.largest(max);
+    let (a, b) = (round_to(simd, &v, max / 127.0), round_to(simd, &v, max / 126.0));
+    let b_yq = b.yq * (127.0 / 126.0);
+    let b_is_better = b_yq * b_yq * a.qq > a.yq * a.yq * b.qq;
+    let best = if b_is_better { b } else { a };
+    out.d = if best.qq == 0.0 { best.unit } else { best.unit * (best.yq / best.qq) };
+    out.sum = out.d * best.sum;
+    out.sum_low = out.d * best.sum_low;
+    for (&q, qs) in best.qs[..n].iter().zip(out.qs.chunks_exact_mut(S::LANES)) {
+        simd.store_i8(q, qs);
+    }
+}
+
+/// Sums of whole numbers are exact in any order; that of products adds halves as the definition does.
+#[inline(always)]
+fn round_to<S: Simd>(simd: S, x: &[S::V; MOST], unit: f32) -> Rounded<S> {
+    let n = Q8Block::LEN / S::LANES;
+    let zero = simd.splat(0.0);
+    let inverse = simd.splat(if unit == 0.0 { 0.0 } else { 1.0 / unit });
+    let (mut qs, mut products) = ([zero; MOST], [zero; MOST]);
+    let (mut low, mut high, mut qq) = (zero, zero, zero);
+    for i in 0..n {
+        let y = simd.mul(x[i], inverse);
+        let y = simd.select_less(simd.abs(y), simd.splat(f32::INFINITY), y, zero);
+        let q = simd.trunc(simd.add(y, simd.copysign(simd.splat(BELOW_HALF), y)));
+        qs[i] = q;
+        products[i] = simd.mul(y, q);
+        qq = simd.mul_add(q, q, qq);
+        if i < n / 2 {
+            low = simd.add(low, q);
+        } else {
+            high = simd.add(high, q);
+        }
+    }
+    let mut width = n / 2;
+    while width > 0 {
+        for i in 0..width {
+            products[i] = simd.add(products[i], products[i + width]);
+        }
+        width /= 2;
+    }
+    let sum_low = simd.sum(low);
+    Rounded { unit, qs, sum: sum_low + simd.sum(high), sum_low, qq: simd.sum(qq), yq: simd.sum(products[0]) }
+}

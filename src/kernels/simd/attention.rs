@@ -1,0 +1,284 @@
+//! Attention of a tile of queries, page by page: scores of all queries, their softmax, then the sums of values. Both
+//! products keep a few queries times two vectors in registers, so a page is widened once for them.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use half::f16;
+
+use super::elementwise::exp;
+use super::{MAX_LANES, Simd};
+use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN};
+use crate::kernels::{AttnState, AttnTile, KvStore};
+
+/// Queries whose sums are kept in registers.
+const BLOCK: usize = 6;
+
+/// An element of the cache.
+trait Element: Copy {
+    const ZERO: Self;
+    fn load<S: Simd>(simd: S, x: &[Self]) -> S::V;
+    fn widen(self) -> f32;
+}
+
+impl Element for f32 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[f32]) -> S::V {
+        simd.load(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+}
+
+impl Element for f16 {
+    const ZERO: f16 = f16::ZERO;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[f16]) -> S::V {
+        simd.load_f16(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// See [`crate::kernels::Kernels::attention`].
+#[inline(always)]
+pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
+    match (tile.k, tile.v) {
+        (KvStore::F32(k), KvStore::F32(v)) => pages(simd, tile, k, v, positions, state),
+        (KvStore::F16(k), KvStore::F16(v)) => pages(simd, tile, k, v, positions, state),
+        _ => unreachable!("keys and values have one element type"),
+    }
+}
+
+#[inline(always)]
+fn pages<S: Simd, E: Element>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    k: &[E],
+    v: &[E],
+    positions: Range<usize>,
+    state: &mut AttnState<'_>,
+) {
+    state.clear();
+    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    assert!(n <= MAX_QUERIES, "{n} queries in one tile, at most {MAX_QUERIES} are planned for");
+    let mut weights = [0.0; MAX_QUERIES * PAGE_LEN];
+    let mut factors = [0.0; MAX_QUERIES];
+    if positions.is_empty() {
+        return;
+    }
+    for page in positions.start / PAGE_LEN..positions.end.div_ceil(PAGE_LEN) {
+        let first = page * PAGE_LEN;
+        // The slots of the page that any query sees.
+        let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
+        let at = (tile.pages[page] as usize * tile.kv_heads + tile.kv_head) * PAGE_LEN * dim;
+        let (keys, values) = (&k[at..at + PAGE_LEN * dim], &v[at..at + PAGE_LEN * dim]);
+        let mut i = 0;
+        while i < n {
+            i += match n - i {
+                1 => scores::<S, E, 1>(simd, tile, i, keys, &mut weights),
+                2 => scores::<S, E, 2>(simd, tile, i, keys, &mut weights),
+                3 => scores::<S, E, 3>(simd, tile, i, keys, &mut weights),
+                4 => scores::<S, E, 4>(simd, tile, i, keys, &mut weights),
+                5 => scores::<S, E, 5>(simd, tile, i, keys, &mut weights),
+                _ => scores::<S, E, BLOCK>(simd, tile, i, keys, &mut weights),
+            };
+        }
+        let mut all_see_all = true;
+        for i in 0..n {
+            let seen = tile.seen_by(i);
+            let seen = seen.start.max(positions.start).saturating_sub(first)
+                ..seen.end.min(positions.end).saturating_sub(first);
+            all_see_all &= seen.start <= slots.start && seen.end >= slots.end;
+            let row = &mut weights[i * PAGE_LEN..(i + 1) * PAGE_LEN];
+            factors[i] = weigh(simd, tile, seen, row, &mut state.max[i], &mut state.sum[i]);
+        }
+        // A weight of 0 hides a value unless that is infinite or NaN.
+        if all_see_all || are_finite(simd, &values[slots.start * dim..slots.end * dim]) {
+            let mut i = 0;
+            while i < n {
+                let block = (i, &weights[..], &factors[..]);
+                i += match n - i {
+                    1 => add_values::<S, E, 1>(simd, dim, values, slots.clone(), block, state.out),
+                    2 => add_values::<S, E, 2>(simd, dim, values, slots.clone(), block, state.out),
+                    3 => add_values::<S, E, 3>(simd, dim, values, slots.clone(), block, state.out),
+                    4 => add_values::<S, E, 4>(simd, dim, values, slots.clone(), block, state.out),
+                    5 => add_values::<S, E, 5>(simd, dim, values, slots.clone(), block, state.out),
+                    _ => add_values::<S, E, BLOCK>(simd, dim, values, slots.clone(), block, state.out),
+                };
+            }
+        } else {
+            for i in 0..n {
+                let seen = tile.seen_by(i);
+                let own = seen.start.saturating_sub(first).max(slots.start)
+                    ..seen.end.saturating_sub(first).min(slots.end);
+                let block = (i, &weights[..], &factors[..]);
+                add_values::<S, E, 1>(simd, dim, values, own, block, state.out);
+            }
+        }
+    }
+}
+
+/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page; returns `M`.
+#[inline(always)]
+fn scores<S: Simd, E: Element, const M: usize>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    i: usize,
+    keys: &[E],
+    weights: &mut [f32],
+) -> usize {
+    let dim = tile.head_dim;
+    let q: [&[f32]; M] = std::array::from_fn(|m| &tile.query(i + m)[..dim]);
+    let keys = &keys.as_chunks::<PAGE_LEN>().0[..dim];
+    for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
+        let mut acc = [[simd.splat(0.0); 2]; M];
+        for d in 0..dim {
+            let key = &keys[d];
+            let k = [E::load(simd, &key[first..]), E::load(simd, &key[first + S::LANES..])];
+            for m in 0..M {
+                let x = simd.splat(q[m][d]);
+                acc[m][0] = simd.mul_add(x, k[0], acc[m][0]);
+                acc[m][1] = simd.mul_add(x, k[1], acc[m][1]);
+            }
+        }
+        for m in 0..M {
+            let row = &mut weights[(i + m) * PAGE_LEN + first..][..2 * S::LANES];
+            simd.store(acc[m][0], row);
+            simd.store(acc[m][1], &mut row[S::LANES..]);
+        }
+    }
+    M
+}
+
+/// `0, 1, 2 …`
+const SLOTS: [f32; PAGE_LEN] = {
+    let mut slots = [0.0; PAGE_LEN];
+    let mut i = 0;
+    while i < PAGE_LEN {
+        slots[i] = i as f32;
+        i += 1;
+    }
+    slots
+};
+
+/// Turns one query's products with the keys of a page into weights, 0 for what it does not see, and brings its maximum
+/// and sum up to date. Returns the factor on what was summed up before.
+#[inline(always)]
+fn weigh<S: Simd>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    seen: Range<usize>,
+    row: &mut [f32],
+    max: &mut f32,
+    sum: &mut f32,
+) -> f32 {
+    let (zero, lowest) = (simd.splat(0.0), simd.splat(f32::NEG_INFINITY));
+    let (from, to) = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
+    let see = |slot: usize, x: S::V, other: S::V| {
+        let slots = simd.load(&SLOTS[slot..]);
+        simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
+    };
+    let scale = simd.splat(tile.scale);
+    let mut new_max = simd.splat(*max);
+    for slot in (0..PAGE_LEN).step_by(S::LANES) {
+        let row = &mut row[slot..slot + S::LANES];
+        let mut score = simd.mul(simd.load(row), scale);
+        if let Some(cap) = tile.softcap {
+            simd.store(score, row);
+            row.iter_mut().for_each(|score| *score = cap * libm::tanhf(*score / cap));
+            score = simd.load(row);
+        }
+        simd.store(score, row);
+        new_max = simd.max(see(slot, score, lowest), new_max);
+    }
+    let new_max = simd.largest(new_max);
+    let factor = crate::kernels::attention::factor(*max, new_max);
+    *max = new_max;
+    let mut total = zero;
+    for slot in (0..PAGE_LEN).step_by(S::LANES) {
+        let row = &mut row[slot..slot + S::LANES];
+        let weight = exp(simd, simd.sub(simd.load(row), simd.splat(new_max)));
+        let weight = see(slot, weight, zero);
+        simd.store(weight, row);
+        total = simd.add(total, weight);
+    }
+    *sum = *sum * factor + simd.sum(total);
+    factor
+}
+
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page; returns `M`.
+#[inline(always)]
+fn add_values<S: Simd, E: Element, const M: usize>(
+    simd: S,
+    dim: usize,
+    values: &[E],
+    slots: Range<usize>,
+    (i, weights, factors): (usize, &[f32], &[f32]),
+    out: &mut [f32],
+) -> usize {
+    let weights: [&[f32]; M] = std::array::from_fn(|m| &weights[(i + m) * PAGE_LEN..][..PAGE_LEN]);
+    let out = &mut out[i * dim..(i + M) * dim];
+    let mut first = 0;
+    while first + 2 * S::LANES <= dim {
+        let mut acc: [[S::V; 2]; M] = std::array::from_fn(|m| {
+            let (row, factor) = (&out[m * dim + first..], simd.splat(factors[i + m]));
+            [simd.mul(simd.load(row), factor), simd.mul(simd.load(&row[S::LANES..]), factor)]
+        });
+        for slot in slots.clone() {
+            let row = &values[slot * dim + first..][..2 * S::LANES];
+            let v = [E::load(simd, row), E::load(simd, &row[S::LANES..])];
+            for m in 0..M {
+                let weight = simd.splat(weights[m][slot]);
+                acc[m][0] = simd.mul_add(weight, v[0], acc[m][0]);
+                acc[m][1] = simd.mul_add(weight, v[1], acc[m][1]);
+            }
+        }
+        for m in 0..M {
+            let row = &mut out[m * dim + first..][..2 * S::LANES];
+            simd.store(acc[m][0], row);
+            simd.store(acc[m][1], &mut row[S::LANES..]);
+        }
+        first += 2 * S::LANES;
+    }
+    while first < dim {
+        let n = S::LANES.min(dim - first);
+        for m in 0..M {
+            let out = &mut out[m * dim + first..][..n];
+            let mut acc = simd.mul(simd.load_some(out, 0.0), simd.splat(factors[i + m]));
+            for slot in slots.clone() {
+                let v = load_some(simd, &values[slot * dim + first..][..n]);
+                acc = simd.mul_add(simd.splat(weights[m][slot]), v, acc);
+            }
+            simd.store_some(acc, out);
+        }
+        first += n;
+    }
+    M
+}
+
+#[inline(always)]
+fn load_some<S: Simd, E: Element>(simd: S, x: &[E]) -> S::V {
+    if x.len() == S::LANES {
+        return E::load(simd, x);
+    }
+    let mut buffer = [E::ZERO; MAX_LANES];
+    buffer[..x.len()].copy_from_slice(x);
+    E::load(simd, &buffer)
+}
+
+#[inline(always)]
+fn are_finite<S: Simd, E: Element>(simd: S, values: &[E]) -> bool {
+    let (zero, mut sum) = (simd.splat(0.0), simd.splat(0.0));
+    let chunks = values.chunks_exact(S::LANES);
+    let rest_is = chunks.remainder().iter().all(|x| x.widen().is_finite());
+    for chunk in chunks {
+        sum = simd.mul_add(E::load(simd, chunk), zero, sum);
+    }
+    rest_is && simd.sum(sum) == 0.0
+}

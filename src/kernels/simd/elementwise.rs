@@ -1,0 +1,104 @@
+//! Exponentials, and the activation functions made of them.
+#![forbid(unsafe_code)]
+
+use super::Simd;
+use crate::kernels::RopeStyle;
+
+/// `e^x` within two units in the last place: `x` is cut into a whole number of `ln 2` and a rest of at most half of
+/// it, for which the first eight terms of the series are enough. Infinities, NaN and results beyond the range of numbers
+/// come out as they should.
+#[inline(always)]
+pub fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
+    const LN_2_HIGH: f32 = 0.693_145_75;
+    const LN_2_LOW: f32 = 1.428_606_8e-6;
+    // Beyond these the result is 0 or infinite.
+    let x = simd.max(simd.splat(-110.0), simd.min(simd.splat(90.0), x));
+    let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
+    let rest = simd.neg_mul_add(n, simd.splat(LN_2_HIGH), x);
+    let rest = simd.neg_mul_add(n, simd.splat(LN_2_LOW), rest);
+    let mut sum = simd.splat(1.0 / 5040.0);
+    for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        sum = simd.mul_add(sum, rest, simd.splat(term));
+    }
+    simd.scale(sum, n)
+}
+
+/// `x / (1 + e^-x)`.
+#[inline(always)]
+fn silu_of<S: Simd>(simd: S, x: S::V) -> S::V {
+    let e = exp(simd, simd.sub(simd.splat(0.0), x));
+    simd.div(x, simd.add(simd.splat(1.0), e))
+}
+
+/// The tanh form: `(1 + tanh(y)) / 2` is `1 / (1 + e^-2y)`.
+#[inline(always)]
+fn gelu_of<S: Simd>(simd: S, x: S::V) -> S::V {
+    const MINUS_2_SQRT_2_OVER_PI: f32 = -2.0 * 0.797_884_6;
+    let cube = simd.mul(simd.mul(x, x), x);
+    let y = simd.mul_add(simd.splat(0.044715), cube, x);
+    let e = exp(simd, simd.mul(simd.splat(MINUS_2_SQRT_2_OVER_PI), y));
+    // Not x / (1 + e): that is NaN for an infinite x, whose result is x or 0.
+    let half = simd.div(simd.splat(1.0), simd.add(simd.splat(1.0), e));
+    simd.mul(x, half)
+}
+
+/// `x[i] = f(x[i])`.
+#[inline(always)]
+fn each<S: Simd>(simd: S, x: &mut [f32], f: impl Fn(S, S::V) -> S::V) {
+    for x in x.chunks_mut(S::LANES) {
+        let y = f(simd, simd.load_some(x, 0.0));
+        simd.store_some(y, x);
+    }
+}
+
+/// `x[i] = f(x[i]) * up[i]`.
+#[inline(always)]
+fn each_times<S: Simd>(simd: S, x: &mut [f32], up: &[f32], f: impl Fn(S, S::V) -> S::V) {
+    debug_assert_eq!(x.len(), up.len(), "the vectors differ in length");
+    let n = x.len().min(up.len());
+    for (x, up) in x[..n].chunks_mut(S::LANES).zip(up[..n].chunks(S::LANES)) {
+        let y = f(simd, simd.load_some(x, 0.0));
+        simd.store_some(simd.mul(y, simd.load_some(up, 0.0)), x);
+    }
+}
+
+/// See [`crate::kernels::Kernels::silu`].
+#[inline(always)]
+pub fn silu<S: Simd>(simd: S, x: &mut [f32]) {
+    each(simd, x, silu_of);
+}
+
+/// See [`crate::kernels::Kernels::gelu_tanh`].
+#[inline(always)]
+pub fn gelu_tanh<S: Simd>(simd: S, x: &mut [f32]) {
+    each(simd, x, gelu_of);
+}
+
+/// See [`crate::kernels::Kernels::silu_mul`].
+#[inline(always)]
+pub fn silu_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
+    each_times(simd, gate, up, silu_of);
+}
+
+/// See [`crate::kernels::Kernels::gelu_mul`].
+#[inline(always)]
+pub fn gelu_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
+    each_times(simd, gate, up, gelu_of);
+}
+
+/// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are turned one after another.
+#[inline(always)]
+pub fn rope<S: Simd>(simd: S, x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
+    let n = cos.len().min(x.len() / 2).min(sin.len());
+    if style == RopeStyle::Interleaved {
+        return (crate::kernels::scalar::SCALAR.rope)(x, cos, sin, style);
+    }
+    let (lower, upper) = x[..2 * n].split_at_mut(n);
+    let angles = cos[..n].chunks(S::LANES).zip(sin[..n].chunks(S::LANES));
+    for ((a, b), (cos, sin)) in lower.chunks_mut(S::LANES).zip(upper.chunks_mut(S::LANES)).zip(angles) {
+        let (x, y) = (simd.load_some(a, 0.0), simd.load_some(b, 0.0));
+        let (cos, sin) = (simd.load_some(cos, 0.0), simd.load_some(sin, 0.0));
+        simd.store_some(simd.neg_mul_add(y, sin, simd.mul(x, cos)), a);
+        simd.store_some(simd.mul_add(y, cos, simd.mul(x, sin)), b);
+    }
+}

@@ -1,0 +1,116 @@
+//! Kernels written once for every vector instruction set: [`Simd`] is what they need of one.
+//!
+//! A value of a type that implements [`Simd`] is proof that the machine has the instructions, so its methods are safe.
+//! Everything here is `#[inline(always)]`: an instruction set's table holds functions that are compiled with its
+//! instructions and call these, and nothing of them remains as a function of its own.
+#![forbid(unsafe_code)]
+
+pub mod activation;
+pub mod attention;
+pub mod dots;
+pub mod elementwise;
+pub mod norm;
+
+use half::{bf16, f16};
+
+/// Most lanes of any instruction set.
+pub const MAX_LANES: usize = 16;
+
+/// Vectors of f32. Slices that are loaded from or stored to have at least [`Simd::LANES`] elements, or the call panics.
+pub trait Simd: Copy {
+    /// A vector.
+    type V: Copy;
+    /// Elements in a vector: 4, 8 or 16.
+    const LANES: usize;
+
+    /// `x` in every lane.
+    fn splat(self, x: f32) -> Self::V;
+    /// The first elements of `x`.
+    fn load(self, x: &[f32]) -> Self::V;
+    /// The first elements of `x`, widened.
+    fn load_f16(self, x: &[f16]) -> Self::V;
+    /// The first elements of `x`, widened.
+    fn load_bf16(self, x: &[bf16]) -> Self::V;
+    /// Writes the first elements of `out`.
+    fn store(self, v: Self::V, out: &mut [f32]);
+    /// Writes the first elements of `out`, rounded to the nearest, ties to even.
+    fn store_f16(self, v: Self::V, out: &mut [f16]);
+    /// Writes whole numbers in -128..=127 to the first elements of `out`.
+    fn store_i8(self, v: Self::V, out: &mut [i8]);
+    /// `a + b`.
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`.
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`.
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once.
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `c - a * b`, rounded once.
+    fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The smaller; `b` where one is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The larger; `b` where one is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `|a|`.
+    fn abs(self, a: Self::V) -> Self::V;
+    /// The magnitude of `a` with the sign of `b`.
+    fn copysign(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Without its fraction.
+    fn trunc(self, a: Self::V) -> Self::V;
+    /// To the nearest whole number.
+    fn round(self, a: Self::V) -> Self::V;
+    /// `a * 2^n` for whole `n` in -160..=130; with a NaN in `n` or `a`, NaN or anything.
+    fn scale(self, a: Self::V, n: Self::V) -> Self::V;
+    /// `x` where `a < b`, otherwise (NaNs too) `y`.
+    fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    /// The sum of all lanes: the upper half is added to the lower half until one is left.
+    fn sum(self, v: Self::V) -> f32;
+    /// The largest of all lanes, none of which is NaN.
+    fn largest(self, v: Self::V) -> f32;
+
+    /// Up to [`Simd::LANES`] elements of a slice that may be shorter; the others are `rest`.
+    #[inline(always)]
+    fn load_some(self, x: &[f32], rest: f32) -> Self::V {
+        if x.len() >= Self::LANES {
+            return self.load(x);
+        }
+        let mut buffer = [rest; MAX_LANES];
+        buffer[..x.len()].copy_from_slice(x);
+        self.load(&buffer)
+    }
+
+    /// Writes as many elements as `out` has, up to [`Simd::LANES`].
+    #[inline(always)]
+    fn store_some(self, v: Self::V, out: &mut [f32]) {
+        if out.len() >= Self::LANES {
+            return self.store(v, out);
+        }
+        let mut buffer = [0.0; MAX_LANES];
+        self.store(v, &mut buffer);
+        let n = out.len();
+        out.copy_from_slice(&buffer[..n]);
+    }
+}
+
+/// The kernels of an instruction set that are made of [`Simd`]: functions for its table, compiled with its features.
+/// `$simd` is an expression that makes its [`Simd`] inside an `unsafe` block.
+macro_rules! simd_kernels {
+    ($features:literal, $simd:expr, { $($name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? = $path:path;)* }) => {
+        $(
+            pub fn $name($($arg: $type),*) $(-> $out)? {
+                #[target_feature(enable = $features)]
+                fn inner($($arg: $type),*) $(-> $out)? {
+                    // SAFETY: this function runs on machines that have these features only.
+                    let simd = unsafe { $simd };
+                    $path(simd, $($arg),*)
+                }
+                // SAFETY: this function is reached through the table of its level only, which is handed out on
+                // machines that have its instructions.
+                unsafe { inner($($arg),*) }
+            }
+        )*
+    };
+}
+pub(super) use simd_kernels;

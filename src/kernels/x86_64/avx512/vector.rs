@@ -1,0 +1,168 @@
+//! AVX-512 as [`Simd`], and the kernels made of it.
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use half::{bf16, f16};
+
+use crate::kernels::simd::{Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels};
+use crate::kernels::{AttnState, AttnTile, RopeStyle};
+use crate::quant::Q8Block;
+
+/// Proof that the machine has what [`super::supported`] asks for.
+#[derive(Clone, Copy)]
+struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// [`super::supported`] says yes.
+    #[inline(always)]
+    unsafe fn new() -> Avx512 {
+        Avx512(())
+    }
+}
+
+/// A method that is one instruction on vectors.
+macro_rules! op {
+    ($name:ident($($arg:ident),*) = $value:expr) => {
+        #[inline(always)]
+        fn $name(self $(, $arg: __m512)*) -> __m512 {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { $value }
+        }
+    };
+}
+
+impl Simd for Avx512 {
+    type V = __m512;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32]) -> __m512 {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn load_f16(self, x: &[f16]) -> __m512 {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instruction.
+        let halves = unsafe { _mm256_loadu_si256(x.as_ptr().cast()) };
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(halves) }
+    }
+
+    #[inline(always)]
+    fn load_bf16(self, x: &[bf16]) -> __m512 {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instruction.
+        let halves = unsafe { _mm256_loadu_si256(x.as_ptr().cast()) };
+        // SAFETY: as above.
+        let words = unsafe { _mm512_cvtepu16_epi32(halves) };
+        // SAFETY: as above.
+        let words = unsafe { _mm512_slli_epi32::<16>(words) };
+        // SAFETY: as above.
+        unsafe { _mm512_castsi512_ps(words) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512, out: &mut [f32]) {
+        let out = &mut out[..16];
+        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn store_f16(self, v: __m512, out: &mut [f16]) {
+        let out = &mut out[..16];
+        // SAFETY: `self` proves that the machine has the instruction.
+        let halves = unsafe { _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v) };
+        // SAFETY: as above, and there is room for 16 elements.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
+    }
+
+    #[inline(always)]
+    fn store_i8(self, v: __m512, out: &mut [i8]) {
+        let out = &mut out[..16];
+        // SAFETY: `self` proves that the machine has the instruction.
+        let words = unsafe { _mm512_cvtps_epi32(v) };
+        // SAFETY: as above.
+        let bytes = unsafe { _mm512_cvtsepi32_epi8(words) };
+        // SAFETY: as above, and there is room for 16 bytes.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) }
+    }
+
+    op!(add(a, b) = _mm512_add_ps(a, b));
+    op!(sub(a, b) = _mm512_sub_ps(a, b));
+    op!(mul(a, b) = _mm512_mul_ps(a, b));
+    op!(div(a, b) = _mm512_div_ps(a, b));
+    op!(mul_add(a, b, c) = _mm512_fmadd_ps(a, b, c));
+    op!(neg_mul_add(a, b, c) = _mm512_fnmadd_ps(a, b, c));
+    op!(min(a, b) = _mm512_min_ps(a, b));
+    op!(max(a, b) = _mm512_max_ps(a, b));
+    op!(abs(a) = _mm512_abs_ps(a));
+    op!(trunc(a) = _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO }>(a));
+    op!(round(a) = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(a));
+    op!(scale(a, n) = _mm512_scalef_ps(a, n));
+
+    #[inline(always)]
+    fn copysign(self, a: __m512, b: __m512) -> __m512 {
+        let sign = self.splat(-0.0);
+        // SAFETY: `self` proves that the machine has the instruction.
+        let sign = unsafe { _mm512_and_ps(sign, b) };
+        // SAFETY: as above.
+        unsafe { _mm512_or_ps(self.abs(a), sign) }
+    }
+
+    #[inline(always)]
+    fn select_less(self, a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {
+        // SAFETY: `self` proves that the machine has the instruction.
+        let less = unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) };
+        // SAFETY: as above.
+        unsafe { _mm512_mask_blend_ps(less, y, x) }
+    }
+
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        #[target_feature(enable = "avx512f,avx512dq")]
+        #[inline]
+        fn inner(v: __m512) -> f32 {
+            let eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(v) }
+    }
+
+    #[inline(always)]
+    fn largest(self, v: __m512) -> f32 {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { _mm512_reduce_max_ps(v) }
+    }
+}
+
+simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma", Avx512::new(), {
+    dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
+    dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots_f32;
+    narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
+    expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
+    expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
+    quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;
+    rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) = norm::rms_norm;
+    softmax(x: &mut [f32]) = norm::softmax;
+    gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
+    silu(x: &mut [f32]) = elementwise::silu;
+    gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;
+    silu_mul(gate: &mut [f32], up: &[f32]) = elementwise::silu_mul;
+    rope(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = elementwise::rope;
+    attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) = attn::attention;
+});
