@@ -14,7 +14,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
 # What a static library made by Rust needs of the system.
 STATIC_LIBS := -lpthread -ldl -lm
-PROGRAMS := generate logits tokenize embed hello
+PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
 .PHONY: help lib examples run models test test-rust test-capi check fuzz clean

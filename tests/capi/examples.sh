@@ -105,6 +105,42 @@ expect "tokenize without a model" refused model 2
 run tokenize "$model" --wrong </dev/null
 expect "tokenize --wrong" refused --wrong 2
 
+# lines WHAT N: N lines of JSON tell of WHAT.
+lines() { [ "$(grep -cE "^\{.*\"what\": \"$1\".*\}\$" "$work/out")" -eq "$2" ]; }
+run bench -m "$model" -p 5,9 -n 3 -d 0,4 -b 1,2 -t 1 -r 2
+expect "bench" succeeded
+expect "bench measures prompts at each depth, with one sequence" lines prefill 4
+expect "bench measures generation at each depth with each number of sequences" lines decode 4
+expect "bench tells loading" lines load 1
+expect "bench tells memory" grep -q '"peak_kib": [1-9]' "$work/out"
+expect "bench tells the instruction set" grep -qE '"isa": "[a-z0-9_-]+"' "$work/out"
+# shellcheck disable=SC2016 # these are awk's
+expect "bench counts the tokens of all sequences" awk -F'[][]' '
+    /"decode".*"batch": 2/ { split($2, s, ", "); split($4, v, ", "); d = v[2] * s[2] / 6; ok += d > 0.99 && d < 1.01 }
+    END { exit ok != 2 }' "$work/out"
+run bench -m "$model" -p 0 -n 0 -t 1
+expect "bench of nothing" lines prefill 0
+run bench -m "$model" --cold -t 1
+expect "bench --cold" lines cold 1
+printf '\n\n' >"$work/steps"
+run bench -m "$model" -p 4 -n 4 -t 1 -r 2 --step <"$work/steps"
+expect "bench --step repeats as often as it is told to" lines prefill 2
+expect "bench --step ends with its input" lines decode 0
+for option in -p -n -d -b -t -r --n-batch; do
+    run bench "$option" 1x
+    expect "bench $option 1x" refused "$option" 2
+done
+run bench -p 1,
+expect "bench -p 1," refused -p 2
+run bench -p 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
+expect "bench with too many prompts" refused -p 2
+run bench -b 0
+expect "bench -b 0" refused -b 2
+run bench -m no/such/file
+expect "bench without its model" refused no/such/file 1
+run bench -m tests/fixtures/models/bert.gguf -p 4 -n 0
+expect "bench of an encoder" refused encoder 1
+
 fixture=tests/fixtures/models/gpt2-quant-q8_0
 # The tokens of the fixture's reference logits.
 ids=$(sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/; s/,/ /g' "$fixture.json")
