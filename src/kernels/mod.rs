@@ -117,20 +117,6 @@ const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
     expand
 }
 
-/// The definition's products of each format's rows, but for formats that have no packed product here: their rows are
-/// expanded.
-const fn dots_beside(packed: &[Option<PackedProduct>; FORMAT_COUNT]) -> [Dot; FORMAT_COUNT] {
-    let mut dot = scalar::SCALAR.dot;
-    let mut i = 0;
-    while i < FORMAT_COUNT {
-        if packed[i].is_none() {
-            dot[i] = Dot::F32;
-        }
-        i += 1;
-    }
-    dot
-}
-
 /// See [`Kernels::layer_norm`].
 pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
 

@@ -3,10 +3,10 @@
 //! <https://github.com/ggml-org/llama.cpp/pull/5453>
 #![forbid(unsafe_code)]
 
-use super::blocks::{Groups, dot_row, unpack_row};
+use super::blocks::{Groups, unpack_row};
 use super::f16::scale;
 use super::grid;
-use super::{Dot, Format, FormatInfo, Q8Block};
+use super::{Dot, Format, FormatInfo};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -23,7 +23,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::Q8(dot),
+    dot: Dot::F32,
     packing: None,
 };
 
@@ -69,9 +69,4 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
-}
-
-/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
-pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }

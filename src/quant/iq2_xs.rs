@@ -3,10 +3,10 @@
 //! <https://github.com/ggml-org/llama.cpp/pull/4856>
 #![forbid(unsafe_code)]
 
-use super::blocks::{Groups, dot_row, unpack_row};
+use super::blocks::{Groups, unpack_row};
 use super::f16::scale;
 use super::grid::{self, even_signs, signed};
-use super::{Dot, Format, FormatInfo, Q8Block};
+use super::{Dot, Format, FormatInfo};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -23,7 +23,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::Q8(dot),
+    dot: Dot::F32,
     packing: None,
 };
 
@@ -63,9 +63,4 @@ pub(super) fn odd_scales(nibbles: &[u8; 8]) -> [i8; 16] {
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
-}
-
-/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
-pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }

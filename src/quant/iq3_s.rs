@@ -2,10 +2,10 @@
 //! `g` is `d * (2 * scale[g] + 1) * ±point[i]`. <https://github.com/ggml-org/llama.cpp/pull/5676>
 #![forbid(unsafe_code)]
 
-use super::blocks::{Groups, dot_row, unpack_row};
+use super::blocks::{Groups, unpack_row};
 use super::f16::scale;
 use super::grid::{self, signed};
-use super::{Dot, Format, FormatInfo, Q8Block};
+use super::{Dot, Format, FormatInfo};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -22,7 +22,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::Q8(dot),
+    dot: Dot::F32,
     packing: None,
 };
 
@@ -62,9 +62,4 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
-}
-
-/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
-pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }

@@ -3,10 +3,9 @@
 //! <https://developer.nvidia.com/blog/introducing-nvfp4-for-efficient-and-accurate-low-precision-inference/>
 #![forbid(unsafe_code)]
 
-use super::activation::dot_i8;
-use super::blocks::{dot_row, unpack_row};
+use super::blocks::unpack_row;
 use super::grid::E2M1_DOUBLED;
-use super::{Dot, Format, FormatInfo, Q8Block};
+use super::{Dot, Format, FormatInfo};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -23,7 +22,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::Q8(dot),
+    dot: Dot::F32,
     packing: None,
 };
 
@@ -73,16 +72,4 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
             }
         }
     });
-}
-
-/// `Σ d·x.d · Σ q·x.q` over the groups.
-pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    dot_row(row, x, |packed, x: &[Q8Block; LEN / Q8Block::LEN]| {
-        let mut sum = 0.0;
-        for (g, (d, q)) in unpack(packed).iter().enumerate() {
-            let x = &x[g / 2];
-            sum += d * x.d * dot_i8(q, &x.qs.as_chunks().0[g % 2]) as f32;
-        }
-        sum
-    })
 }

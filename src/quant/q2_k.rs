@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::bits::{pack2, unpack2};
-use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
+use super::blocks::{OffsetGroups, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
 use super::search::{Ranges, fit_with_minima};
-use super::{Dot, Format, FormatInfo, Q8Block};
+use super::{Dot, Format, FormatInfo};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -23,7 +23,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: Some(quantize),
-    dot: Dot::Q8(dot),
+    dot: Dot::F32,
     packing: None,
 };
 
@@ -73,9 +73,4 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 /// Packs values as [`search`](mod@super::search) finds best.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
     pack_row(src, dst, |values| pack(&fit_with_minima(values, &RANGES)));
-}
-
-/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks, less `Σ dmin · min · x.sum`.
-pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
-    dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }

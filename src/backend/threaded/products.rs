@@ -23,7 +23,11 @@ impl Target<'_> {
     fn put(&self, t: usize, first: usize, columns: &[f32]) {
         let at = t * self.weight.n_rows + first;
         // SAFETY: each output column belongs to one task, and tasks of different products have different outputs.
-        unsafe { self.out.slice(at..at + columns.len()) }.copy_from_slice(columns);
+        let out = unsafe { self.out.slice(at..at + columns.len()) };
+        match (out.as_mut_array::<{ packed::ROWS }>(), columns.as_array()) {
+            (Some(out), Some(columns)) => *out = *columns,
+            _ => out.copy_from_slice(columns),
+        }
     }
 }
 

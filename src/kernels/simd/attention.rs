@@ -167,6 +167,13 @@ const SLOTS: [f32; PAGE_LEN] = {
     slots
 };
 
+/// `x` in the lanes of slots in `from..to`, `other` in the others.
+#[inline(always)]
+fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x: S::V, other: S::V) -> S::V {
+    let slots = simd.load(&SLOTS[slot..]);
+    simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
+}
+
 /// Turns one query's products with the keys of a page into weights, 0 for what it does not see, and brings its maximum
 /// and sum up to date. Returns the factor on what was summed up before.
 #[inline(always)]
@@ -180,10 +187,6 @@ fn weigh<S: Simd>(
 ) -> f32 {
     let (zero, lowest) = (simd.splat(0.0), simd.splat(f32::NEG_INFINITY));
     let (from, to) = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
-    let see = |slot: usize, x: S::V, other: S::V| {
-        let slots = simd.load(&SLOTS[slot..]);
-        simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
-    };
     let scale = simd.splat(tile.scale);
     let mut new_max = simd.splat(*max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
@@ -195,7 +198,7 @@ fn weigh<S: Simd>(
             score = simd.load(row);
         }
         simd.store(score, row);
-        new_max = simd.max(see(slot, score, lowest), new_max);
+        new_max = simd.max(seen_or(simd, slot, (from, to), score, lowest), new_max);
     }
     let new_max = simd.largest(new_max);
     let factor = crate::kernels::attention::factor(*max, new_max);
@@ -204,7 +207,7 @@ fn weigh<S: Simd>(
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
         let weight = exp(simd, simd.sub(simd.load(row), simd.splat(new_max)));
-        let weight = see(slot, weight, zero);
+        let weight = seen_or(simd, slot, (from, to), weight, zero);
         simd.store(weight, row);
         total = simd.add(total, weight);
     }
@@ -226,10 +229,11 @@ fn add_values<S: Simd, E: Element, const M: usize>(
     let out = &mut out[i * dim..(i + M) * dim];
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
-        let mut acc: [[S::V; 2]; M] = std::array::from_fn(|m| {
-            let (row, factor) = (&out[m * dim + first..], simd.splat(factors[i + m]));
-            [simd.mul(simd.load(row), factor), simd.mul(simd.load(&row[S::LANES..]), factor)]
-        });
+        let mut acc = [[simd.splat(0.0); 2]; M];
+        for m in 0..M {
+            let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[i + m]));
+            acc[m] = [simd.mul(simd.load(row), factor), simd.mul(simd.load(&row[S::LANES..]), factor)];
+        }
         for slot in slots.clone() {
             let row = &values[slot * dim + first..][..2 * S::LANES];
             let v = [E::load(simd, row), E::load(simd, &row[S::LANES..])];

@@ -76,25 +76,33 @@ fn tile<S: Simd, const R: usize, const T: usize>(
     let whole = n - n % S::LANES;
     let mut at = 0;
     while at < whole {
-        let x = x.map(|x| simd.load(&x[at..at + S::LANES]));
+        let mut loaded = [simd.splat(0.0); T];
+        for (loaded, x) in loaded.iter_mut().zip(x) {
+            *loaded = simd.load(&x[at..at + S::LANES]);
+        }
         for (acc, row) in acc.iter_mut().zip(rows) {
             let w = simd.load(&row[at..at + S::LANES]);
-            for (acc, x) in acc.iter_mut().zip(x) {
+            for (acc, x) in acc.iter_mut().zip(loaded) {
                 *acc = simd.mul_add(w, x, *acc);
             }
         }
         at += S::LANES;
     }
     if whole < n {
-        let x = x.map(|x| simd.load_some(&x[whole..n], 0.0));
         for (acc, row) in acc.iter_mut().zip(rows) {
             let w = simd.load_some(&row[whole..n], 0.0);
             for (acc, x) in acc.iter_mut().zip(x) {
-                *acc = simd.mul_add(w, x, *acc);
+                *acc = simd.mul_add(w, simd.load_some(&x[whole..n], 0.0), *acc);
             }
         }
     }
-    acc.map(|acc| acc.map(|acc| simd.sum(acc)))
+    let mut sums = [[0.0; T]; R];
+    for (sums, acc) in sums.iter_mut().zip(acc) {
+        for (sum, acc) in sums.iter_mut().zip(acc) {
+            *sum = simd.sum(acc);
+        }
+    }
+    sums
 }
 
 /// See [`crate::kernels::Kernels::narrow_f16`].
@@ -109,41 +117,25 @@ pub fn narrow_f16<S: Simd>(simd: S, x: &[f32], out: &mut [f16]) {
     }
 }
 
-/// Widens a row of binary16 numbers.
-#[inline(always)]
-pub fn expand_f16<S: Simd>(simd: S, row: &[u8], out: &mut [f32]) {
-    expand::<S, f16>(simd, row, out, Simd::load_f16, f16::from_le_bytes, f16::to_f32);
-}
-
-/// Widens a row of bfloat16 numbers.
-#[inline(always)]
-pub fn expand_bf16<S: Simd>(simd: S, row: &[u8], out: &mut [f32]) {
-    expand::<S, bf16>(simd, row, out, Simd::load_bf16, bf16::from_le_bytes, bf16::to_f32);
-}
-
-#[inline(always)]
-fn expand<S: Simd, H: Copy + Default>(
-    simd: S,
-    row: &[u8],
-    out: &mut [f32],
-    load: impl Fn(S, &[H]) -> S::V,
-    from_bytes: impl Fn([u8; 2]) -> H,
-    widen: impl Fn(H) -> f32,
-) {
-    debug_assert_eq!(row.len(), 2 * out.len(), "row bytes and number of values do not agree");
-    let row = row.as_chunks::<2>().0;
-    for (row, out) in row.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
-        if row.len() == S::LANES && out.len() == S::LANES {
-            // Rows of a file may lie at odd addresses.
-            let mut halves = [H::default(); super::MAX_LANES];
-            for (half, &bytes) in halves.iter_mut().zip(row) {
-                *half = from_bytes(bytes);
-            }
-            simd.store(load(simd, &halves), out);
-        } else {
-            for (out, &bytes) in out.iter_mut().zip(row) {
-                *out = widen(from_bytes(bytes));
+/// Widens a row of half-precision numbers of either kind; rows of a file may lie at odd addresses.
+macro_rules! expand {
+    ($name:ident, $half:ident, $load:ident) => {
+        #[doc = concat!("Widens a row of ", stringify!($half), " numbers.")]
+        #[inline(always)]
+        pub fn $name<S: Simd>(simd: S, row: &[u8], out: &mut [f32]) {
+            debug_assert_eq!(row.len(), 2 * out.len(), "row bytes and number of values do not agree");
+            let row = row.as_chunks::<2>().0;
+            for (row, out) in row.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+                let mut halves = [$half::ZERO; super::MAX_LANES];
+                for (half, &bytes) in halves.iter_mut().zip(row) {
+                    *half = $half::from_le_bytes(bytes);
+                }
+                let n = row.len().min(out.len());
+                simd.store_some(simd.$load(&halves), &mut out[..n]);
             }
         }
-    }
+    };
 }
+
+expand!(expand_f16, f16, load_f16);
+expand!(expand_bf16, bf16, load_bf16);

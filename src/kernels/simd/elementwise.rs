@@ -42,49 +42,37 @@ fn gelu_of<S: Simd>(simd: S, x: S::V) -> S::V {
     simd.mul(x, half)
 }
 
-/// `x[i] = f(x[i])`.
-#[inline(always)]
-fn each<S: Simd>(simd: S, x: &mut [f32], f: impl Fn(S, S::V) -> S::V) {
-    for x in x.chunks_mut(S::LANES) {
-        let y = f(simd, simd.load_some(x, 0.0));
-        simd.store_some(y, x);
-    }
+/// `x[i] = f(x[i])`, or `f(x[i]) * up[i]`, as a kernel. Not a function of `f`: what is called through `Fn` may be
+/// compiled without the instructions of its caller.
+macro_rules! elementwise {
+    ($name:ident, $of:ident) => {
+        #[doc = concat!("See [`crate::kernels::Kernels::", stringify!($name), "`].")]
+        #[inline(always)]
+        pub fn $name<S: Simd>(simd: S, x: &mut [f32]) {
+            for x in x.chunks_mut(S::LANES) {
+                let y = $of(simd, simd.load_some(x, 0.0));
+                simd.store_some(y, x);
+            }
+        }
+    };
+    ($name:ident, $of:ident, up) => {
+        #[doc = concat!("See [`crate::kernels::Kernels::", stringify!($name), "`].")]
+        #[inline(always)]
+        pub fn $name<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
+            debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
+            let n = gate.len().min(up.len());
+            for (gate, up) in gate[..n].chunks_mut(S::LANES).zip(up[..n].chunks(S::LANES)) {
+                let y = $of(simd, simd.load_some(gate, 0.0));
+                simd.store_some(simd.mul(y, simd.load_some(up, 0.0)), gate);
+            }
+        }
+    };
 }
 
-/// `x[i] = f(x[i]) * up[i]`.
-#[inline(always)]
-fn each_times<S: Simd>(simd: S, x: &mut [f32], up: &[f32], f: impl Fn(S, S::V) -> S::V) {
-    debug_assert_eq!(x.len(), up.len(), "the vectors differ in length");
-    let n = x.len().min(up.len());
-    for (x, up) in x[..n].chunks_mut(S::LANES).zip(up[..n].chunks(S::LANES)) {
-        let y = f(simd, simd.load_some(x, 0.0));
-        simd.store_some(simd.mul(y, simd.load_some(up, 0.0)), x);
-    }
-}
-
-/// See [`crate::kernels::Kernels::silu`].
-#[inline(always)]
-pub fn silu<S: Simd>(simd: S, x: &mut [f32]) {
-    each(simd, x, silu_of);
-}
-
-/// See [`crate::kernels::Kernels::gelu_tanh`].
-#[inline(always)]
-pub fn gelu_tanh<S: Simd>(simd: S, x: &mut [f32]) {
-    each(simd, x, gelu_of);
-}
-
-/// See [`crate::kernels::Kernels::silu_mul`].
-#[inline(always)]
-pub fn silu_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
-    each_times(simd, gate, up, silu_of);
-}
-
-/// See [`crate::kernels::Kernels::gelu_mul`].
-#[inline(always)]
-pub fn gelu_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
-    each_times(simd, gate, up, gelu_of);
-}
+elementwise!(silu, silu_of);
+elementwise!(gelu_tanh, gelu_of);
+elementwise!(silu_mul, silu_of, up);
+elementwise!(gelu_mul, gelu_of, up);
 
 /// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are turned one after another.
 #[inline(always)]

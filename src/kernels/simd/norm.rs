@@ -7,15 +7,16 @@ use super::elementwise::exp;
 /// Elements whose sum is kept in f32 lanes; the sums of such parts are added in f64, so that long rows lose no digits.
 const PART: usize = 256;
 
-/// `Σ f(x[i])`, where `f(0) = 0`.
+/// `Σ x[i]`, or `Σ x[i]²`.
 #[inline(always)]
-fn sum_of<S: Simd>(simd: S, x: &[f32], f: impl Fn(S, S::V) -> S::V) -> f64 {
+fn sum_of<S: Simd, const SQUARES: bool>(simd: S, x: &[f32]) -> f64 {
     let mut sum = 0.0;
     for part in x.chunks(PART) {
         let mut lanes = [simd.splat(0.0); 4];
         for chunk in part.chunks(4 * S::LANES) {
             for (lane, x) in lanes.iter_mut().zip(chunk.chunks(S::LANES)) {
-                *lane = simd.add(*lane, f(simd, simd.load_some(x, 0.0)));
+                let x = simd.load_some(x, 0.0);
+                *lane = if SQUARES { simd.mul_add(x, x, *lane) } else { simd.add(*lane, x) };
             }
         }
         let [a, b, c, d] = lanes;
@@ -29,7 +30,7 @@ fn sum_of<S: Simd>(simd: S, x: &[f32], f: impl Fn(S, S::V) -> S::V) -> f64 {
 pub fn rms_norm<S: Simd>(simd: S, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     let n = x.len().min(weight.len()).min(out.len());
-    let mean_square = sum_of(simd, x, |simd, x| simd.mul(x, x)) / x.len() as f64;
+    let mean_square = sum_of::<S, true>(simd, x) / x.len() as f64;
     let factor = simd.splat((1.0 / (mean_square + f64::from(eps)).sqrt()) as f32);
     let rows = x[..n].chunks(S::LANES).zip(weight[..n].chunks(S::LANES));
     for (out, (x, weight)) in out[..n].chunks_mut(S::LANES).zip(rows) {
@@ -50,7 +51,7 @@ pub fn softmax<S: Simd>(simd: S, x: &mut [f32]) {
         let y = exp(simd, simd.sub(simd.load_some(x, 0.0), max));
         simd.store_some(y, x);
     }
-    let factor = simd.splat((1.0 / sum_of(simd, x, |_, x| x)) as f32);
+    let factor = simd.splat((1.0 / sum_of::<S, false>(simd, x)) as f32);
     for x in x.chunks_mut(S::LANES) {
         let y = simd.mul(simd.load_some(x, 0.0), factor);
         simd.store_some(y, x);

@@ -3,13 +3,12 @@
 mod packed;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, dots_beside, expansions, scalar};
+use crate::kernels::{Isa, Kernels, expansions, scalar};
 
 /// The table.
 pub static AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
     packed: packed::TABLE,
-    dot: dots_beside(&packed::TABLE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     narrow_f16: vector::narrow_f16,
