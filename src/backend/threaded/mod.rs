@@ -2,15 +2,17 @@
 //! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
+mod angles;
 mod attention;
 mod products;
 
+use angles::Angles;
 use products::{Experts, Inputs, PANEL, Target};
 
-use super::cpu::{angles, group, norm_row, route_row, sigmoid};
+use super::cpu::{group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
-    Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
+    AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
     WeightRole, WeightSource,
 };
 use crate::error::Result;
@@ -23,10 +25,15 @@ use crate::threads::{DisjointMut, ThreadPool};
 const TASKS_PER_THREAD: usize = 2;
 /// Fewest weight rows in a task.
 const MIN_ROWS_PER_TASK: usize = 16;
-/// Elements in one task of an element-wise operation.
-const ELEMENTS_PER_TASK: usize = 512;
+/// Elements in one task of an element-wise operation: about as many microseconds as waking a thread takes.
+const ELEMENTS_PER_TASK: usize = 8192;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
+
+/// Rows of `n_cols` elements that make a task of [`ELEMENTS_PER_TASK`], about.
+fn rows_per_task(n_cols: usize) -> usize {
+    (ELEMENTS_PER_TASK / n_cols.max(1)).max(1)
+}
 
 /// How activations are multiplied with F32 weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +53,7 @@ pub struct ThreadedBackend {
     x_q8: Zeroed<Q8Block>,
     /// Expanded weight rows for each thread, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,
-    /// Cosines and sines of each batch row's position, `[n_tokens, head_dim]`.
-    angles: Zeroed<f32>,
+    angles: Angles,
     attention: attention::Scratch,
     n_cols: usize,
 }
@@ -61,7 +67,7 @@ impl ThreadedBackend {
             pool: ThreadPool::new(n_threads)?,
             x_q8: Zeroed::new(0, "")?,
             rows: Zeroed::new(0, "")?,
-            angles: Zeroed::new(0, "")?,
+            angles: Angles::new(0, 0)?,
             attention: attention::Scratch::new(0, &Limits::default())?,
             n_cols: 0,
         })
@@ -75,10 +81,11 @@ impl ThreadedBackend {
 
     /// Fills `x_q8` from the first `n` rows of `x`.
     fn quantize(&mut self, x: &[f32], n: usize, n_cols: usize) {
-        let n_blocks = n_cols / 32;
+        let n_blocks = n_cols / Q8Block::LEN;
         let quantize = self.kernels.quantize_activations;
-        self.pool.for_parts(&mut self.x_q8[..n * n_blocks], n_blocks, |t, out| {
-            quantize(&x[t * n_cols..(t + 1) * n_cols], out);
+        let part = rows_per_task(n_cols) * n_blocks;
+        self.pool.for_parts(&mut self.x_q8[..n * n_blocks], part, |i, out| {
+            quantize(&x[i * part * Q8Block::LEN..][..out.len() * Q8Block::LEN], out);
         });
     }
 }
@@ -109,7 +116,7 @@ impl Backend for ThreadedBackend {
         self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
         self.rows =
             Zeroed::new(self.pool.n_threads() * PANEL * limits.n_cols, "weight rows for each thread")?;
-        self.angles = Zeroed::new(limits.n_tokens * limits.head_dim, "the rope angles")?;
+        self.angles = Angles::new(limits.n_tokens, limits.head_dim)?;
         self.attention = attention::Scratch::new(self.pool.n_threads(), limits)?;
         Ok(())
     }
@@ -227,11 +234,31 @@ impl Backend for ThreadedBackend {
     }
 
     fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
-        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x *= y);
+        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |i, x| {
+            x.iter_mut().zip(&y[i * ELEMENTS_PER_TASK..]).for_each(|(x, y)| *x *= y);
+        });
     }
 
     fn add(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
-        x[..len].iter_mut().zip(&y[..len]).for_each(|(x, y)| *x += y);
+        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |i, x| {
+            x.iter_mut().zip(&y[i * ELEMENTS_PER_TASK..]).for_each(|(x, y)| *x += y);
+        });
+    }
+
+    fn add_rms_norm(&mut self, args: AddNorm<'_, Self>) {
+        let AddNorm { y, n, n_embd, weight, eps, .. } = args;
+        let rms_norm = self.kernels.rms_norm;
+        let rows = rows_per_task(n_embd);
+        let x = DisjointMut::new(&mut args.x[..n * n_embd]);
+        self.pool.for_parts(&mut args.out[..n * n_embd], rows * n_embd, |i, out| {
+            let first = i * rows * n_embd;
+            // SAFETY: parts have different numbers, and their rows do not overlap.
+            let x = unsafe { x.slice(first..first + out.len()) };
+            x.iter_mut().zip(&y[first..]).for_each(|(x, y)| *x += y);
+            for (x, out) in x.chunks_exact(n_embd).zip(out.chunks_exact_mut(n_embd)) {
+                rms_norm(x, weight.f32s(), eps, out);
+            }
+        });
     }
 
     fn add_bias(&mut self, x: &mut Zeroed<f32>, bias: &HostWeight, n: usize) {
@@ -259,15 +286,17 @@ impl Backend for ThreadedBackend {
 
     fn rope(&mut self, args: Rope<'_, Self>) {
         let rope = self.kernels.rope;
-        let (row_len, n_pairs) = (args.n_head * args.head_dim, args.inv_freq.len());
-        let angle_table = DisjointMut::new(&mut self.angles[..args.positions.len() * 2 * n_pairs]);
-        self.pool.for_parts(&mut args.x[..args.positions.len() * row_len], row_len, |i, row| {
-            // SAFETY: part numbers are distinct, and so are their rows of angles.
-            let row_angles = unsafe { angle_table.slice(i * 2 * n_pairs..(i + 1) * 2 * n_pairs) };
-            let (cos, sin) = row_angles.split_at_mut(n_pairs);
-            angles(args.positions[i], args.inv_freq, args.magnitude, cos, sin);
-            for head in row.chunks_exact_mut(args.head_dim) {
-                rope(head, cos, sin, args.style);
+        let n_pairs = args.inv_freq.len();
+        let angles = self.angles.of(args.positions, args.inv_freq, args.magnitude);
+        let row_len = args.n_head * args.head_dim;
+        let rows = rows_per_task(row_len);
+        self.pool.for_parts(&mut args.x[..args.positions.len() * row_len], rows * row_len, |i, part| {
+            let angles = angles[i * rows * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
+            for (row, angles) in part.chunks_exact_mut(row_len).zip(angles) {
+                let (cos, sin) = angles.split_at(n_pairs);
+                for head in row.chunks_exact_mut(args.head_dim) {
+                    rope(head, cos, sin, args.style);
+                }
             }
         });
     }

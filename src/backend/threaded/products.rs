@@ -216,6 +216,11 @@ fn packed_products(
         unreachable!("only weights that have packed products are packed");
     };
     let n_blocks = group.n_pieces;
+    if x.len() == n_blocks {
+        let mut row = [0.0; packed::ROWS];
+        product(&group, x, &mut row);
+        return put(0, &row);
+    }
     let mut buffer = [0.0; VECTORS * packed::ROWS];
     for (i, x) in x.chunks(VECTORS * n_blocks).enumerate() {
         let out = &mut buffer[..x.len() / n_blocks * packed::ROWS];

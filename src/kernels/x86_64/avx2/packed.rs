@@ -283,7 +283,6 @@ macro_rules! product {
             /// The product of this format.
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
                 let (parts, n) = (Parts::of(group, $codes, $scales), group.n_pieces);
-                out.fill(0.0);
                 // SAFETY: this function is reached through the table of this level only, which is handed out on
                 // machines that have its instructions.
                 unsafe {
@@ -294,10 +293,13 @@ macro_rules! product {
                 }
             }
 
-            /// Adds the products of all pieces to `out`; the sums of a `SINGLE` vector stay in registers.
+            /// Adds up the products of all pieces; the sums of a `SINGLE` vector stay in registers.
             #[target_feature(enable = "avx2,fma,f16c")]
             fn add_pieces<const SINGLE: bool>($parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
                 let out = out.as_chunks_mut::<LANES>().0;
+                if !SINGLE {
+                    out.fill([0.0; LANES]);
+                }
                 let mut single = [_mm256_setzero_ps(); 2];
                 for $i in 0..n {
                     if SINGLE {

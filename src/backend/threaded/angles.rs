@@ -1,0 +1,71 @@
+//! Cosines and sines of rotary positions, kept from one layer to the next.
+#![forbid(unsafe_code)]
+
+use super::super::cpu::angles;
+use super::super::host::Zeroed;
+use crate::error::Result;
+
+/// How many kinds of layers (bases, scalings) are remembered: the most that a model has.
+const KINDS: usize = 2;
+
+/// The angles of one batch's positions for each kind of layer.
+pub(super) struct Angles {
+    kinds: [Kind; KINDS],
+    /// The kind that was filled last.
+    last: usize,
+}
+
+/// What the angles are of, and the angles.
+struct Kind {
+    positions: Vec<u32>,
+    inv_freq: Vec<f32>,
+    magnitude: f32,
+    /// For each position cosines, then sines.
+    values: Zeroed<f32>,
+}
+
+impl Angles {
+    /// Room for batches of `n_tokens` rows with heads of `head_dim`.
+    pub fn new(n_tokens: usize, head_dim: usize) -> Result<Angles> {
+        let kind = || {
+            Ok(Kind {
+                positions: Vec::with_capacity(n_tokens),
+                inv_freq: Vec::with_capacity(head_dim / 2),
+                magnitude: 0.0,
+                values: Zeroed::new(n_tokens * head_dim, "the rope angles")?,
+            })
+        };
+        Ok(Angles { kinds: [kind()?, kind()?], last: 0 })
+    }
+
+    /// Cosines and sines of each position, `[positions.len(), 2, inv_freq.len()]`.
+    pub fn of(&mut self, positions: &[u32], inv_freq: &[f32], magnitude: f32) -> &[f32] {
+        let is_it = |kind: &Kind| {
+            kind.positions == positions && kind.inv_freq == inv_freq && kind.magnitude == magnitude
+        };
+        let found = self.kinds.iter().position(is_it);
+        let at = found.unwrap_or((self.last + 1) % KINDS);
+        let kind = &mut self.kinds[at];
+        if found.is_none() {
+            self.last = at;
+            kind.fill(positions, inv_freq, magnitude);
+        }
+        &self.kinds[at].values[..2 * positions.len() * inv_freq.len()]
+    }
+}
+
+impl Kind {
+    fn fill(&mut self, positions: &[u32], inv_freq: &[f32], magnitude: f32) {
+        self.positions.clear();
+        self.positions.extend_from_slice(positions);
+        self.inv_freq.clear();
+        self.inv_freq.extend_from_slice(inv_freq);
+        self.magnitude = magnitude;
+        let n_pairs = inv_freq.len();
+        let rows = self.values.chunks_exact_mut((2 * n_pairs).max(1));
+        for (&position, row) in positions.iter().zip(rows) {
+            let (cos, sin) = row.split_at_mut(n_pairs);
+            angles(position, inv_freq, magnitude, cos, sin);
+        }
+    }
+}
