@@ -311,7 +311,6 @@ where
         k: args.kv.store(args.layer, Part::K),
         v: args.kv.store(args.layer, Part::V),
         pages: &args.pages[run.pages..],
-        kv_heads: shape.n_head_kv,
         kv_head: head / (args.n_head / shape.n_head_kv),
         position,
         causal: args.causal,

@@ -13,14 +13,26 @@ pub const CHUNK_LEN: usize = 512;
 /// Most queries of one call.
 pub const MAX_QUERIES: usize = 64;
 
-/// The keys or the values of one layer, all pages. Keys lie `[page][kv_head][head_dim][token in page]`, so that one
-/// component of all tokens fills a register; values lie `[page][kv_head][token in page][head_dim]`.
+/// Elements of a KV cache.
 #[derive(Debug, Clone, Copy)]
-pub enum KvStore<'a> {
-    /// Elements of binary32.
+pub enum KvData<'a> {
+    /// Of binary32.
     F32(&'a [f32]),
-    /// Elements of binary16.
+    /// Of binary16.
     F16(&'a [f16]),
+}
+
+/// The keys or the values of one layer: block `kv_head` of page `page` begins at element
+/// `page * page_stride + offset + kv_head * PAGE_LEN * head_dim`. In a block of keys lie `[head_dim][token in page]`, so that
+/// one component of all tokens fills a register; in one of values `[token in page][head_dim]`.
+#[derive(Debug, Clone, Copy)]
+pub struct KvStore<'a> {
+    /// All pages of all layers.
+    pub data: KvData<'a>,
+    /// From one page to the next.
+    pub page_stride: usize,
+    /// Where this part of a page begins.
+    pub offset: usize,
 }
 
 /// Query heads that read the same head of keys and values, for some consecutive tokens:
@@ -45,8 +57,6 @@ pub struct AttnTile<'a> {
     /// The sequence's page table: position `p` is in page `pages[p / PAGE_LEN]`. Entries of positions that no query sees
     /// are not looked at.
     pub pages: &'a [u32],
-    /// Heads of keys and values in a page.
-    pub kv_heads: usize,
     /// The head these queries read.
     pub kv_head: usize,
     /// Position of the first token.
@@ -72,6 +82,13 @@ impl AttnTile<'_> {
     /// Query `i`.
     pub fn query(&self, i: usize) -> &[f32] {
         &self.q[i / self.group * self.stride + i % self.group * self.head_dim..][..self.head_dim]
+    }
+
+    /// Where the keys of page number `page` of the sequence begin, and where its values do.
+    pub fn blocks(&self, page: usize) -> (usize, usize) {
+        let (page, head) = (self.pages[page] as usize, self.kv_head * PAGE_LEN * self.head_dim);
+        let block = |store: &KvStore<'_>| page * store.page_stride + store.offset + head;
+        (block(&self.k), block(&self.v))
     }
 
     /// The positions that query `i` sees.

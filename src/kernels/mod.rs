@@ -22,7 +22,7 @@ use half::f16;
 
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
-pub use attention::{AttnState, AttnTile, KvStore};
+pub use attention::{AttnState, AttnTile, KvData, KvStore};
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::dot::{axpy, axpy_f16};
 use crate::kernels::attention::{PAGE_LEN, factor};
-use crate::kernels::{AttnState, AttnTile, KvStore};
+use crate::kernels::{AttnState, AttnTile, KvData};
 
 /// Query by query, page by page.
 pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
@@ -25,16 +25,15 @@ pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mu
 /// Adds `n` positions of one page, from `position` on, to the state of query `i`.
 fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mut AttnState<'_>) {
     let dim = tile.head_dim;
-    let page = tile.pages[position / PAGE_LEN] as usize;
+    let (keys, values) = tile.blocks(position / PAGE_LEN);
     let slot = position % PAGE_LEN;
-    let head = (page * tile.kv_heads + tile.kv_head) * PAGE_LEN * dim;
     let mut buffer = [0.0; PAGE_LEN];
     let scores = &mut buffer[..n];
     for (d, &q) in tile.query(i).iter().enumerate() {
-        let at = head + d * PAGE_LEN + slot;
-        match tile.k {
-            KvStore::F32(k) => axpy(scores, q, &k[at..at + n]),
-            KvStore::F16(k) => axpy_f16(scores, q, &k[at..at + n]),
+        let at = keys + d * PAGE_LEN + slot;
+        match tile.k.data {
+            KvData::F32(k) => axpy(scores, q, &k[at..at + n]),
+            KvData::F16(k) => axpy_f16(scores, q, &k[at..at + n]),
         }
     }
     for score in &mut *scores {
@@ -52,10 +51,10 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
     for (t, &score) in scores.iter().enumerate() {
         let weight = libm::expf(score - max);
         state.sum[i] += weight;
-        let at = head + (slot + t) * dim;
-        match tile.v {
-            KvStore::F32(v) => axpy(out, weight, &v[at..at + dim]),
-            KvStore::F16(v) => axpy_f16(out, weight, &v[at..at + dim]),
+        let at = values + (slot + t) * dim;
+        match tile.v.data {
+            KvData::F32(v) => axpy(out, weight, &v[at..at + dim]),
+            KvData::F16(v) => axpy_f16(out, weight, &v[at..at + dim]),
         }
     }
 }

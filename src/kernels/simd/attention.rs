@@ -9,10 +9,13 @@ use half::f16;
 use super::elementwise::exp;
 use super::{MAX_LANES, Simd};
 use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN};
-use crate::kernels::{AttnState, AttnTile, KvStore};
+use crate::kernels::{AttnState, AttnTile, KvData};
 
 /// Queries whose sums are kept in registers.
 const BLOCK: usize = 6;
+
+/// Up to so many queries take less time than fetching what they read.
+const FEW: usize = 8;
 
 /// An element of the cache.
 trait Element: Copy {
@@ -48,9 +51,9 @@ impl Element for f16 {
 /// See [`crate::kernels::Kernels::attention`].
 #[inline(always)]
 pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
-    match (tile.k, tile.v) {
-        (KvStore::F32(k), KvStore::F32(v)) => pages(simd, tile, k, v, positions, state),
-        (KvStore::F16(k), KvStore::F16(v)) => pages(simd, tile, k, v, positions, state),
+    match (tile.k.data, tile.v.data) {
+        (KvData::F32(k), KvData::F32(v)) => pages(simd, tile, k, v, positions, state),
+        (KvData::F16(k), KvData::F16(v)) => pages(simd, tile, k, v, positions, state),
         _ => unreachable!("keys and values have one element type"),
     }
 }
@@ -76,8 +79,16 @@ fn pages<S: Simd, E: Element>(
         let first = page * PAGE_LEN;
         // The slots of the page that any query sees.
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
-        let at = (tile.pages[page] as usize * tile.kv_heads + tile.kv_head) * PAGE_LEN * dim;
-        let (keys, values) = (&k[at..at + PAGE_LEN * dim], &v[at..at + PAGE_LEN * dim]);
+        let (keys, values) = tile.blocks(page);
+        let (keys, values) = (&k[keys..keys + PAGE_LEN * dim], &v[values..values + PAGE_LEN * dim]);
+        if n <= FEW {
+            // A block is as long as a page of memory, where the machine stops to fetch ahead by itself.
+            simd.prefetch(values);
+            if first + PAGE_LEN < positions.end {
+                let next = tile.blocks(page + 1).0;
+                simd.prefetch(&k[next..next + PAGE_LEN * dim]);
+            }
+        }
         let mut i = 0;
         while i < n {
             i += match n - i {

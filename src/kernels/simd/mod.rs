@@ -23,6 +23,8 @@ pub trait Simd: Copy {
     /// Elements in a vector: 4, 8 or 16.
     const LANES: usize;
 
+    /// Fetches `x` from memory before it is needed, where the machine can.
+    fn prefetch<T>(self, x: &[T]);
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
     /// The first elements of `x`.

@@ -27,6 +27,14 @@ impl Store {
         Store { values: halves.iter().map(|h| h.to_f32()).collect(), halves, strides, dim }
     }
 
+    fn f32(&self) -> KvStore<'_> {
+        store(KvData::F32(&self.values), self.dim)
+    }
+
+    fn f16(&self) -> KvStore<'_> {
+        store(KvData::F16(&self.halves), self.dim)
+    }
+
     /// Where component `d` of position `p` is.
     fn at(&self, pages: &[u32], kv_head: usize, p: usize, d: usize) -> usize {
         let head = (pages[p / PAGE_LEN] as usize * KV_HEADS + kv_head) * PAGE_LEN * self.dim;
@@ -36,6 +44,11 @@ impl Store {
     fn row(&self, pages: &[u32], kv_head: usize, p: usize) -> Vec<f64> {
         (0..self.dim).map(|d| f64::from(self.values[self.at(pages, kv_head, p, d)])).collect()
     }
+}
+
+/// A cache of one layer's keys or values alone.
+fn store(data: KvData<'_>, dim: usize) -> KvStore<'_> {
+    KvStore { data, page_stride: KV_HEADS * PAGE_LEN * dim, offset: 0 }
 }
 
 fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
@@ -94,7 +107,6 @@ fn tile<'a>(
         k,
         v,
         pages,
-        kv_heads: KV_HEADS,
         kv_head: 1,
         position,
         causal: true,
@@ -119,10 +131,7 @@ fn tiles_agree_with_the_formula() {
                 (Some(33), Some(5.0), true, 0.3),
                 (None, Some(2.0), false, 4.0),
             ] {
-                for stores in [
-                    (KvStore::F32(&k.values), KvStore::F32(&v.values)),
-                    (KvStore::F16(&k.halves), KvStore::F16(&v.halves)),
-                ] {
+                for stores in [(k.f32(), v.f32()), (k.f16(), v.f16())] {
                     let shape = (group, n_tokens, position, dim);
                     let tile = AttnTile { window, softcap, causal, scale, ..tile(&q, &pages, stores, shape) };
                     let out = attend(kernels, &tile);
@@ -142,7 +151,7 @@ fn tiles_agree_with_the_formula() {
 fn a_query_has_the_same_bits_in_every_tile() {
     let (pages, dim) = (table(), 64);
     let (k, v) = (Store::keys(dim), Store::values(dim));
-    let stores = (KvStore::F16(&k.halves), KvStore::F16(&v.halves));
+    let stores = (k.f16(), v.f16());
     let q = noise(60 * dim, 3);
     for (kernels, window) in tables().flat_map(|t| [None, Some(40)].map(|w| (t, w))) {
         let whole = AttnTile { window, ..tile(&q, &pages, stores, (3, 20, CHUNK_LEN - 10, dim)) };
@@ -166,7 +175,7 @@ fn no_positions_and_odd_numbers() {
         let none = AttnTile {
             end: 0,
             causal: false,
-            ..tile(&q, &[0], (KvStore::F32(&k), KvStore::F32(&v)), (1, 1, 0, dim))
+            ..tile(&q, &[0], (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim)), (1, 1, 0, dim))
         };
         let mut buffer = vec![f32::NAN; AttnState::len(1, dim)];
         let mut state = AttnState::of(&mut buffer, 1, dim);
@@ -179,13 +188,16 @@ fn no_positions_and_odd_numbers() {
         k[head + 1] = f32::NEG_INFINITY;
         v[head + 2 * dim] = f32::NAN;
         v[head + 3 * dim..head + 4 * dim].fill(f32::INFINITY);
-        let stores = (KvStore::F32(&k[..]), KvStore::F32(&v[..]));
+        let stores = (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim));
         let out = attend(kernels, &tile(&q, &[0], stores, (1, 4, 0, dim)));
         assert_eq!(out[..2 * dim], [0.25; 2 * 16], "{}", kernels.isa.name());
         assert!(out[2 * dim].is_nan() && out[2 * dim + 1] == 0.25);
         assert!(out[3 * dim].is_nan() && out[3 * dim + 1] == f32::INFINITY);
         k[head + 1] = f32::NAN;
-        let out = attend(kernels, &tile(&q, &[0], (KvStore::F32(&k), KvStore::F32(&v)), (1, 4, 0, dim)));
+        let out = attend(
+            kernels,
+            &tile(&q, &[0], (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim)), (1, 4, 0, dim)),
+        );
         assert!(out[0] == 0.25 && out[dim..].iter().all(|x| x.is_nan()), "a key that is no number");
     }
 }
@@ -196,7 +208,7 @@ fn pages_that_nobody_sees_are_not_looked_at() {
     let (k, v) = (Store::keys(dim), Store::values(dim));
     let q = noise(2 * dim, 1);
     for kernels in tables() {
-        let stores = (KvStore::F32(&k.values[..]), KvStore::F32(&v.values[..]));
+        let stores = (k.f32(), v.f32());
         let pages = [u32::MAX, 5, u32::MAX];
         let seen = AttnTile { window: Some(3), ..tile(&q, &pages, stores, (1, 2, PAGE_LEN + 2, dim)) };
         let out = attend(kernels, &seen);

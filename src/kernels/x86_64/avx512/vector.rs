@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::fetch;
 use crate::kernels::simd::{Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels};
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -36,6 +37,11 @@ macro_rules! op {
 impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
+
+    #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        fetch(x);
+    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
