@@ -14,9 +14,6 @@ use crate::kernels::{AttnState, AttnTile, KvData};
 /// Queries whose sums are kept in registers.
 const BLOCK: usize = 6;
 
-/// Up to so many queries take less time than fetching what they read.
-const FEW: usize = 8;
-
 /// An element of the cache.
 trait Element: Copy {
     const ZERO: Self;
@@ -81,23 +78,21 @@ fn pages<S: Simd, E: Element>(
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
         let (keys, values) = tile.blocks(page);
         let (keys, values) = (&k[keys..keys + PAGE_LEN * dim], &v[values..values + PAGE_LEN * dim]);
-        if n <= FEW {
-            // A block is as long as a page of memory, where the machine stops to fetch ahead by itself.
-            simd.prefetch(values);
-            if first + PAGE_LEN < positions.end {
-                let next = tile.blocks(page + 1).0;
-                simd.prefetch(&k[next..next + PAGE_LEN * dim]);
-            }
+        // A block is as long as a page of memory, where the machine stops to fetch ahead by itself.
+        let mut next_keys: &[E] = &[];
+        if first + PAGE_LEN < positions.end {
+            let next = tile.blocks(page + 1).0;
+            next_keys = &k[next..next + PAGE_LEN * dim];
         }
         let mut i = 0;
         while i < n {
             i += match n - i {
-                1 => scores::<S, E, 1>(simd, tile, i, keys, &mut weights),
-                2 => scores::<S, E, 2>(simd, tile, i, keys, &mut weights),
-                3 => scores::<S, E, 3>(simd, tile, i, keys, &mut weights),
-                4 => scores::<S, E, 4>(simd, tile, i, keys, &mut weights),
-                5 => scores::<S, E, 5>(simd, tile, i, keys, &mut weights),
-                _ => scores::<S, E, BLOCK>(simd, tile, i, keys, &mut weights),
+                1 => scores::<S, E, 1>(simd, tile, i, (keys, values), &mut weights),
+                2 => scores::<S, E, 2>(simd, tile, i, (keys, values), &mut weights),
+                3 => scores::<S, E, 3>(simd, tile, i, (keys, values), &mut weights),
+                4 => scores::<S, E, 4>(simd, tile, i, (keys, values), &mut weights),
+                5 => scores::<S, E, 5>(simd, tile, i, (keys, values), &mut weights),
+                _ => scores::<S, E, BLOCK>(simd, tile, i, (keys, values), &mut weights),
             };
         }
         let mut all_see_all = true;
@@ -115,12 +110,29 @@ fn pages<S: Simd, E: Element>(
             while i < n {
                 let block = (i, &weights[..], &factors[..]);
                 i += match n - i {
-                    1 => add_values::<S, E, 1>(simd, dim, values, slots.clone(), block, state.out),
-                    2 => add_values::<S, E, 2>(simd, dim, values, slots.clone(), block, state.out),
-                    3 => add_values::<S, E, 3>(simd, dim, values, slots.clone(), block, state.out),
-                    4 => add_values::<S, E, 4>(simd, dim, values, slots.clone(), block, state.out),
-                    5 => add_values::<S, E, 5>(simd, dim, values, slots.clone(), block, state.out),
-                    _ => add_values::<S, E, BLOCK>(simd, dim, values, slots.clone(), block, state.out),
+                    1 => {
+                        add_values::<S, E, 1>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
+                    }
+                    2 => {
+                        add_values::<S, E, 2>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
+                    }
+                    3 => {
+                        add_values::<S, E, 3>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
+                    }
+                    4 => {
+                        add_values::<S, E, 4>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
+                    }
+                    5 => {
+                        add_values::<S, E, 5>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
+                    }
+                    _ => add_values::<S, E, BLOCK>(
+                        simd,
+                        dim,
+                        (values, next_keys),
+                        slots.clone(),
+                        block,
+                        state.out,
+                    ),
                 };
             }
         } else {
@@ -129,28 +141,32 @@ fn pages<S: Simd, E: Element>(
                 let own = seen.start.saturating_sub(first).max(slots.start)
                     ..seen.end.saturating_sub(first).min(slots.end);
                 let block = (i, &weights[..], &factors[..]);
-                add_values::<S, E, 1>(simd, dim, values, own, block, state.out);
+                add_values::<S, E, 1>(simd, dim, (values, next_keys), own, block, state.out);
             }
         }
     }
 }
 
-/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page; returns `M`.
+/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile; returns `M`.
 #[inline(always)]
 fn scores<S: Simd, E: Element, const M: usize>(
     simd: S,
     tile: &AttnTile<'_>,
     i: usize,
-    keys: &[E],
+    (keys, values): (&[E], &[E]),
     weights: &mut [f32],
 ) -> usize {
     let dim = tile.head_dim;
     let q: [&[f32]; M] = std::array::from_fn(|m| &tile.query(i + m)[..dim]);
     let keys = &keys.as_chunks::<PAGE_LEN>().0[..dim];
+    let values = &values.as_chunks::<PAGE_LEN>().0[..if i == 0 { dim } else { 0 }];
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
         let mut acc = [[simd.splat(0.0); 2]; M];
         for d in 0..dim {
             let key = &keys[d];
+            if first == 0 && d < values.len() {
+                simd.prefetch(&values[d]);
+            }
             let k = [E::load(simd, &key[first..]), E::load(simd, &key[first + S::LANES..])];
             for m in 0..M {
                 let x = simd.splat(q[m][d]);
@@ -197,7 +213,8 @@ fn weigh<S: Simd>(
     sum: &mut f32,
 ) -> f32 {
     let (zero, lowest) = (simd.splat(0.0), simd.splat(f32::NEG_INFINITY));
-    let (from, to) = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
+    let all = seen.start == 0 && seen.end >= PAGE_LEN;
+    let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let scale = simd.splat(tile.scale);
     let mut new_max = simd.splat(*max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
@@ -209,16 +226,19 @@ fn weigh<S: Simd>(
             score = simd.load(row);
         }
         simd.store(score, row);
-        new_max = simd.max(seen_or(simd, slot, (from, to), score, lowest), new_max);
+        let seen = if all { score } else { seen_or(simd, slot, range, score, lowest) };
+        new_max = simd.max(seen, new_max);
     }
     let new_max = simd.largest(new_max);
-    let factor = crate::kernels::attention::factor(*max, new_max);
+    let factor = if new_max > *max { libm::expf(*max - new_max) } else { 1.0 };
     *max = new_max;
     let mut total = zero;
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
-        let weight = exp(simd, simd.sub(simd.load(row), simd.splat(new_max)));
-        let weight = seen_or(simd, slot, (from, to), weight, zero);
+        let mut weight = exp(simd, simd.sub(simd.load(row), simd.splat(new_max)));
+        if !all {
+            weight = seen_or(simd, slot, range, weight, zero);
+        }
         simd.store(weight, row);
         total = simd.add(total, weight);
     }
@@ -226,17 +246,23 @@ fn weigh<S: Simd>(
     factor
 }
 
-/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page; returns `M`.
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
+/// keys are fetched; returns `M`.
 #[inline(always)]
 fn add_values<S: Simd, E: Element, const M: usize>(
     simd: S,
     dim: usize,
-    values: &[E],
+    (values, next_keys): (&[E], &[E]),
     slots: Range<usize>,
     (i, weights, factors): (usize, &[f32], &[f32]),
     out: &mut [f32],
 ) -> usize {
-    let weights: [&[f32]; M] = std::array::from_fn(|m| &weights[(i + m) * PAGE_LEN..][..PAGE_LEN]);
+    let mut rows = [&[0.0; PAGE_LEN]; M];
+    for (row, weights) in rows.iter_mut().zip(&weights.as_chunks::<PAGE_LEN>().0[i..]) {
+        *row = weights;
+    }
+    let weights = rows;
+    let next_keys = next_keys.chunks_exact(dim.max(1));
     let out = &mut out[i * dim..(i + M) * dim];
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
@@ -245,11 +271,15 @@ fn add_values<S: Simd, E: Element, const M: usize>(
             let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[i + m]));
             acc[m] = [simd.mul(simd.load(row), factor), simd.mul(simd.load(&row[S::LANES..]), factor)];
         }
-        for slot in slots.clone() {
-            let row = &values[slot * dim + first..][..2 * S::LANES];
+        let mut next_keys = next_keys.clone().take(if i == 0 && first == 0 { PAGE_LEN } else { 0 });
+        for (slot, row) in slots.clone().zip(values[slots.start * dim..slots.end * dim].chunks_exact(dim)) {
+            if let Some(next) = next_keys.next() {
+                simd.prefetch(next);
+            }
+            let row = &row[first..first + 2 * S::LANES];
             let v = [E::load(simd, row), E::load(simd, &row[S::LANES..])];
             for m in 0..M {
-                let weight = simd.splat(weights[m][slot]);
+                let weight = simd.splat(weights[m][slot % PAGE_LEN]);
                 acc[m][0] = simd.mul_add(weight, v[0], acc[m][0]);
                 acc[m][1] = simd.mul_add(weight, v[1], acc[m][1]);
             }
@@ -268,7 +298,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
             let mut acc = simd.mul(simd.load_some(out, 0.0), simd.splat(factors[i + m]));
             for slot in slots.clone() {
                 let v = load_some(simd, &values[slot * dim + first..][..n]);
-                acc = simd.mul_add(simd.splat(weights[m][slot]), v, acc);
+                acc = simd.mul_add(simd.splat(weights[m][slot % PAGE_LEN]), v, acc);
             }
             simd.store_some(acc, out);
         }
