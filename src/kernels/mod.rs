@@ -109,6 +109,11 @@ pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
 /// Expands a row of some format: see [`crate::quant::FormatInfo::dequantize`].
 pub type Expand = fn(row: &[u8], out: &mut [f32]);
 
+/// The bytes of a file as half-precision numbers, where they can be read in place.
+pub fn halves<T: bytemuck::Pod>(bytes: &[u8]) -> Option<&[T]> {
+    if cfg!(target_endian = "little") { bytemuck::try_cast_slice(bytes).ok() } else { None }
+}
+
 /// How each format expands a row, with those two taking the place of the formats' own.
 const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
     let mut expand = scalar::SCALAR.expand;
@@ -129,6 +134,8 @@ pub struct Kernels {
     pub dot_f32: fn(a: &[f32], b: &[f32]) -> f32,
     /// `out[t * n_rows + r] = Σ rows[r][i] * x[t][i]` for rows and vectors of `n_cols` elements, one after another.
     pub dots_f32: fn(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]),
+    /// As `dots_f32` for rows of binary16 numbers.
+    pub dots_f16: fn(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]),
     /// How a weight row of each format is expanded, indexed by `Format as usize`: the same bits on every level.
     pub expand: [Expand; FORMAT_COUNT],
     /// Rounds to binary16, ties to even.

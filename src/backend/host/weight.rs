@@ -107,6 +107,11 @@ impl HostWeight {
         &self.bytes()[i * self.row_bytes..(i + 1) * self.row_bytes]
     }
 
+    /// The bytes of some rows.
+    pub fn rows(&self, rows: Range<usize>) -> &[u8] {
+        &self.bytes()[rows.start * self.row_bytes..rows.end * self.row_bytes]
+    }
+
     /// All elements of a weight in format F32, row after row.
     pub fn f32s(&self) -> &[f32] {
         bytemuck::cast_slice(self.bytes())

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use half::f16;
 use matrixmultiply::sgemm;
 
 use crate::backend::host::HostWeight;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, halves};
 use crate::quant::{Dot, Format, Q8Block, packed};
 use crate::threads::DisjointMut;
 
@@ -103,21 +104,27 @@ impl Inputs<'_> {
         let mut out = [0.0; PANEL * BLOCK];
         for first in rows.clone().step_by(PANEL) {
             let n_rows = PANEL.min(rows.end - first);
-            let panel = if w.format == Format::F32 {
-                &w.f32s()[first * n_cols..(first + n_rows) * n_cols]
+            let out = &mut out[..n_rows * vectors.len()];
+            if let Some(rows) = self.half_rows(w, first..first + n_rows) {
+                (self.kernels.dots_f16)(rows, x, n_cols, out);
+            } else if w.format == Format::F32 {
+                (self.kernels.dots_f32)(&w.f32s()[first * n_cols..(first + n_rows) * n_cols], x, n_cols, out);
             } else {
                 let panel = &mut scratch[..n_rows * n_cols];
                 for (i, row) in panel.chunks_exact_mut(n_cols).enumerate() {
                     (self.kernels.expand[w.format as usize])(w.row(first + i), row);
                 }
-                panel
-            };
-            let out = &mut out[..n_rows * vectors.len()];
-            (self.kernels.dots_f32)(panel, x, n_cols, out);
+                (self.kernels.dots_f32)(panel, x, n_cols, out);
+            }
             for (t, row) in vectors.clone().zip(out.chunks_exact(n_rows)) {
                 target.put(t, first, row);
             }
         }
+    }
+
+    /// Rows of a weight in binary16 that can be read where they lie.
+    fn half_rows<'w>(&self, w: &'w HostWeight, rows: Range<usize>) -> Option<&'w [f16]> {
+        if w.format == Format::F16 { halves(w.rows(rows)) } else { None }
     }
 
     fn sgemm(&self, target: &Target<'_>, rows: Range<usize>) {

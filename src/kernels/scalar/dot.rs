@@ -6,7 +6,8 @@ use half::slice::HalfFloatSliceExt;
 
 /// Partial sums of a dot product.
 const LANES: usize = 16;
-/// Values expanded at a time, through a buffer on the stack.
+/// Values expanded at a time, through a buffer on the stack; a multiple of [`LANES`], so that expanding in pieces
+/// leaves the order of a sum as it is.
 const CHUNK: usize = 256;
 
 /// The order of every sum of products: element `i` goes to partial sum `i % 16`, in ascending order; then the upper
@@ -49,13 +50,33 @@ pub(super) fn dot_f32(a: &[f32], b: &[f32]) -> f32 {
     lanes.sum()
 }
 
+pub(super) fn dot_f16(a: &[f16], b: &[f32]) -> f32 {
+    debug_assert_eq!(a.len(), b.len(), "the vectors differ in length");
+    let mut lanes = Lanes([0.0; LANES]);
+    let mut buffer = [0.0; CHUNK];
+    for (a, b) in a.chunks(CHUNK).zip(b.chunks(CHUNK)) {
+        let n = a.len().min(b.len());
+        a[..n].convert_to_f32_slice(&mut buffer[..n]);
+        lanes.add_products(&buffer[..n], &b[..n]);
+    }
+    lanes.sum()
+}
+
 pub(super) fn dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) {
+    dots(rows, x, n_cols, out, dot_f32);
+}
+
+pub(super) fn dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) {
+    dots(rows, x, n_cols, out, dot_f16);
+}
+
+fn dots<T>(rows: &[T], x: &[f32], n_cols: usize, out: &mut [f32], dot: impl Fn(&[T], &[f32]) -> f32) {
     if n_cols == 0 {
         return out.fill(0.0);
     }
     for (x, out) in x.chunks_exact(n_cols).zip(out.chunks_exact_mut((rows.len() / n_cols).max(1))) {
         for (row, out) in rows.chunks_exact(n_cols).zip(out) {
-            *out = dot_f32(row, x);
+            *out = dot(row, x);
         }
     }
 }
@@ -94,6 +115,7 @@ mod tests {
             let a: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
             let b: Vec<f16> = (0..n).map(|i| f16::from_f32((i as f32 * 1.3).cos())).collect();
             let expanded: Vec<f32> = b.iter().map(|b| b.to_f32()).collect();
+            assert_eq!(dot_f16(&b, &a).to_bits(), dot_f32(&expanded, &a).to_bits());
             let (mut short, mut long) = (a.clone(), a.clone());
             axpy_f16(&mut short, 0.3, &b);
             axpy(&mut long, 0.3, &expanded);

@@ -18,6 +18,7 @@ pub static SCALAR: Kernels = Kernels {
     isa: Isa::Scalar,
     dot_f32: dot::dot_f32,
     dots_f32: dot::dots_f32,
+    dots_f16: dot::dots_f16,
     expand: format_expansions(),
     narrow_f16: dot::narrow_f16,
     dot: format_dots(),

@@ -4,46 +4,13 @@
 
 use std::ops::Range;
 
-use half::f16;
-
 use super::elementwise::exp;
-use super::{MAX_LANES, Simd};
+use super::{Element, Simd, load_some};
 use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN};
 use crate::kernels::{AttnState, AttnTile, KvData};
 
 /// Queries whose sums are kept in registers.
 const BLOCK: usize = 6;
-
-/// An element of the cache.
-trait Element: Copy {
-    const ZERO: Self;
-    fn load<S: Simd>(simd: S, x: &[Self]) -> S::V;
-    fn widen(self) -> f32;
-}
-
-impl Element for f32 {
-    const ZERO: f32 = 0.0;
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, x: &[f32]) -> S::V {
-        simd.load(x)
-    }
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        self
-    }
-}
-
-impl Element for f16 {
-    const ZERO: f16 = f16::ZERO;
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, x: &[f16]) -> S::V {
-        simd.load_f16(x)
-    }
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-}
 
 /// See [`crate::kernels::Kernels::attention`].
 #[inline(always)]
@@ -305,16 +272,6 @@ fn add_values<S: Simd, E: Element, const M: usize>(
         first += n;
     }
     M
-}
-
-#[inline(always)]
-fn load_some<S: Simd, E: Element>(simd: S, x: &[E]) -> S::V {
-    if x.len() == S::LANES {
-        return E::load(simd, x);
-    }
-    let mut buffer = [E::ZERO; MAX_LANES];
-    buffer[..x.len()].copy_from_slice(x);
-    E::load(simd, &buffer)
 }
 
 #[inline(always)]

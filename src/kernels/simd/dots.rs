@@ -3,19 +3,22 @@
 
 use half::{bf16, f16};
 
-use super::Simd;
+use super::{Element, Simd};
+
+/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile.
+const AHEAD: usize = 4096;
 
 /// See [`crate::kernels::Kernels::dot_f32`].
 #[inline(always)]
 pub fn dot_f32<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     debug_assert_eq!(a.len(), b.len(), "the vectors differ in length");
     let n = a.len().min(b.len());
-    tile::<S, 1, 1>(simd, [&a[..n]], [&b[..n]])[0][0]
+    tile::<S, f32, 1, 1>(simd, [&a[..n]], [&b[..n]])[0][0]
 }
 
 /// See [`crate::kernels::Kernels::dots_f32`].
 #[inline(always)]
-pub fn dots_f32<S: Simd>(simd: S, rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) {
+pub fn dots<S: Simd, E: Element>(simd: S, rows: &[E], x: &[f32], n_cols: usize, out: &mut [f32]) {
     if rows.is_empty() || x.is_empty() || n_cols == 0 {
         return out.fill(0.0);
     }
@@ -23,42 +26,50 @@ pub fn dots_f32<S: Simd>(simd: S, rows: &[f32], x: &[f32], n_cols: usize, out: &
     let mut first = 0;
     while first < n {
         first += match n - first {
-            1 => vectors::<S, 1, 8>(simd, rows, x, n_cols, first, out),
-            2 => vectors::<S, 2, 4>(simd, rows, x, n_cols, first, out),
-            _ => vectors::<S, 3, 4>(simd, rows, x, n_cols, first, out),
+            1 => vectors::<S, E, 1, 4>(simd, rows, x, n_cols, first, out),
+            2 => vectors::<S, E, 2, 4>(simd, rows, x, n_cols, first, out),
+            3 => vectors::<S, E, 3, 2>(simd, rows, x, n_cols, first, out),
+            4 => vectors::<S, E, 4, 2>(simd, rows, x, n_cols, first, out),
+            _ => vectors::<S, E, 5, 2>(simd, rows, x, n_cols, first, out),
         };
     }
 }
 
 /// All rows, `R` at a time, times vectors `first..first + T`; returns `T`.
 #[inline(always)]
-fn vectors<S: Simd, const T: usize, const R: usize>(
+fn vectors<S: Simd, E: Element, const T: usize, const R: usize>(
     simd: S,
-    rows: &[f32],
+    rows: &[E],
     x: &[f32],
     n_cols: usize,
     first: usize,
     out: &mut [f32],
 ) -> usize {
     let n_rows = rows.len() / n_cols;
-    let x: [&[f32]; T] = std::array::from_fn(|t| &x[(first + t) * n_cols..][..n_cols]);
+    let mut xs: [&[f32]; T] = [&[]; T];
+    for (t, row) in xs.iter_mut().enumerate() {
+        *row = &x[(first + t) * n_cols..][..n_cols];
+    }
     let mut r = 0;
-    while r < n_rows {
-        let many = r + R <= n_rows;
-        if many {
-            let rows: [&[f32]; R] = std::array::from_fn(|i| &rows[(r + i) * n_cols..][..n_cols]);
-            let sums = tile::<S, R, T>(simd, rows, x);
-            for (i, t) in (0..R).flat_map(|i| (0..T).map(move |t| (i, t))) {
-                out[(first + t) * n_rows + r + i] = sums[i][t];
-            }
-            r += R;
-        } else {
-            let sums = tile::<S, 1, T>(simd, [&rows[r * n_cols..][..n_cols]], x);
-            for t in 0..T {
-                out[(first + t) * n_rows + r] = sums[0][t];
-            }
-            r += 1;
+    while r + R <= n_rows {
+        let mut some: [&[E]; R] = [&[]; R];
+        for (i, row) in some.iter_mut().enumerate() {
+            *row = &rows[(r + i) * n_cols..][..n_cols];
         }
+        let sums = tile::<S, E, R, T>(simd, some, xs);
+        for t in 0..T {
+            for (i, sums) in sums.iter().enumerate() {
+                out[(first + t) * n_rows + r + i] = sums[t];
+            }
+        }
+        r += R;
+    }
+    while r < n_rows {
+        let sums = tile::<S, E, 1, T>(simd, [&rows[r * n_cols..][..n_cols]], xs);
+        for t in 0..T {
+            out[(first + t) * n_rows + r] = sums[0][t];
+        }
+        r += 1;
     }
     T
 }
@@ -66,33 +77,36 @@ fn vectors<S: Simd, const T: usize, const R: usize>(
 /// The products of `R` rows with `T` vectors, all of one length. Element `i` goes to lane `i % LANES` of a sum, whatever
 /// `R` and `T` are.
 #[inline(always)]
-fn tile<S: Simd, const R: usize, const T: usize>(
+fn tile<S: Simd, E: Element, const R: usize, const T: usize>(
     simd: S,
-    rows: [&[f32]; R],
+    rows: [&[E]; R],
     x: [&[f32]; T],
 ) -> [[f32; T]; R] {
     let n = rows[0].len();
     let mut acc = [[simd.splat(0.0); T]; R];
-    let whole = n - n % S::LANES;
     let mut at = 0;
-    while at < whole {
-        let mut loaded = [simd.splat(0.0); T];
-        for (loaded, x) in loaded.iter_mut().zip(x) {
-            *loaded = simd.load(&x[at..at + S::LANES]);
+    while n - at >= S::LANES {
+        let mut w = [simd.splat(0.0); R];
+        for (w, row) in w.iter_mut().zip(rows) {
+            let row = &row[at..n];
+            if T == 1 && (at * size_of::<E>()).is_multiple_of(64) {
+                simd.prefetch_line(row, AHEAD);
+            }
+            *w = E::load(simd, row);
         }
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let w = simd.load(&row[at..at + S::LANES]);
-            for (acc, x) in acc.iter_mut().zip(loaded) {
-                *acc = simd.mul_add(w, x, *acc);
+        for (t, x) in x.iter().enumerate() {
+            let x = simd.load(&x[at..n]);
+            for (acc, w) in acc.iter_mut().zip(w) {
+                acc[t] = simd.mul_add(w, x, acc[t]);
             }
         }
         at += S::LANES;
     }
-    if whole < n {
+    if at < n {
         for (acc, row) in acc.iter_mut().zip(rows) {
-            let w = simd.load_some(&row[whole..n], 0.0);
+            let w = super::load_some(simd, &row[at..n]);
             for (acc, x) in acc.iter_mut().zip(x) {
-                *acc = simd.mul_add(w, simd.load_some(&x[whole..n], 0.0), *acc);
+                *acc = simd.mul_add(w, simd.load_some(&x[at..n], 0.0), *acc);
             }
         }
     }
@@ -117,21 +131,23 @@ pub fn narrow_f16<S: Simd>(simd: S, x: &[f32], out: &mut [f16]) {
     }
 }
 
-/// Widens a row of half-precision numbers of either kind; rows of a file may lie at odd addresses.
+/// Widens a row of half-precision numbers of either kind.
 macro_rules! expand {
     ($name:ident, $half:ident, $load:ident) => {
         #[doc = concat!("Widens a row of ", stringify!($half), " numbers.")]
         #[inline(always)]
         pub fn $name<S: Simd>(simd: S, row: &[u8], out: &mut [f32]) {
             debug_assert_eq!(row.len(), 2 * out.len(), "row bytes and number of values do not agree");
-            let row = row.as_chunks::<2>().0;
-            for (row, out) in row.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
-                let mut halves = [$half::ZERO; super::MAX_LANES];
-                for (half, &bytes) in halves.iter_mut().zip(row) {
-                    *half = $half::from_le_bytes(bytes);
+            let mut done = 0;
+            // Rows of a file may lie at odd addresses.
+            if let Some(row) = crate::kernels::halves::<$half>(row) {
+                for (row, out) in row.chunks_exact(S::LANES).zip(out.chunks_exact_mut(S::LANES)) {
+                    simd.store(simd.$load(row), out);
                 }
-                let n = row.len().min(out.len());
-                simd.store_some(simd.$load(&halves), &mut out[..n]);
+                done = row.len().min(out.len()) / S::LANES * S::LANES;
+            }
+            for (out, &bytes) in out.iter_mut().zip(row.as_chunks::<2>().0).skip(done) {
+                *out = $half::from_le_bytes(bytes).to_f32();
             }
         }
     };

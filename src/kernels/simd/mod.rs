@@ -25,6 +25,8 @@ pub trait Simd: Copy {
 
     /// Fetches `x` from memory before it is needed, where the machine can.
     fn prefetch<T>(self, x: &[T]);
+    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not.
+    fn prefetch_line<T>(self, x: &[T], bytes: usize);
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
     /// The first elements of `x`.
@@ -94,6 +96,51 @@ pub trait Simd: Copy {
         let n = out.len();
         out.copy_from_slice(&buffer[..n]);
     }
+}
+
+/// A number in memory that is widened when it is loaded.
+pub trait Element: Copy {
+    /// 0.
+    const ZERO: Self;
+    /// The first elements of `x`.
+    fn load<S: Simd>(simd: S, x: &[Self]) -> S::V;
+    /// As f32.
+    fn widen(self) -> f32;
+}
+
+impl Element for f32 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[f32]) -> S::V {
+        simd.load(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+}
+
+impl Element for f16 {
+    const ZERO: f16 = f16::ZERO;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[f16]) -> S::V {
+        simd.load_f16(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// Up to [`Simd::LANES`] elements of `x`; the others are 0.
+#[inline(always)]
+pub fn load_some<S: Simd, E: Element>(simd: S, x: &[E]) -> S::V {
+    if x.len() >= S::LANES {
+        return E::load(simd, x);
+    }
+    let mut buffer = [E::ZERO; MAX_LANES];
+    buffer[..x.len()].copy_from_slice(x);
+    E::load(simd, &buffer)
 }
 
 /// The kernels of an instruction set that are made of [`Simd`]: functions for its table, compiled with its features.

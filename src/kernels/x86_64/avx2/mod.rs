@@ -11,6 +11,7 @@ pub static AVX2: Kernels = Kernels {
     packed: packed::TABLE,
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
+    dots_f16: vector::dots_f16,
     narrow_f16: vector::narrow_f16,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use super::super::fetch;
+use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels};
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -41,6 +41,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, x: &[T]) {
         fetch(x);
+    }
+
+    #[inline(always)]
+    fn prefetch_line<T>(self, x: &[T], bytes: usize) {
+        fetch_line(x.as_ptr().cast::<i8>().wrapping_add(bytes));
     }
 
     #[inline(always)]
@@ -191,7 +196,8 @@ impl Simd for Avx2 {
 
 simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
-    dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots_f32;
+    dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
+    dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
