@@ -849,6 +849,18 @@ ember_status ember_model_options_set_use_mmap(struct ember_model_options *option
                                               struct ember_error **err);
 
 /**
+ * Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
+ * "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
+ * empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
+ * loaded, lowers the level of every model of the process in the same way.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+ */
+ember_status ember_model_options_set_isa(struct ember_model_options *options,
+                                         const char *isa,
+                                         size_t isa_len,
+                                         struct ember_error **err);
+
+/**
  * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
  * is that of
  * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -857,7 +869,8 @@ ember_status ember_model_options_set_use_mmap(struct ember_model_options *option
  * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
  * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
- * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+ * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
+ * (also for an environment variable EMBER_ISA that names no level).
  */
 ember_status ember_model_load(const char *path,
                               size_t path_len,
@@ -892,6 +905,12 @@ void ember_model_release(struct ember_model *model);
 ember_status ember_model_info_get(const struct ember_model *model,
                                   struct ember_model_info *out,
                                   struct ember_error **err);
+
+/**
+ * The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
+ * example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+ */
+const char *ember_model_isa(const struct ember_model *model);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -1026,8 +1045,8 @@ ember_status ember_model_token_is_eog(const struct ember_model *model,
 const char *ember_version_string(void);
 
 /**
- * One line on what this build can do: version, architectures, number formats, instruction set, target. Static; never freed. Any
- * thread.
+ * One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can
+ * run (lowest first), target. Static; never freed. Any thread.
  */
 const char *ember_build_info(void);
 

@@ -61,7 +61,7 @@ pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Re
                 KvType::F16 => F32Products::Dots,
                 KvType::F32 => F32Products::Blocked,
             };
-            let backend = ThreadedBackend::new(options.n_threads, f32_products)?;
+            let backend = ThreadedBackend::new(model.kernels(), options.n_threads, f32_products)?;
             Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
         }
         BackendKind::Scalar => {

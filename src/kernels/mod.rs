@@ -10,6 +10,7 @@
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
 mod attention;
 pub mod scalar;
+mod select;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -18,6 +19,7 @@ mod x86_64;
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Q8Block};
 pub use attention::{AttnHead, KvStore};
+pub use select::ISA_VARIABLE;
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

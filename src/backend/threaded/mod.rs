@@ -1,5 +1,5 @@
-//! [`ThreadedBackend`]: the operations of [`super::cpu`] spread over a thread pool, on the kernels of the best
-//! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
+//! [`ThreadedBackend`]: the operations of [`super::cpu`] spread over a thread pool, on the kernels of one
+//! instruction set. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
 mod products;
@@ -51,10 +51,14 @@ pub struct ThreadedBackend {
 }
 
 impl ThreadedBackend {
-    /// A backend of `n_threads` threads, the caller's included.
-    pub fn new(n_threads: usize, f32_products: F32Products) -> Result<ThreadedBackend> {
+    /// A backend of `n_threads` threads, the caller's included. Weights are used with the kernels they were uploaded with.
+    pub fn new(
+        kernels: &'static Kernels,
+        n_threads: usize,
+        f32_products: F32Products,
+    ) -> Result<ThreadedBackend> {
         Ok(ThreadedBackend {
-            kernels: Kernels::select(None),
+            kernels,
             f32_products,
             pool: ThreadPool::new(n_threads)?,
             x_q8: Zeroed::new(0, "")?,
