@@ -10,6 +10,7 @@ use super::*;
 use crate::kernels::{Isa, Kernels};
 use crate::quant::FORMATS;
 use crate::quant::tests::sample_row;
+use crate::threads::ThreadPool;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
 trait Host: Backend<Buffer = Zeroed<f32>, Weight = HostWeight, Kv = HostKv> {}
@@ -68,7 +69,8 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
             let mut first: Option<Vec<f32>> = None;
             for n_threads in [1, 2, 7] {
                 let kernels = Kernels::select(Some(isa));
-                let mut threaded = ThreadedBackend::new(kernels, n_threads, f32_products).expect("threads");
+                let pool = ThreadPool::new(n_threads, None).expect("threads");
+                let mut threaded = ThreadedBackend::new(kernels, pool, f32_products).expect("memory");
                 threaded.reserve(&limits).expect("memory");
                 let got = op(&mut |run| (run.threaded)(&mut threaded));
                 let error = nmse(&got, &want);

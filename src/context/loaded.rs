@@ -10,7 +10,7 @@ use crate::gguf::Gguf;
 use crate::hf::{self, HfFolder};
 use crate::kernels::{Isa, Kernels};
 use crate::models::{self, Model, ModelInfo};
-use crate::threads;
+use crate::threads::{self, ThreadPool};
 use crate::tokenizer::Tokenizer;
 
 /// How to load a model.
@@ -76,7 +76,8 @@ impl LoadedModel {
         let within = |e: Error| e.within(gguf.name());
         let kernels = Kernels::for_model(options.isa).map_err(within)?;
         // All cores pack weights.
-        let mut backend = ThreadedBackend::new(kernels, threads::default_threads(), F32Products::Dots)?;
+        let pool = ThreadPool::new(threads::default_threads(None), None)?;
+        let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots)?;
         let threaded: Arc<dyn Model<ThreadedBackend>> =
             Arc::from(models::build(&gguf, &mut backend).map_err(within)?);
         let n_vocab = threaded.info().n_vocab;

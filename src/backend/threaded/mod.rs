@@ -51,16 +51,16 @@ pub struct ThreadedBackend {
 }
 
 impl ThreadedBackend {
-    /// A backend of `n_threads` threads, the caller's included. Weights are used with the kernels they were uploaded with.
+    /// A backend on the threads of `pool`. Weights are used with the kernels they were uploaded with.
     pub fn new(
         kernels: &'static Kernels,
-        n_threads: usize,
+        pool: ThreadPool,
         f32_products: F32Products,
     ) -> Result<ThreadedBackend> {
         Ok(ThreadedBackend {
             kernels,
             f32_products,
-            pool: ThreadPool::new(n_threads)?,
+            pool,
             x_q8: Zeroed::new(0, "")?,
             rows: Zeroed::new(0, "")?,
             angles: Zeroed::new(0, "")?,
@@ -122,6 +122,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.pool.rest();
         Ok(())
     }
 
