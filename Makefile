@@ -17,7 +17,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi check fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-isa loom tsan check fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,15 @@ test-capi: lib examples models
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+test-isa: ## the tests of whole models, once for each instruction set that this machine has
+	scripts/test-isa.sh
+
+loom: ## the thread pool's gate under a model checker: every order of its steps
+	$(CARGO) test --manifest-path tests/threads/Cargo.toml --features loom every_order
+
+tsan: ## the thread pool's tests under the thread sanitizer (needs Rust's sources: rustup component add rust-src)
+	scripts/tsan.sh
 
 check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check

@@ -18,7 +18,8 @@
  *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
- *  - After fork() the child must not use the contexts of its parent, whose threads it does not have; models it may.
+ *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
+ *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
  *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
@@ -481,12 +482,25 @@ ember_status ember_context_options_set_n_batch(struct ember_context_options *opt
                                                struct ember_error **err);
 
 /**
- * Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
- * not depend on it. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Threads, the calling one included, 512 at most. 0, the default: one for each core that the process may use (by its
+ * affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of performance cores only where there are
+ * slower ones too. Results do not depend on it. When the contexts at work in a process have more threads than it has CPUs,
+ * some of their threads sleep. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_threads(struct ember_context_options *options,
                                                  uint32_t n_threads,
                                                  struct ember_error **err);
+
+/**
+ * The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
+ * n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
+ * want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
+ * (Linux and Android can), shows when a context is made.
+ */
+ember_status ember_context_options_set_worker_cpus(struct ember_context_options *options,
+                                                   const uint32_t *cpus,
+                                                   size_t n,
+                                                   struct ember_error **err);
 
 /**
  * Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
@@ -506,7 +520,8 @@ ember_status ember_context_options_set_backend(struct ember_context_options *opt
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
  * alive. `options` may be NULL and may be freed afterwards. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_NOMEM.
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+ * EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
  */
 ember_status ember_context_new(const struct ember_model *model,
                                const struct ember_context_options *options,
@@ -533,7 +548,8 @@ ember_status ember_context_info_get(const struct ember_context *context,
  * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
  * (NULL: for the last token only).
  * On any error the sequences are as before.
- * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
+ * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
+ * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
  * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_context_decode(struct ember_context *context,
@@ -849,6 +865,18 @@ ember_status ember_model_options_set_use_mmap(struct ember_model_options *option
                                               struct ember_error **err);
 
 /**
+ * Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
+ * "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
+ * empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
+ * loaded, lowers the level of every model of the process in the same way.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+ */
+ember_status ember_model_options_set_isa(struct ember_model_options *options,
+                                         const char *isa,
+                                         size_t isa_len,
+                                         struct ember_error **err);
+
+/**
  * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
  * is that of
  * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -857,7 +885,8 @@ ember_status ember_model_options_set_use_mmap(struct ember_model_options *option
  * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
  * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
- * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+ * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
+ * (also for an environment variable EMBER_ISA that names no level).
  */
 ember_status ember_model_load(const char *path,
                               size_t path_len,
@@ -892,6 +921,12 @@ void ember_model_release(struct ember_model *model);
 ember_status ember_model_info_get(const struct ember_model *model,
                                   struct ember_model_info *out,
                                   struct ember_error **err);
+
+/**
+ * The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
+ * example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+ */
+const char *ember_model_isa(const struct ember_model *model);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -1026,8 +1061,8 @@ ember_status ember_model_token_is_eog(const struct ember_model *model,
 const char *ember_version_string(void);
 
 /**
- * One line on what this build can do: version, architectures, number formats, instruction set, target. Static; never freed. Any
- * thread.
+ * One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can
+ * run (lowest first), target. Static; never freed. Any thread.
  */
 const char *ember_build_info(void);
 

@@ -1,13 +1,16 @@
 //! Every operation of the threaded backend against the scalar definition (second oracle of the crate: NMSE at most
-//! 1e-7 for f32 operations, 5e-4 for quantized products), for 1, 2 and 7 threads, which must agree bit for bit.
+//! 1e-7 for f32 operations, 5e-4 for quantized products), for every instruction set of this machine and
+//! 1, 2 and 7 threads, which must agree bit for bit.
 #![forbid(unsafe_code)]
 
 use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Zeroed};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
+use crate::kernels::{Isa, Kernels};
 use crate::quant::FORMATS;
 use crate::quant::tests::sample_row;
+use crate::threads::ThreadPool;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
 trait Host: Backend<Buffer = Zeroed<f32>, Weight = HostWeight, Kv = HostKv> {}
@@ -54,23 +57,28 @@ fn nmse(got: &[f32], want: &[f32]) -> f64 {
     error / want.iter().map(|&w| square(f64::from(w))).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
-/// Runs `op` on the scalar backend and on 1, 2 and 7 threads and compares what it returns.
+/// Runs `op` on the scalar backend and at every level on 1, 2 and 7 threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
     let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 16, n_head: 4, n_ctx: 1024 };
     let mut cpu = CpuBackend::new();
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
     assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
-    for f32_products in [F32Products::Dots, F32Products::Blocked] {
-        let mut first: Option<Vec<f32>> = None;
-        for n_threads in [1, 2, 7] {
-            let mut threaded = ThreadedBackend::new(n_threads, f32_products).expect("threads");
-            threaded.reserve(&limits).expect("memory");
-            let got = op(&mut |run| (run.threaded)(&mut threaded));
-            let error = nmse(&got, &want);
-            assert!(error <= tolerance, "{what}, {n_threads} threads, {f32_products:?}: NMSE {error:.2e}");
-            let one = first.get_or_insert_with(|| got.clone());
-            assert!(*one == got, "{what}: {n_threads} threads and 1 differ");
+    for isa in Isa::supported() {
+        for f32_products in [F32Products::Dots, F32Products::Blocked] {
+            let mut first: Option<Vec<f32>> = None;
+            for n_threads in [1, 2, 7] {
+                let kernels = Kernels::select(Some(isa));
+                let pool = ThreadPool::new(n_threads, None).expect("threads");
+                let mut threaded = ThreadedBackend::new(kernels, pool, f32_products).expect("memory");
+                threaded.reserve(&limits).expect("memory");
+                let got = op(&mut |run| (run.threaded)(&mut threaded));
+                let error = nmse(&got, &want);
+                let case = format!("{what}, {isa:?}, {n_threads} threads, {f32_products:?}");
+                assert!(error <= tolerance, "{case}: NMSE {error:.2e}");
+                let one = first.get_or_insert_with(|| got.clone());
+                assert!(*one == got, "{case}: one thread differs");
+            }
         }
     }
 }

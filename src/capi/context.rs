@@ -8,7 +8,7 @@ use super::model::ember_model;
 use crate::backend::KvType;
 use crate::context::{BackendKind, Context, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, Tokens};
 use crate::error::{Error, Result, ember_status};
-use crate::threads::MAX_THREADS;
+use crate::threads::{CpuSet, MAX_THREADS};
 
 /// How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -104,6 +104,13 @@ fn to_backend(backend: i32) -> Result<BackendKind> {
         0 => Ok(BackendKind::Auto),
         1 => Ok(BackendKind::Scalar),
         _ => Err(Error::InvalidArgument(format!("backend must be an ember_backend (0 or 1), got {backend}"))),
+    }
+}
+
+fn to_cpus(numbers: &[u32]) -> Result<Option<CpuSet>> {
+    match numbers {
+        [] => Ok(None),
+        numbers => CpuSet::new(numbers).map(Some),
     }
 }
 
@@ -203,8 +210,10 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
     })
 }
 
-/// Threads, the calling one included, 512 at most. 0, the default: as many as the process may use at once. Results do
-/// not depend on it. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Threads, the calling one included, 512 at most. 0, the default: one for each core that the process may use (by its
+/// affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of performance cores only where there are
+/// slower ones too. Results do not depend on it. When the contexts at work in a process have more threads than it has CPUs,
+/// some of their threads sleep. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_threads(
     options: *mut ember_context_options,
@@ -213,6 +222,24 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
 ) -> ember_status {
     guard(err, || {
         handle!(options).lock("options")?.n_threads = in_range("n_threads", n_threads, 0, MAX_THREADS)?;
+        Ok(())
+    })
+}
+
+/// The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
+/// n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
+/// want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
+/// (Linux and Android can), shows when a context is made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
+    options: *mut ember_context_options,
+    cpus: *const u32,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, cpus) = (handle!(options), array!(cpus, n));
+        options.lock("options")?.worker_cpus = to_cpus(cpus)?;
         Ok(())
     })
 }
@@ -246,7 +273,8 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
 
 /// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
 /// alive. `options` may be NULL and may be freed afterwards. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_NOMEM.
+/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+/// EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_new(
     model: *const ember_model,
@@ -284,7 +312,8 @@ pub unsafe extern "C" fn ember_context_info_get(
 /// `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
 /// (NULL: for the last token only).
 /// On any error the sequences are as before.
-/// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0), EMBER_E_CONTEXT_FULL,
+/// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
+/// before fork() by the parent process), EMBER_E_CONTEXT_FULL,
 /// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(

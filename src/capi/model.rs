@@ -1,9 +1,9 @@
 //! Models: options, loading, information, reference counting.
 
-use std::ffi::c_char;
+use std::ffi::{CString, c_char};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 
 use super::args::{array, fill_struct, free_handle, handle, output, text};
 use super::embed::from_pooling;
@@ -12,6 +12,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use crate::context::{LoadOptions, LoadedModel};
 use crate::error::{Error, Result, ember_status};
+use crate::kernels::{ISAS, Isa};
 
 /// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -126,6 +127,21 @@ fn to_path(path: &str) -> Result<&Path> {
     }
 }
 
+fn to_isa(name: &str) -> Result<Option<Isa>> {
+    match name {
+        "" => Ok(None),
+        name => Isa::parse("isa", name).map(Some),
+    }
+}
+
+/// The names of the levels, as C wants them. Made on first use and never changed.
+static ISA_NAMES: LazyLock<Vec<(Isa, CString)>> =
+    LazyLock::new(|| ISAS.iter().map(|row| (row.isa, CString::new(row.name).unwrap_or_default())).collect());
+
+fn isa_name(isa: Isa) -> *const c_char {
+    ISA_NAMES.iter().find(|row| row.0 == isa).map_or(c"".as_ptr(), |row| row.1.as_ptr())
+}
+
 fn new_model(model: LoadedModel) -> *mut ember_model {
     into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
 }
@@ -161,6 +177,25 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     })
 }
 
+/// Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
+/// "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
+/// empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
+/// loaded, lowers the level of every model of the process in the same way.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_isa(
+    options: *mut ember_model_options,
+    isa: *const c_char,
+    isa_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, isa) = (handle!(options), text!(isa, isa_len));
+        options.lock("options")?.isa = to_isa(isa)?;
+        Ok(())
+    })
+}
+
 /// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
 /// is that of
 /// - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -169,7 +204,8 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
 /// `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
 /// key or tensor that is wrong.
 /// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
-/// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+/// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
+/// (also for an environment variable EMBER_ISA that names no level).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load(
     path: *const c_char,
@@ -225,4 +261,11 @@ pub unsafe extern "C" fn ember_model_info_get(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || fill_struct!(out, model_info(&handle!(model).model)))
+}
+
+/// The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
+/// example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_isa(model: *const ember_model) -> *const c_char {
+    guard_value(std::ptr::null(), || Ok(isa_name(handle!(model).model.isa())))
 }

@@ -14,12 +14,13 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 static BUILD: LazyLock<CString> = LazyLock::new(|| {
     let architectures: Vec<&str> = models::known().collect();
     let formats: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+    let levels: Vec<&str> = Isa::supported().map(Isa::name).collect();
     let line = format!(
-        "ember {}; architectures: {}; formats: {}; instruction set: {}; target: {}",
+        "ember {}; architectures: {}; formats: {}; instruction sets: {}; target: {}",
         env!("CARGO_PKG_VERSION"),
         architectures.join(", "),
         formats.join(", "),
-        Isa::detect().name(),
+        levels.join(", "),
         env!("EMBER_TARGET"),
     );
     CString::new(line).unwrap_or_default()
@@ -35,8 +36,8 @@ pub extern "C" fn ember_version_string() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(c_str(VERSION)))
 }
 
-/// One line on what this build can do: version, architectures, number formats, instruction set, target. Static; never freed. Any
-/// thread.
+/// One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can
+/// run (lowest first), target. Static; never freed. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_build_info() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(BUILD.as_ptr()))

@@ -192,9 +192,10 @@ impl Context {
     /// sequences and logits stay as they are. With the default `kv_type` a text's embedding has the same bits whatever
     /// it is embedded with.
     ///
-    /// Errors: `InvalidArgument` for a text without tokens and for a token out of range, `ContextFull` for a text
-    /// that is too long, `NoMemory`.
+    /// Errors: `InvalidArgument` for a text without tokens, a token out of range and a context of a parent process,
+    /// `ContextFull` for a text that is too long, `NoMemory`.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
+        self.check_process()?;
         let len = self.embedding_len(texts, options)?;
         let info = self.model.info();
         let (n_embd, pooling) = (info.n_embd, options.pooling(info));

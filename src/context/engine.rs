@@ -12,6 +12,7 @@ use crate::models::Model;
 use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
+use crate::threads::ThreadPool;
 
 /// What a context needs of a backend with a model on it.
 pub trait Engine: Send {
@@ -59,7 +60,8 @@ pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Re
                 KvType::F16 => F32Products::Dots,
                 KvType::F32 => F32Products::Blocked,
             };
-            let backend = ThreadedBackend::new(options.n_threads, f32_products)?;
+            let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
+            let backend = ThreadedBackend::new(model.kernels(), pool, f32_products)?;
             Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
         }
         BackendKind::Scalar => {

@@ -8,8 +8,9 @@ use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::hf::{self, HfFolder};
+use crate::kernels::{Isa, Kernels};
 use crate::models::{self, Model, ModelInfo};
-use crate::threads;
+use crate::threads::{self, ThreadPool};
 use crate::tokenizer::Tokenizer;
 
 /// How to load a model.
@@ -18,11 +19,14 @@ pub struct LoadOptions {
     /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
     /// while the model lives: the operating system may then end the process on the next access.
     pub use_mmap: bool,
+    /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
+    /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.
+    pub isa: Option<Isa>,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { use_mmap: true }
+        LoadOptions { use_mmap: true, isa: None }
     }
 }
 
@@ -30,6 +34,8 @@ impl Default for LoadOptions {
 pub struct LoadedModel {
     gguf: Gguf,
     tokenizer: Option<Tokenizer>,
+    /// What the weights are packed for; contexts compute with the same.
+    kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
 }
 
@@ -37,39 +43,41 @@ impl LoadedModel {
     /// Loads the GGUF file, or the Hugging Face folder, at `path`. Every error sentence begins with the path.
     pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         if path.is_dir() {
-            return LoadedModel::of_folder(hf::open(path, options.use_mmap)?);
+            return LoadedModel::of_folder(hf::open(path, options.use_mmap)?, options);
         }
-        LoadedModel::of_file(if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? })
+        LoadedModel::of_file(if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? }, options)
     }
 
     /// Loads GGUF bytes, of which a copy is kept; `name` stands for the path in error sentences.
     pub fn from_bytes(bytes: &[u8], name: &str) -> Result<LoadedModel> {
-        LoadedModel::of_file(Gguf::from_bytes(bytes, name)?)
+        LoadedModel::of_file(Gguf::from_bytes(bytes, name)?, &LoadOptions::default())
     }
 
-    fn of_file(gguf: Gguf) -> Result<LoadedModel> {
+    fn of_file(gguf: Gguf, options: &LoadOptions) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
         let tokenizer = match gguf.metadata().str("tokenizer.ggml.model").map_err(within)? {
             None | Some("none" | "no_vocab") => None,
             Some(_) => Some(Tokenizer::from_gguf(gguf.metadata()).map_err(within)?),
         };
-        LoadedModel::new(gguf, tokenizer)
+        LoadedModel::new(gguf, tokenizer, options)
     }
 
-    fn of_folder(folder: HfFolder) -> Result<LoadedModel> {
+    fn of_folder(folder: HfFolder, options: &LoadOptions) -> Result<LoadedModel> {
         let read = |json: &Vec<u8>| Tokenizer::from_json(json, folder.tokenizer_config.as_deref());
         let tokenizer = folder.tokenizer_json.as_ref().map(read).transpose();
         let mut tokenizer = tokenizer.map_err(|e| e.within("tokenizer.json").within(folder.gguf.name()))?;
         if let Some(tokenizer) = &mut tokenizer {
             tokenizer.add_ends(&folder.end_tokens);
         }
-        LoadedModel::new(folder.gguf, tokenizer)
+        LoadedModel::new(folder.gguf, tokenizer, options)
     }
 
-    fn new(gguf: Gguf, tokenizer: Option<Tokenizer>) -> Result<LoadedModel> {
+    fn new(gguf: Gguf, tokenizer: Option<Tokenizer>, options: &LoadOptions) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
+        let kernels = Kernels::for_model(options.isa).map_err(within)?;
         // All cores pack weights.
-        let mut backend = ThreadedBackend::new(threads::default_threads(), F32Products::Dots)?;
+        let pool = ThreadPool::new(threads::default_threads(None), None)?;
+        let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots)?;
         let threaded: Arc<dyn Model<ThreadedBackend>> =
             Arc::from(models::build(&gguf, &mut backend).map_err(within)?);
         let n_vocab = threaded.info().n_vocab;
@@ -77,15 +85,16 @@ impl LoadedModel {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.
             log::warn!("{}: the tokenizer has {n} tokens, the model {n_vocab} embeddings", gguf.name());
         }
-        let model = LoadedModel { gguf, tokenizer, threaded };
+        let model = LoadedModel { gguf, tokenizer, kernels, threaded };
         let info = model.info();
         log::info!(
-            "loaded {}: {}, {} layers, {} parameters, {} tokens",
+            "loaded {}: {}, {} layers, {} parameters, {} tokens, instruction set {}",
             model.name(),
             info.architecture,
             info.n_layer,
             info.n_params,
-            info.n_vocab
+            info.n_vocab,
+            model.isa().name()
         );
         Ok(model)
     }
@@ -121,6 +130,16 @@ impl LoadedModel {
             true => Ok(()),
             false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
         }
+    }
+
+    /// The instruction-set level that contexts compute with, all but those of the scalar backend.
+    pub fn isa(&self) -> Isa {
+        self.kernels.isa
+    }
+
+    /// The functions of that level.
+    pub(super) fn kernels(&self) -> &'static Kernels {
+        self.kernels
     }
 
     /// The weights as bound for the threaded backend.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::backend::KvType;
 use crate::error::{Error, Result};
 use crate::nn::head::Output;
-use crate::threads;
+use crate::threads::{self, CpuSet};
 
 mod embed;
 mod engine;
@@ -55,8 +55,11 @@ pub struct ContextOptions {
     /// Rows run through the model at a time; longer batches are cut; 0: 256, but `n_ctx` for an encoder, which must see
     /// a text at once.
     pub n_batch: usize,
-    /// Threads, the caller's included; 0: as many as the process may use at once. Ignored by the scalar backend.
+    /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
+    /// and cgroup quota. Ignored by the scalar backend.
     pub n_threads: usize,
+    /// The CPUs that the context's own threads run on; `None`: the system chooses. The caller's thread is never bound.
+    pub worker_cpus: Option<CpuSet>,
     /// Element type of the KV cache; an encoder's, which holds one layer at a time, is f32 all the same.
     pub kv_type: KvType,
     /// Implementation.
@@ -70,6 +73,7 @@ impl Default for ContextOptions {
             n_seq: 1,
             n_batch: 0,
             n_threads: 0,
+            worker_cpus: None,
             kv_type: KvType::F16,
             backend: BackendKind::Auto,
         }
@@ -110,7 +114,7 @@ impl ContextOptions {
         }
         o.n_batch = o.n_batch.min(o.n_ctx.saturating_mul(o.n_seq));
         if o.n_threads == 0 {
-            o.n_threads = threads::default_threads();
+            o.n_threads = threads::default_threads(o.worker_cpus.as_ref());
         }
         Ok(o)
     }
@@ -165,6 +169,8 @@ pub struct Context {
     model: Arc<LoadedModel>,
     options: ContextOptions,
     engine: Box<dyn Engine>,
+    /// The process that has the context's threads.
+    process: u32,
     sequences: Sequences,
     plan: Plan,
     /// Texts being embedded.
@@ -188,6 +194,7 @@ impl Context {
             model: Arc::clone(model),
             options,
             engine,
+            process: std::process::id(),
             sequences,
             plan,
             group: embed::Group::default(),
@@ -218,10 +225,11 @@ impl Context {
 
     /// Runs `tokens` through the model and keeps the logits that were asked for.
     ///
-    /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range,
-    /// `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder.
+    /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range, or for
+    /// a context of a parent process; `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder.
     pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
         self.model.require_logits()?;
+        self.check_process()?;
         self.check(&tokens)?;
         self.sequences.begin(&tokens)?;
         let outcome = self.run(&tokens);
@@ -268,6 +276,18 @@ impl Context {
     fn forget_logits(&mut self) {
         self.outputs.clear();
         self.places.clear();
+    }
+
+    /// `InvalidArgument` in a child process made by `fork` for a context that was made before: its threads are not there.
+    fn check_process(&self) -> Result<()> {
+        let has_threads = self.options.backend == BackendKind::Auto && self.options.n_threads > 1;
+        match !has_threads || self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!(
+                "the context was made before fork(), in process {}, which has its threads; make one in this process",
+                self.process
+            ))),
+        }
     }
 
     fn check(&self, tokens: &Tokens<'_>) -> Result<()> {

@@ -10,6 +10,7 @@
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
 pub mod attention;
 pub mod scalar;
+mod select;
 mod simd;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use half::f16;
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, KvData, KvStore};
+pub use select::ISA_VARIABLE;
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -66,6 +66,51 @@ static void options_and_info(void)
     ember_context_options_free(NULL);
 }
 
+/* The context's own threads on CPU 0, where the system can do that. The results are the same. */
+static void threads_on_given_cpus(void)
+{
+    ember_context_options *o = NULL;
+    ember_context *bound = NULL, *free_to_move = new_context(model, 0, 1);
+    ember_context_info info = {.struct_size = sizeof info};
+    const uint32_t first[] = {0}, both[] = {0, 1}, beyond[] = {0, 8192}, nowhere[] = {8191};
+    float a[FIXTURE_VOCAB] = {0}, b[FIXTURE_VOCAB] = {1};
+    OK(ember_context_options_new(&o, E));
+    OK(ember_context_options_set_n_threads(o, 3, E));
+    OK(ember_context_options_set_worker_cpus(o, first, 1, E));
+#ifdef __linux__
+    OK(ember_context_new(model, o, &bound, E));
+    OK(ember_context_decode(bound, TOKENS, NULL, NULL, NULL, N, E));
+    OK(ember_context_decode(free_to_move, TOKENS, NULL, NULL, NULL, N, E));
+    copy_logits(bound, N - 1, a);
+    copy_logits(free_to_move, N - 1, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    ember_context_free(bound);
+    bound = NULL;
+    OK(ember_context_options_set_worker_cpus(o, nowhere, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "8191", ember_context_new(model, o, &bound, E));
+#else
+    FAILS(EMBER_E_UNSUPPORTED, "CPUs", ember_context_new(model, o, &bound, E));
+#endif
+    CHECK(bound == NULL);
+    OK(ember_context_options_set_worker_cpus(o, NULL, 0, E)); /* anywhere again */
+    OK(ember_context_new(model, o, &bound, E));
+    ember_context_free(bound);
+
+    /* Without a number of threads there are no more than these CPUs have. */
+    OK(ember_context_options_set_n_threads(o, 0, E));
+    OK(ember_context_options_set_worker_cpus(o, first, 1, E));
+    OK(ember_context_new(model, o, &bound, E));
+    OK(ember_context_info_get(bound, &info, E));
+    CHECK(info.n_threads == 1);
+    ember_context_free(bound);
+
+    FAILS(EMBER_E_INVALID_ARGUMENT, "cpus has the number 8192", ember_context_options_set_worker_cpus(o, beyond, 2, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "cpus is NULL", ember_context_options_set_worker_cpus(o, NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_worker_cpus(NULL, both, 2, E));
+    ember_context_options_free(o);
+    ember_context_free(free_to_move);
+}
+
 static void options_refuse_nonsense(void)
 {
     ember_context_options *o = NULL;
@@ -264,6 +309,7 @@ int main(void)
 {
     model = load_model(FIXTURE);
     options_and_info();
+    threads_on_given_cpus();
     options_refuse_nonsense();
     decode_and_logits();
     decode_refuses_nonsense();

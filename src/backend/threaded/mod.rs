@@ -1,5 +1,5 @@
-//! [`ThreadedBackend`]: the operations of [`super::cpu`] spread over a thread pool, on the kernels of the best
-//! instruction set this CPU has. Every element is computed by one kernel call from the same inputs whatever the
+//! [`ThreadedBackend`]: the operations of [`super::cpu`] spread over a thread pool, on the kernels of one
+//! instruction set. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
 mod angles;
@@ -59,12 +59,16 @@ pub struct ThreadedBackend {
 }
 
 impl ThreadedBackend {
-    /// A backend of `n_threads` threads, the caller's included.
-    pub fn new(n_threads: usize, f32_products: F32Products) -> Result<ThreadedBackend> {
+    /// A backend on the threads of `pool`. Weights are used with the kernels they were uploaded with.
+    pub fn new(
+        kernels: &'static Kernels,
+        pool: ThreadPool,
+        f32_products: F32Products,
+    ) -> Result<ThreadedBackend> {
         Ok(ThreadedBackend {
-            kernels: Kernels::select(None),
+            kernels,
             f32_products,
-            pool: ThreadPool::new(n_threads)?,
+            pool,
             x_q8: Zeroed::new(0, "")?,
             rows: Zeroed::new(0, "")?,
             angles: Angles::new(0, 0)?,
@@ -130,6 +134,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.pool.rest();
         Ok(())
     }
 

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Runs the tests of whole models once for each instruction-set level that this machine can run.
+#
+#   scripts/test-isa.sh
+#
+# CARGO names cargo. The levels are those that the library finds.
+set -eu
+cd "$(dirname "$0")/.."
+
+cargo=${CARGO:-cargo}
+levels=$("$cargo" test --test isa -- --exact levels_of_this_machine --nocapture | sed -n 's/.*level \([a-z0-9_]*\)$/\1/p')
+[ -n "$levels" ] || { echo "$0: the library names no instruction set" >&2; exit 1; }
+for level in $levels; do
+    echo "== EMBER_ISA=$level"
+    EMBER_ISA=$level "$cargo" test --test isa --test model_golden --test context_batching --test embeddings \
+        --test bundled_model
+done

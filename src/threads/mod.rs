@@ -1,0 +1,29 @@
+//! The only place that knows threads: a fixed pool that runs one job at a time over numbered tasks.
+//!
+//! Workers take task numbers from a shared counter, so a slow core never holds up more than one task, and since a
+//! task's result depends on its number alone, results are the same for any number of threads. A waiting thread
+//! spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates nothing.
+//!
+//! - `pool`: [`ThreadPool`]; how its threads agree is in `gate`.
+//! - `demand`: the pools that are at work in this process share its CPUs, so that no number of them keeps more threads
+//!   awake than there are CPUs (the callers' own threads aside).
+//! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
+
+mod cpus;
+mod demand;
+mod disjoint;
+mod gate;
+mod pool;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+pub use cpus::CpuSet;
+pub use disjoint::DisjointMut;
+pub use pool::ThreadPool;
+pub use topology::default_threads;
+
+/// Most threads a pool may have; more is a mistake in the caller's arithmetic.
+pub const MAX_THREADS: usize = 512;
+const _: () = assert!(MAX_THREADS <= gate::MAX_WORKERS);

@@ -1,0 +1,301 @@
+//! [`ThreadPool`]: the threads, and the job they run.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::gate::{Gate, Joined};
+use super::{CpuSet, DisjointMut, MAX_THREADS, demand};
+use crate::error::{Error, Result};
+
+/// How long a thread polls before it sleeps: longer than the caller works alone between the jobs of a token, and about
+/// what sleeping and waking cost together.
+const SPIN: Duration = Duration::from_micros(100);
+/// Polls between two looks at the clock: a few microseconds.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// A job: called with (thread number, task number). Thread 0 is the caller.
+type Job<'a> = &'a (dyn Fn(usize, usize) + Sync + 'a);
+
+/// What the caller publishes: the job, with its lifetime erased, and the number of its tasks.
+#[derive(Clone, Copy)]
+struct Work {
+    job: Job<'static>,
+    n_tasks: usize,
+}
+
+/// A value with two cache lines of its own: threads that write it disturb nothing else.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What the caller and the workers have in common.
+struct Shared {
+    gate: Gate<Work>,
+    /// The next task number to take. Which thread takes which is all it decides; the gate orders everything else.
+    next: Apart<AtomicUsize>,
+    n_threads: usize,
+    /// CPUs of the process.
+    n_cpus: usize,
+    /// Whether a worker panicked in the current job, and the payload of the first that did.
+    panicked: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// Locks; no code of Ember's panics while it holds these locks, so poison means nothing.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Polling for a bounded time.
+struct Patience {
+    polls: u32,
+    since: Option<Instant>,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { polls: 0, since: None }
+    }
+
+    /// Waits a moment; `false` when [`SPIN`] is over. Now and then it asks whether polling is allowed at all.
+    fn lasts(&mut self, allowed: impl Fn() -> bool) -> bool {
+        std::hint::spin_loop();
+        self.polls += 1;
+        if !self.polls.is_multiple_of(POLLS_PER_LOOK) {
+            return true;
+        }
+        allowed() && self.since.get_or_insert_with(Instant::now).elapsed() < SPIN
+    }
+}
+
+impl Shared {
+    /// Runs task `first` and all others that it gets hold of.
+    fn take_tasks(&self, thread: usize, first: usize, work: Work) {
+        let mut task = first;
+        while task < work.n_tasks {
+            (work.job)(thread, task);
+            task = self.take();
+        }
+    }
+
+    fn take(&self) -> usize {
+        self.next.0.fetch_add(1, Relaxed)
+    }
+
+    /// How many threads may be awake now, the caller included.
+    fn share(&self) -> usize {
+        demand::share(self.n_threads, self.n_cpus)
+    }
+
+    fn worker(&self, thread: usize) {
+        let mut seen = 0;
+        loop {
+            let mut patience = Patience::new();
+            let wait = |parked| patience.lasts(|| self.n_threads - parked <= self.share());
+            let work = match self.gate.join(&mut seen, wait) {
+                Joined::Job(work) => work,
+                Joined::Slept => continue,
+                Joined::Stop => return,
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(thread, self.take(), work)));
+            if let Err(payload) = outcome {
+                self.next.0.store(work.n_tasks, Relaxed);
+                locked(&self.panic).get_or_insert(payload);
+                self.panicked.store(true, Relaxed);
+            }
+            self.gate.leave();
+        }
+    }
+}
+
+/// A fixed set of threads, the caller's among them. Dropping the pool ends and joins its workers.
+///
+/// In a child process made by `fork` the workers do not exist: there the pool may be dropped, but not used.
+pub struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// The process that has the workers.
+    process: u32,
+    /// Whether the pool counts among those at work.
+    at_work: bool,
+}
+
+/// How many workers have started, and what kept one from being bound to its CPUs.
+#[derive(Default)]
+struct Start {
+    state: Mutex<(usize, Option<Error>)>,
+    changed: Condvar,
+}
+
+impl Start {
+    /// A worker's report.
+    fn report(&self, outcome: Result<()>) {
+        let mut state = locked(&self.state);
+        state.0 += 1;
+        state.1 = state.1.take().or(outcome.err());
+        self.changed.notify_one();
+    }
+
+    /// Returns when `n` workers have reported.
+    fn wait(&self, n: usize) -> Result<()> {
+        let state = locked(&self.state);
+        let wait = self.changed.wait_while(state, |state| state.0 < n);
+        wait.unwrap_or_else(PoisonError::into_inner).1.take().map_or(Ok(()), Err)
+    }
+}
+
+impl ThreadPool {
+    /// A pool of `n_threads` threads (1 ..= [`MAX_THREADS`]), `n_threads - 1` of them new, which run on `cpus` only if
+    /// that is given. The caller's thread stays as it is.
+    ///
+    /// Errors: `InvalidArgument` for another number, or when none of `cpus` may be used; `NoMemory` when a thread does
+    /// not start; `Unsupported` for `cpus` on systems that have no such thing.
+    pub fn new(n_threads: usize, cpus: Option<&CpuSet>) -> Result<ThreadPool> {
+        let n_cpus = CpuSet::allowed().map(|cpus| cpus.len());
+        let n_cpus =
+            n_cpus.or_else(|| std::thread::available_parallelism().map(|n| n.get()).ok()).unwrap_or(1);
+        ThreadPool::with_cpus(n_threads, cpus, n_cpus)
+    }
+
+    /// As [`ThreadPool::new`], in a process with `n_cpus` CPUs.
+    pub(super) fn with_cpus(n_threads: usize, cpus: Option<&CpuSet>, n_cpus: usize) -> Result<ThreadPool> {
+        if n_threads == 0 || n_threads > MAX_THREADS {
+            return Err(Error::InvalidArgument(format!(
+                "n_threads must be between 1 and {MAX_THREADS}, got {n_threads}"
+            )));
+        }
+        let shared = Arc::new(Shared {
+            gate: Gate::new(),
+            next: Apart(AtomicUsize::new(0)),
+            n_threads,
+            n_cpus,
+            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
+        });
+        let workers = Vec::with_capacity(n_threads - 1);
+        let mut pool = ThreadPool { shared, workers, process: std::process::id(), at_work: false };
+        // A starting thread takes memory; when `new` returns they have all started, so that no job ever does.
+        let start = Arc::new(Start::default());
+        for thread in 1..n_threads {
+            let (shared, start, cpus) = (Arc::clone(&pool.shared), Arc::clone(&start), cpus.cloned());
+            let worker = std::thread::Builder::new()
+                .name(format!("ember-{thread}"))
+                .spawn(move || {
+                    start.report(cpus.map_or(Ok(()), |cpus| cpus.bind_this_thread()));
+                    drop(start);
+                    shared.worker(thread);
+                })
+                .map_err(|e| {
+                    Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
+                })?;
+            pool.workers.push(worker);
+        }
+        start.wait(n_threads - 1)?;
+        Ok(pool)
+    }
+
+    /// The number of threads, the caller's included.
+    pub fn n_threads(&self) -> usize {
+        self.shared.n_threads
+    }
+
+    /// Calls `job(thread, task)` once for every task in `0..n_tasks` and returns when all have ended.
+    ///
+    /// A panic in a task is raised again here, after every thread has left the job.
+    pub fn run(&mut self, n_tasks: usize, job: Job<'_>) {
+        if self.workers.is_empty() || n_tasks <= 1 {
+            (0..n_tasks).for_each(|task| job(0, task));
+            return;
+        }
+        self.begin();
+        let shared = &*self.shared;
+        // SAFETY: only the lifetime changes; `run` does not return, not even by unwinding, before the job is closed
+        // and every worker has left it.
+        let erased: Job<'static> = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
+        let work = Work { job: erased, n_tasks };
+        // The first task is the caller's.
+        shared.next.0.store(1, Relaxed);
+        let n_wake = |parked: usize| {
+            // Looked at only if somebody sleeps, which is rare while there is work.
+            let wanted = if parked == 0 { 0 } else { shared.share().min(n_tasks) };
+            wanted.saturating_sub(shared.n_threads - parked)
+        };
+        // SAFETY: `&mut self` makes this thread the one caller, and the job before was closed.
+        unsafe { shared.gate.open(work, n_wake) };
+        let mine = catch_unwind(AssertUnwindSafe(|| shared.take_tasks(0, 0, work)));
+        if mine.is_err() {
+            shared.next.0.store(n_tasks, Relaxed);
+        }
+        let mut patience = Patience::new();
+        shared.gate.close(|| patience.lasts(|| true));
+        // What workers wrote before they left is known here.
+        let theirs = match shared.panicked.swap(false, Relaxed) {
+            true => locked(&shared.panic).take(),
+            false => None,
+        };
+        if let Some(payload) = mine.err().or(theirs) {
+            resume_unwind(payload);
+        }
+    }
+
+    pub(super) fn begin(&mut self) {
+        if !self.at_work {
+            self.at_work = true;
+            demand::begin(self.process, self.n_threads());
+        }
+    }
+
+    /// Says that there is no work for now, so that other pools may have the CPUs. The next job takes them back.
+    pub fn rest(&mut self) {
+        if self.at_work {
+            self.at_work = false;
+            demand::end(self.process, self.n_threads());
+        }
+    }
+
+    /// How many workers sleep.
+    #[cfg(test)]
+    pub fn n_asleep(&self) -> usize {
+        self.shared.gate.n_parked()
+    }
+
+    /// Cuts `data` into parts of `part_len` elements (the last may be shorter) and calls `f(part number, part)` for
+    /// each, on all threads.
+    pub fn for_parts<T: Send>(
+        &mut self,
+        data: &mut [T],
+        part_len: usize,
+        f: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        if data.is_empty() || part_len == 0 {
+            return;
+        }
+        let len = data.len();
+        let data = DisjointMut::new(data);
+        self.run(len.div_ceil(part_len), &|_, i| {
+            // SAFETY: task numbers are handed out once each, and parts of different numbers do not overlap.
+            let part = unsafe { data.slice(i * part_len..len.min((i + 1) * part_len)) };
+            f(i, part);
+        });
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The workers did not come along when the process was forked. Neither waking nor joining them may be tried,
+            // for what they share may have been locked at that time; so it is left as it is.
+            std::mem::forget(std::mem::take(&mut self.workers));
+            return;
+        }
+        self.rest();
+        self.shared.gate.stop();
+        for worker in self.workers.drain(..) {
+            // A worker catches every panic of a job, so a failed join has nothing to tell.
+            let _ = worker.join();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `src/threads/gate.rs` under loom: every order of the steps of a caller and its workers.
+//!
+//! Each test plays jobs whose tasks write plain cells, which loom lets nobody read or write before the writer is known to
+//! be done; a deadlock or a lost waking ends the test too.
+
+mod sync {
+    pub use loom::cell::UnsafeCell;
+    pub use loom::sync::atomic::{AtomicU64, Ordering};
+    pub use loom::sync::{Condvar, Mutex};
+}
+
+#[path = "../../../src/threads/gate.rs"]
+mod gate;
+
+use gate::{Gate, Joined};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const N_TASKS: usize = 2;
+
+/// A pool as in `src/threads/pool.rs`; a job is its number.
+struct Pool {
+    gate: Gate<usize>,
+    next: AtomicUsize,
+    /// How often each task has run.
+    runs: [UnsafeCell<usize>; N_TASKS],
+}
+
+// SAFETY: what the test checks: a task is taken by one thread, and the caller reads when all have left.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    fn take_tasks(&self, first: usize, job: usize) {
+        let mut task = first;
+        while task < N_TASKS {
+            self.runs[task].with_mut(|runs| {
+                // SAFETY: as above.
+                let runs = unsafe { &mut *runs };
+                assert_eq!(*runs, job, "each job runs each task once");
+                *runs += 1;
+            });
+            task = self.next.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn work(&self, polls: usize) {
+        let mut seen = 0;
+        loop {
+            match self.gate.join(&mut seen, patience(polls)) {
+                Joined::Job(job) => {
+                    self.take_tasks(self.next.fetch_add(1, Relaxed), job);
+                    self.gate.leave();
+                }
+                Joined::Slept => {}
+                Joined::Stop => return,
+            }
+        }
+    }
+
+    fn run(&self, job: usize, polls: usize, n_wake: usize) {
+        self.next.store(1, Relaxed);
+        // SAFETY: this is the only caller, and `close` follows.
+        unsafe { self.gate.open(job, |parked| parked.min(n_wake)) };
+        self.take_tasks(0, job);
+        let mut patience = patience(polls);
+        self.gate.close(|| patience(0));
+        for runs in &self.runs {
+            // SAFETY: as above.
+            runs.with(|runs| assert_eq!(unsafe { *runs }, job + 1, "every task has run"));
+        }
+    }
+}
+
+/// So many polls, each of which lets the others run.
+fn patience(polls: usize) -> impl FnMut(usize) -> bool {
+    let mut left = polls;
+    move |_| {
+        let again = left > 0;
+        left = left.saturating_sub(1);
+        if again {
+            loom::thread::yield_now();
+        }
+        again
+    }
+}
+
+/// `n_jobs` jobs on a caller and `n_workers` workers, of which `n_wake` at most are woken for a job.
+fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize) {
+    let mut model = loom::model::Builder::new();
+    // All orders with so many switches away from a thread that could go on: some ten thousand for each test.
+    model.preemption_bound = Some(if n_workers > 1 { 2 } else { 4 });
+    model.check(move || {
+        let pool = Arc::new(Pool {
+            gate: Gate::new(),
+            next: AtomicUsize::new(0),
+            runs: std::array::from_fn(|_| UnsafeCell::new(0)),
+        });
+        let workers: Vec<_> = (0..n_workers)
+            .map(|_| {
+                let pool = Arc::clone(&pool);
+                loom::thread::spawn(move || pool.work(polls))
+            })
+            .collect();
+        (0..n_jobs).for_each(|job| pool.run(job, polls, n_wake));
+        pool.gate.stop();
+        workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    });
+}
+
+#[test]
+fn one_worker_that_sleeps_at_once() {
+    check(1, 2, 0, 1);
+}
+
+#[test]
+fn one_worker_that_polls() {
+    check(1, 2, 1, 1);
+}
+
+#[test]
+fn one_worker_that_is_never_woken() {
+    check(1, 2, 0, 0);
+}
+
+#[test]
+fn two_workers_that_sleep_at_once() {
+    check(2, 1, 0, 2);
+}
+
+#[test]
+fn two_workers_of_whom_one_is_woken() {
+    check(2, 2, 0, 1);
+}
+
+#[test]
+fn two_workers_that_poll() {
+    check(2, 1, 1, 2);
+}

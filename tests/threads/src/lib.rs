@@ -1,0 +1,10 @@
+//! The sources of Ember's thread pool with their tests, and its gate under loom.
+#![cfg(test)]
+#![allow(dead_code, reason = "the rest of Ember uses it")]
+
+#[path = "../../../src/error.rs"]
+mod error;
+#[cfg(feature = "loom")]
+mod every_order;
+#[path = "../../../src/threads/mod.rs"]
+mod threads;
