@@ -35,6 +35,8 @@ pub enum Isa {
     Avx2,
     /// AVX-512 with VNNI.
     Avx512,
+    /// AVX-512 and the integer tiles of AMX.
+    Amx,
 }
 
 /// One instruction-set level of this build.
@@ -67,6 +69,8 @@ pub static ISAS: &[IsaInfo] = &[
         supported: x86_64::avx512::supported,
         kernels: &x86_64::avx512::AVX512,
     },
+    #[cfg(target_arch = "x86_64")]
+    IsaInfo { isa: Isa::Amx, name: "amx", supported: x86_64::amx::supported, kernels: &x86_64::amx::AMX },
 ];
 
 impl Isa {

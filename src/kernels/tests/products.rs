@@ -109,10 +109,10 @@ fn packed_products_agree_with_each_formats_definition() {
             continue;
         };
         let Dot::Q8(definition) = info.dot else { panic!("{} has no integer product", info.name) };
-        for (n_cols, n_rows, n_tokens) in [(32, 16, 1), (64, 3, 9), (288, 16, 2), (4096, 16, 13), (512, 1, 0)]
-        {
-            let n_cols: usize = n_cols;
-            let n_cols = n_cols.next_multiple_of(info.block_len);
+        let shapes =
+            [(32, 16, 1), (64, 3, 9), (288, 16, 2), (4096, 16, 13), (512, 1, 0), (96, 15, 16), (544, 16, 37)];
+        for (n_cols, n_rows, n_tokens) in shapes {
+            let n_cols = usize::next_multiple_of(n_cols, info.block_len);
             let rows = sample_row(info, n_rows * n_cols, 3);
             let row_bytes = rows.len() / n_rows;
             let mut bytes = vec![0xAA; packing.group_bytes(n_cols)];
@@ -138,6 +138,34 @@ fn packed_products_agree_with_each_formats_definition() {
                         info.name
                     );
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Some(product), Some(packing)) = (kernels.packed[info.format as usize], info.packing) else {
+            continue;
+        };
+        for n_cols in [32, 64, 96, 160, 1280].map(|n: usize| n.next_multiple_of(info.block_len)) {
+            let (n_pieces, n_tokens) = (n_cols / 32, 50);
+            let rows = sample_row(info, 16 * n_cols, 7);
+            let mut bytes = vec![0; packing.group_bytes(n_cols)];
+            packing.pack(info, rows.chunks(rows.len() / 16), n_cols, &mut bytes);
+            let group = Group { format: info.format, bytes: &bytes, n_pieces };
+            let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
+            (kernels.quantize_activations)(&noise(n_tokens * n_cols, 8), &mut x);
+            let mut single = vec![f32::NAN; n_tokens * 16];
+            for (x, out) in x.chunks(n_pieces).zip(single.chunks_mut(16)) {
+                product(&group, x, out);
+            }
+            for n in [2, 7, 8, 15, 16, 17, 31, 32, 48, 50] {
+                let mut out = vec![f32::NAN; n * 16];
+                product(&group, &x[..n * n_pieces], &mut out);
+                let equal = out.iter().zip(&single).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(equal, "{} {n_cols} columns, {n} vectors", info.name);
             }
         }
     }

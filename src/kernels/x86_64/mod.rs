@@ -1,5 +1,6 @@
 //! Instruction sets of x86-64 beyond its baseline.
 
+pub mod amx;
 pub mod avx2;
 pub mod avx512;
 

@@ -1,6 +1,7 @@
 //! AVX-512 with its byte, word and VNNI instructions (Intel from Ice Lake, AMD from Zen 4).
 
-mod packed;
+pub(super) mod formats;
+pub(super) mod packed;
 mod vector;
 
 use crate::kernels::{Isa, Kernels, expansions, scalar};

@@ -3,8 +3,9 @@
 
 use std::arch::x86_64::*;
 
+use super::formats::{self, Parts};
 use crate::kernels::PackedProduct;
-use crate::quant::packed::{Codes, Group, ROWS, Scales};
+use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
 /// Activation vectors that share the codes of a piece while these are in registers.
@@ -28,133 +29,6 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table
 };
 
-/// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
-const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
-/// Twice the values of the codes of MXFP4, plus 12.
-const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
-
-/// The parts of a group.
-struct Parts<'a> {
-    codes: &'a [u8],
-    scales: &'a [u8],
-    units: &'a [u8],
-}
-
-impl<'a> Parts<'a> {
-    fn of(group: &Group<'a>, codes: Codes, scales: Scales) -> Parts<'a> {
-        let n = group.n_pieces;
-        let (codes, rest) = group.bytes.split_at(n * codes.bytes());
-        let (scales, units) = rest.split_at(n * scales.bytes());
-        Parts { codes, scales, units }
-    }
-}
-
-/// The first 64 bytes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load(p: &[u8]) -> __m512i {
-    let p = &p[..64];
-    // SAFETY: there are 64 bytes.
-    unsafe { _mm512_loadu_si512(p.as_ptr().cast()) }
-}
-
-/// The first 32 bytes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_256(p: &[u8]) -> __m256i {
-    let p = &p[..32];
-    // SAFETY: there are 32 bytes.
-    unsafe { _mm256_loadu_si256(p.as_ptr().cast()) }
-}
-
-/// The first 16 bytes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_128(p: &[u8]) -> __m128i {
-    let p = &p[..16];
-    // SAFETY: there are 16 bytes.
-    unsafe { _mm_loadu_si128(p.as_ptr().cast()) }
-}
-
-/// Sixteen binary16 numbers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_f16(p: &[u8]) -> __m512 {
-    _mm512_cvtph_ps(load_256(p))
-}
-
-/// Sixteen bfloat16 numbers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_bf16(p: &[u8]) -> __m512 {
-    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load_256(p))))
-}
-
-/// Sixteen bytes as numbers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_u8(p: &[u8]) -> __m512 {
-    _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p)))
-}
-
-/// Sixteen signed bytes as numbers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load_i8(p: &[u8]) -> __m512 {
-    _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))
-}
-
-/// The low nibbles of four quads, then the high ones.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn nibbles(p: &[u8]) -> [__m512i; 8] {
-    let mask = _mm512_set1_epi8(15);
-    let q: [__m512i; 4] = std::array::from_fn(|j| load(&p[64 * j..]));
-    let low = |j: usize| _mm512_and_si512(q[j], mask);
-    let high = |j: usize| _mm512_and_si512(_mm512_srli_epi16::<4>(q[j]), mask);
-    [low(0), low(1), low(2), low(3), high(0), high(1), high(2), high(3)]
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
-    let values = _mm512_broadcast_i32x4(load_128(values));
-    nibbles(p).map(|q| _mm512_shuffle_epi8(values, q))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn five_bits(p: &[u8]) -> [__m512i; 8] {
-    let q = nibbles(p);
-    let masks = &p[256..320].as_chunks::<8>().0;
-    let sixteen = _mm512_set1_epi8(16);
-    std::array::from_fn(|j| _mm512_mask_add_epi8(q[j], u64::from_le_bytes(masks[j]), q[j], sixteen))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn six_bits(p: &[u8]) -> [__m512i; 8] {
-    let (q, planes) = (nibbles(p), [load(&p[256..]), load(&p[320..])]);
-    let mask = _mm512_set1_epi8(0x30);
-    let high = |j: usize| {
-        let plane = planes[j / 4];
-        let shifted = match j % 4 {
-            0 => _mm512_slli_epi16::<4>(plane),
-            1 => _mm512_slli_epi16::<2>(plane),
-            2 => plane,
-            _ => _mm512_srli_epi16::<2>(plane),
-        };
-        _mm512_and_si512(shifted, mask)
-    };
-    std::array::from_fn(|j| _mm512_or_si512(q[j], high(j)))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn eight_bits(p: &[u8]) -> [__m512i; 8] {
-    std::array::from_fn(|j| load(&p[64 * j..]))
-}
-
 /// `Σ code · x` of each row over `N` quads from quad `first` on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
@@ -168,19 +42,16 @@ fn dot<const N: usize>(codes: &[__m512i; 8], first: usize, x: &Q8Block) -> __m51
     _mm512_cvtepi32_ps(sum)
 }
 
-/// One module per format: how its codes are read, how a piece's scales are, and what a piece adds.
-macro_rules! product {
-    (
-        $name:ident, $codes:expr, $read:expr, $scales:expr,
-        |$parts:ident, $i:ident| $load:expr,
-        |$acc:ident, $w:ident, $s:ident, $x:ident| $add:expr
-    ) => {
-        mod $name {
+/// The product of each format.
+macro_rules! products {
+    ($($name:ident)*) => { $(
+        pub mod $name {
             use super::*;
+            use formats::$name as format;
 
             /// The product of this format.
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
-                let parts = Parts::of(group, $codes, $scales);
+                let parts = Parts::of(group, format::CODES, format::SCALES);
                 let n = group.n_pieces;
                 let (mut x, mut out) = (x, out);
                 while !out.is_empty() && n > 0 {
@@ -207,16 +78,19 @@ macro_rules! product {
             }
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-            fn tile<const N: usize>($parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
+            fn tile<const N: usize>(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
                 let x: [&[Q8Block]; N] = std::array::from_fn(|t| &x[t * n..(t + 1) * n]);
                 let mut acc = [_mm512_setzero_ps(); N];
-                for $i in 0..n {
-                    let piece = &$parts.codes[$i * $codes.bytes()..][..$codes.bytes()];
-                    let ($w, $s) = ($read(piece), $load);
+                for i in 0..n {
+                    let bytes = format::CODES.bytes();
+                    let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
                     for t in 0..N {
-                        let $x = &x[t][$i];
-                        let $acc = acc[t];
-                        acc[t] = $add;
+                        let x = &x[t][i];
+                        let sums = match format::HALVES {
+                            true => [dot::<4>(&codes, 0, x), dot::<4>(&codes, 4, x)],
+                            false => [dot::<8>(&codes, 0, x); 2],
+                        };
+                        acc[t] = format::add(acc[t], sums, line, x);
                     }
                 }
                 for (acc, out) in acc.into_iter().zip(out.as_chunks_mut::<ROWS>().0) {
@@ -225,93 +99,7 @@ macro_rules! product {
                 }
             }
         }
-    };
+    )* };
 }
 
-/// A format with a scale per piece and no minimum: `d * (x.d * Σ code·x - offset * x.sum)`.
-macro_rules! scaled {
-    ($name:ident, $codes:expr, $read:expr, $offset:expr, $kind:expr, $scale:expr) => {
-        product!($name, $codes, $read, $kind, |parts, i| $scale(&parts.scales[i * 32..]), |acc, w, d, x| {
-            let offset = _mm512_set1_ps(-($offset as f32) * x.sum);
-            let sum = _mm512_fmadd_ps(dot::<8>(&w, 0, x), _mm512_set1_ps(x.d), offset);
-            _mm512_fmadd_ps(d, sum, acc)
-        });
-    };
-}
-
-/// A format with a scale and a minimum per piece: `d * x.d * Σ code·x + m * x.sum`.
-macro_rules! offset {
-    ($name:ident, $codes:expr, $read:expr) => {
-        product!(
-            $name,
-            $codes,
-            $read,
-            Scales::F16Min,
-            |parts, i| (load_f16(&parts.scales[i * 64..]), load_f16(&parts.scales[i * 64 + 32..])),
-            |acc, w, s, x| {
-                let acc = _mm512_fmadd_ps(s.1, _mm512_set1_ps(x.sum), acc);
-                let sum = _mm512_mul_ps(dot::<8>(&w, 0, x), _mm512_set1_ps(x.d));
-                _mm512_fmadd_ps(s.0, sum, acc)
-            }
-        );
-    };
-}
-
-/// A format with a scale and a minimum per piece in units of eight pieces.
-macro_rules! super_blocks {
-    ($name:ident, $codes:expr, $read:expr) => {
-        product!(
-            $name,
-            $codes,
-            $read,
-            Scales::Super,
-            |parts, i| {
-                let units = &parts.units[i / 8 * 64..];
-                let d = _mm512_mul_ps(load_f16(units), load_u8(&parts.scales[i * 32..]));
-                (d, _mm512_mul_ps(load_f16(&units[32..]), load_u8(&parts.scales[i * 32 + 16..])))
-            },
-            |acc, w, s, x| {
-                let acc = _mm512_fnmadd_ps(s.1, _mm512_set1_ps(x.sum), acc);
-                let sum = _mm512_mul_ps(dot::<8>(&w, 0, x), _mm512_set1_ps(x.d));
-                _mm512_fmadd_ps(s.0, sum, acc)
-            }
-        );
-    };
-}
-
-/// A format with a signed scale per half piece in units of eight pieces.
-macro_rules! halves {
-    ($name:ident, $codes:expr, $read:expr, $offset:expr) => {
-        product!(
-            $name,
-            $codes,
-            $read,
-            Scales::Halves,
-            |parts, i| {
-                let unit = load_f16(&parts.units[i / 8 * 32..]);
-                let low = _mm512_mul_ps(unit, load_i8(&parts.scales[i * 32..]));
-                (low, _mm512_mul_ps(unit, load_i8(&parts.scales[i * 32 + 16..])))
-            },
-            |acc, w, s, x| {
-                let d = _mm512_set1_ps(x.d);
-                let low = _mm512_set1_ps(-($offset as f32) * x.sum_low);
-                let high = _mm512_set1_ps(-($offset as f32) * (x.sum - x.sum_low));
-                let acc = _mm512_fmadd_ps(s.0, _mm512_fmadd_ps(dot::<4>(&w, 0, x), d, low), acc);
-                _mm512_fmadd_ps(s.1, _mm512_fmadd_ps(dot::<4>(&w, 4, x), d, high), acc)
-            }
-        );
-    };
-}
-
-scaled!(q4_0, Codes::U4, nibbles, 8, Scales::F16, load_f16);
-scaled!(q5_0, Codes::U5, five_bits, 16, Scales::F16, load_f16);
-scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);
-scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128, Scales::F16, load_f16);
-scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 12, Scales::Bf16, load_bf16);
-offset!(q4_1, Codes::U4, nibbles);
-offset!(q5_1, Codes::U5, five_bits);
-super_blocks!(q4_k, Codes::U4, nibbles);
-super_blocks!(q5_k, Codes::U5, five_bits);
-halves!(q3_k, Codes::U4, nibbles, 4);
-halves!(q6_k, Codes::U6, six_bits, 32);
-halves!(iq4_xs, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);
