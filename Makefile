@@ -17,10 +17,10 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi check fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-aarch64 check fuzz clean
 
 help: ## what there is
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 lib: build/lib/libember.so build/lib/libember.a ## the library, shared and static, into build/lib
 
@@ -71,6 +71,9 @@ test-capi: lib examples models
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
+	scripts/test-aarch64.sh
 
 check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
