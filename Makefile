@@ -17,10 +17,10 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-isa loom tsan check fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-isa test-aarch64 loom tsan check fuzz clean
 
 help: ## what there is
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 lib: build/lib/libember.so build/lib/libember.a ## the library, shared and static, into build/lib
 
@@ -80,6 +80,9 @@ loom: ## the thread pool's gate under a model checker: every order of its steps
 
 tsan: ## the thread pool's tests under the thread sanitizer (needs Rust's sources: rustup component add rust-src)
 	scripts/tsan.sh
+
+test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
+	scripts/test-aarch64.sh
 
 check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check

@@ -8,6 +8,8 @@
 //! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
 //! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 pub mod attention;
 pub mod scalar;
 mod select;
@@ -37,6 +39,12 @@ pub enum Isa {
     Avx512,
     /// AVX-512 and the integer tiles of AMX.
     Amx,
+    /// Advanced SIMD of 64-bit Arm.
+    Neon,
+    /// Advanced SIMD with dot products of bytes.
+    Dotprod,
+    /// Advanced SIMD with dot and matrix products of bytes.
+    I8mm,
 }
 
 /// One instruction-set level of this build.
@@ -71,6 +79,27 @@ pub static ISAS: &[IsaInfo] = &[
     },
     #[cfg(target_arch = "x86_64")]
     IsaInfo { isa: Isa::Amx, name: "amx", supported: x86_64::amx::supported, kernels: &x86_64::amx::AMX },
+    #[cfg(target_arch = "aarch64")]
+    IsaInfo {
+        isa: Isa::Neon,
+        name: "neon",
+        supported: aarch64::neon::supported,
+        kernels: &aarch64::neon::NEON,
+    },
+    #[cfg(target_arch = "aarch64")]
+    IsaInfo {
+        isa: Isa::Dotprod,
+        name: "dotprod",
+        supported: aarch64::dotprod::supported,
+        kernels: &aarch64::dotprod::DOTPROD,
+    },
+    #[cfg(target_arch = "aarch64")]
+    IsaInfo {
+        isa: Isa::I8mm,
+        name: "i8mm",
+        supported: aarch64::i8mm::supported,
+        kernels: &aarch64::i8mm::I8MM,
+    },
 ];
 
 impl Isa {

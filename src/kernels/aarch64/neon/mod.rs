@@ -1,0 +1,34 @@
+//! Advanced SIMD, which nearly every 64-bit Arm processor has.
+
+mod packed;
+mod vector;
+
+use std::arch::is_aarch64_feature_detected;
+
+use crate::kernels::{Isa, Kernels, dots_beside, expansions, scalar};
+
+/// The table.
+pub static NEON: Kernels = Kernels {
+    isa: Isa::Neon,
+    packed: packed::TABLE,
+    dot: dots_beside(&packed::TABLE),
+    dot_f32: vector::dot_f32,
+    dots_f32: vector::dots_f32,
+    narrow_f16: vector::narrow_f16,
+    expand: expansions(vector::expand_f16, vector::expand_bf16),
+    quantize_activations: vector::quantize_activations,
+    rms_norm: vector::rms_norm,
+    softmax: vector::softmax,
+    gelu_tanh: vector::gelu_tanh,
+    silu: vector::silu,
+    gelu_mul: vector::gelu_mul,
+    silu_mul: vector::silu_mul,
+    rope: vector::rope,
+    attention: vector::attention,
+    ..scalar::SCALAR
+};
+
+/// Whether this machine has the instructions that the functions of [`NEON`] are compiled for.
+pub fn supported() -> bool {
+    is_aarch64_feature_detected!("neon")
+}
