@@ -65,8 +65,7 @@ impl HostWeight {
 
     /// Rearranges the rows for the products of `kernels`, where they have some for the format.
     pub fn pack(&mut self, kernels: &Kernels, pool: &mut ThreadPool) -> Result<()> {
-        let info = self.format.info();
-        let (Some(packing), Some(_)) = (&info.packing, kernels.packed[self.format as usize]) else {
+        let (Some(packing), Some(_)) = (&self.format.info().packing, kernels.packed[self.format as usize]) else {
             return Ok(());
         };
         let group_bytes = packing.group_bytes(self.n_cols);
@@ -76,7 +75,7 @@ impl HostWeight {
         pool.for_parts(&mut groups, group_bytes, |g, group| {
             let first = g * packed::ROWS;
             let rows = (first..this.n_rows.min(first + packed::ROWS)).map(|i| this.row(i));
-            packing.pack(info, rows, this.n_cols, group);
+            (packing.pack)(&rows.collect::<Vec<_>>(), group);
         });
         self.packed = Some(groups);
         Ok(())
