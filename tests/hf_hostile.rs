@@ -367,7 +367,9 @@ fn random_damage_never_panics() {
                 damaged[random() % n_text] = [b'"', b'0', b'9', b'-', b'[', b'}', b',', 0xff][random() % 8];
             }
             folder.write(name, damaged);
-            if let Err(e) = LoadedModel::open(&folder.0, &LoadOptions { use_mmap: false }) {
+            if let Err(e) =
+                LoadedModel::open(&folder.0, &LoadOptions { use_mmap: false, ..LoadOptions::default() })
+            {
                 assert!(e.message().starts_with(&folder.0.display().to_string()), "{e}");
                 assert_ne!(e.status(), EMBER_E_INTERNAL, "{e}");
             }

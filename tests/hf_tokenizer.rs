@@ -23,7 +23,7 @@ fn load(name: &str, tokenizer: Option<&str>) -> Result<LoadedModel> {
         folder.write("tokenizer.json", tokenizer);
     }
     // Read, not mapped: the folder is gone when this returns.
-    LoadedModel::open(&folder.0, &LoadOptions { use_mmap: false })
+    LoadedModel::open(&folder.0, &LoadOptions { use_mmap: false, ..LoadOptions::default() })
 }
 
 /// A vocabulary of words `t0`, `t1`, ….

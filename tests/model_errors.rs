@@ -67,7 +67,7 @@ fn files_that_are_no_model() {
     let whole = llama().bytes();
     let refused = |path: &Path, status, culprits: &[&str]| {
         for use_mmap in [true, false] {
-            let error = LoadedModel::open(path, &LoadOptions { use_mmap }).err();
+            let error = LoadedModel::open(path, &LoadOptions { use_mmap, ..LoadOptions::default() }).err();
             check(error, path.to_str().expect("UTF-8"), status, culprits);
         }
     };
