@@ -257,6 +257,41 @@ typedef int32_t ember_pooling;
 #endif // __cplusplus
 
 /**
+ * Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
+ * machine, which multiply them several times as fast as rows in the file's order. Packing reads the whole model, so
+ * that loading takes about as long as copying it does. Packed matrices take as much memory as in the file and belong
+ * to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+ * came from a buffer keeps both and takes twice its size.
+ */
+enum ember_pack
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Those of number formats that this machine's instruction set has products with packed rows for: the default.
+     */
+    EMBER_PACK_AUTO = 0,
+    /**
+     * None: loading reads next to nothing, and the matrices lie in the mapped file, where processes with the same model
+     * share them and the system may drop and fetch them again; multiplying them is slower.
+     */
+    EMBER_PACK_NEVER = 1,
+    /**
+     * Those of every number format that can be packed. Where the instruction set has no products with packed rows, plain
+     * code multiplies them, slower than it does rows in the file's order: for comparing machines.
+     */
+    EMBER_PACK_ALWAYS = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_pack ember_pack;
+#else
+typedef int32_t ember_pack;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
  */
 typedef struct ember_context ember_context;
@@ -875,6 +910,14 @@ ember_status ember_model_options_set_isa(struct ember_model_options *options,
                                          const char *isa,
                                          size_t isa_len,
                                          struct ember_error **err);
+
+/**
+ * Which matrices are packed, an ember_pack. Results with packed matrices and without may differ in their last bits.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_model_options_set_pack(struct ember_model_options *options,
+                                          int32_t pack,
+                                          struct ember_error **err);
 
 /**
  * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path

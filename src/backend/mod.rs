@@ -23,6 +23,8 @@ pub mod threaded;
 
 /// A weight as it lies in the model file.
 pub struct WeightSource<'a> {
+    /// The tensor's name, for error sentences.
+    pub name: &'a str,
     /// The file; a backend may keep it alive and read from it in place.
     pub file: &'a Arc<FileBytes>,
     /// First byte of the weight in the file; the range was checked to lie inside.
@@ -243,7 +245,8 @@ pub trait Backend: Send + Sized + 'static {
     /// Keys and values of all layers.
     type Kv: Send;
 
-    /// Makes a weight usable; `src` was validated against its file.
+    /// Makes a weight usable; `src` was validated against its file. What takes long may wait for [`Backend::finish`],
+    /// which has to come before the first operation with the weight.
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<Self::Weight>;
     /// A buffer of `len` zeros.
     fn alloc(&self, len: usize) -> Result<Self::Buffer>;

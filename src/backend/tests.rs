@@ -48,7 +48,10 @@ fn weight<B: Host>(
     let row_bytes = format.row_bytes(n_cols);
     let bytes: Vec<u8> = rows.iter().copied().cycle().take(n_rows * row_bytes).collect();
     let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
-    b.upload(&WeightSource { file: &file, offset: 0, format, n_rows, n_cols, role }).expect("memory")
+    let source = WeightSource { name: "w", file: &file, offset: 0, format, n_rows, n_cols, role };
+    let weight = b.upload(&source).expect("memory");
+    b.finish().expect("memory");
+    weight
 }
 
 fn nmse(got: &[f32], want: &[f32]) -> f64 {

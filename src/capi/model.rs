@@ -10,7 +10,7 @@ use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
-use crate::context::{LoadOptions, LoadedModel};
+use crate::context::{LoadOptions, LoadedModel, Pack};
 use crate::error::{Error, Result, ember_status};
 use crate::kernels::{ISAS, Isa};
 
@@ -24,6 +24,25 @@ impl CType for ember_model_options {
     type Object = Exclusive<LoadOptions>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:mopt");
     const NAME: &'static str = "ember_model_options";
+}
+
+/// Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
+/// machine, which multiply them several times as fast as rows in the file's order. Packing reads the whole model, so
+/// that loading takes about as long as copying it does. Packed matrices take as much memory as in the file and belong
+/// to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+/// came from a buffer keeps both and takes twice its size.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_pack {
+    /// Those of number formats that this machine's instruction set has products with packed rows for: the default.
+    EMBER_PACK_AUTO = 0,
+    /// None: loading reads next to nothing, and the matrices lie in the mapped file, where processes with the same model
+    /// share them and the system may drop and fetch them again; multiplying them is slower.
+    EMBER_PACK_NEVER = 1,
+    /// Those of every number format that can be packed. Where the instruction set has no products with packed rows, plain
+    /// code multiplies them, slower than it does rows in the file's order: for comparing machines.
+    EMBER_PACK_ALWAYS = 2,
 }
 
 /// A loaded model: immutable, usable from any number of threads at once, reference-counted.
@@ -110,6 +129,15 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
     }
 }
 
+fn to_pack(pack: i32) -> Result<Pack> {
+    match pack {
+        0 => Ok(Pack::Auto),
+        1 => Ok(Pack::Never),
+        2 => Ok(Pack::Always),
+        _ => Err(Error::InvalidArgument(format!("pack must be an ember_pack (0 to 2), got {pack}"))),
+    }
+}
+
 fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions> {
     match options.is_null() {
         true => Ok(LoadOptions::default()),
@@ -192,6 +220,20 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
     guard(err, || {
         let (options, isa) = (handle!(options), text!(isa, isa_len));
         options.lock("options")?.isa = to_isa(isa)?;
+        Ok(())
+    })
+}
+
+/// Which matrices are packed, an ember_pack. Results with packed matrices and without may differ in their last bits.
+/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_pack(
+    options: *mut ember_model_options,
+    pack: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.pack = to_pack(pack)?;
         Ok(())
     })
 }

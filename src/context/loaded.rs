@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::backend::threaded::{F32Products, ThreadedBackend};
+use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::hf::{self, HfFolder};
@@ -22,12 +22,25 @@ pub struct LoadOptions {
     /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
     /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.
     pub isa: Option<Isa>,
+    /// Which matrices are packed for the machine's vector instructions. Packing takes loading as long as copying them
+    /// does and as much memory as they have in the file, which gives its own back when it is mapped; a file that was
+    /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
+    /// mapping, is shared by all processes that map the file and is multiplied several times as slowly.
+    pub pack: Pack,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { use_mmap: true, isa: None }
+        LoadOptions { use_mmap: true, isa: None, pack: Pack::Auto }
     }
+}
+
+/// Binds the weights; all cores pack them.
+fn bind(gguf: &Gguf, kernels: &'static Kernels, pack: Pack) -> Result<Arc<dyn Model<ThreadedBackend>>> {
+    let pool = ThreadPool::new(threads::default_threads(None), None)?;
+    let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots)?;
+    backend.set_pack(pack);
+    models::build(gguf, &mut backend).map(Arc::from)
 }
 
 /// A model: immutable, shareable between threads and contexts.
@@ -54,32 +67,35 @@ impl LoadedModel {
     }
 
     fn of_file(gguf: Gguf, options: &LoadOptions) -> Result<LoadedModel> {
-        let within = |e: Error| e.within(gguf.name());
-        let tokenizer = match gguf.metadata().str("tokenizer.ggml.model").map_err(within)? {
-            None | Some("none" | "no_vocab") => None,
-            Some(_) => Some(Tokenizer::from_gguf(gguf.metadata()).map_err(within)?),
+        let tokenizer = |gguf: &Gguf| match gguf.metadata().str("tokenizer.ggml.model")? {
+            None | Some("none" | "no_vocab") => Ok(None),
+            Some(_) => Tokenizer::from_gguf(gguf.metadata()).map(Some),
         };
         LoadedModel::new(gguf, tokenizer, options)
     }
 
     fn of_folder(folder: HfFolder, options: &LoadOptions) -> Result<LoadedModel> {
-        let read = |json: &Vec<u8>| Tokenizer::from_json(json, folder.tokenizer_config.as_deref());
-        let tokenizer = folder.tokenizer_json.as_ref().map(read).transpose();
-        let mut tokenizer = tokenizer.map_err(|e| e.within("tokenizer.json").within(folder.gguf.name()))?;
-        if let Some(tokenizer) = &mut tokenizer {
-            tokenizer.add_ends(&folder.end_tokens);
-        }
-        LoadedModel::new(folder.gguf, tokenizer, options)
+        let HfFolder { gguf, tokenizer_json, tokenizer_config, end_tokens } = folder;
+        let tokenizer = |_: &Gguf| {
+            let Some(json) = &tokenizer_json else { return Ok(None) };
+            let mut tokenizer = Tokenizer::from_json(json, tokenizer_config.as_deref())
+                .map_err(|e| e.within("tokenizer.json"))?;
+            tokenizer.add_ends(&end_tokens);
+            Ok(Some(tokenizer))
+        };
+        LoadedModel::new(gguf, tokenizer, options)
     }
 
-    fn new(gguf: Gguf, tokenizer: Option<Tokenizer>, options: &LoadOptions) -> Result<LoadedModel> {
+    /// Builds the tokenizer on the caller's thread, since that may log, while others bind and pack the weights.
+    fn new(
+        gguf: Gguf,
+        tokenizer: impl FnOnce(&Gguf) -> Result<Option<Tokenizer>>,
+        options: &LoadOptions,
+    ) -> Result<LoadedModel> {
         let within = |e: Error| e.within(gguf.name());
         let kernels = Kernels::for_model(options.isa).map_err(within)?;
-        // All cores pack weights.
-        let pool = ThreadPool::new(threads::default_threads(None), None)?;
-        let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots)?;
-        let threaded: Arc<dyn Model<ThreadedBackend>> =
-            Arc::from(models::build(&gguf, &mut backend).map_err(within)?);
+        let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), || bind(&gguf, kernels, options.pack));
+        let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
         let n_vocab = threaded.info().n_vocab;
         if let Some(n) = tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > n_vocab) {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.

@@ -19,6 +19,7 @@ mod loaded;
 mod plan;
 mod sequences;
 
+pub use crate::backend::threaded::Pack;
 pub use embed::EmbedOptions;
 use engine::Engine;
 pub use loaded::{LoadOptions, LoadedModel};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -71,6 +71,57 @@ impl FileBytes {
         buffer.resize(start + len, 0);
         fill(&mut buffer[start..]);
         Ok(FileBytes(Storage::Owned { buffer, start }))
+    }
+
+    /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
+    /// interest: the bytes come when they are read in any case.
+    pub fn will_need(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Some(map) = self.mapped(&range) {
+            let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
+    /// Makes `range` of a mapped file readable without page faults, waiting for the disk where it has to: a hint as
+    /// [`FileBytes::will_need`], on Linux only.
+    pub fn populate(&self, range: Range<usize>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = self.mapped(&range) {
+            let _ = map.advise_range(memmap2::Advice::PopulateRead, range.start, range.len());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+    }
+
+    /// Gives back the memory of the whole pages in `range` of a mapped file. The bytes stay readable: they come from
+    /// the file again. Owned bytes, and systems that know no such advice, keep their memory.
+    pub fn release(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Some(map) = self.mapped(&range) {
+            // SAFETY: the call has no conditions.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            let Some(page) = usize::try_from(page).ok().filter(|page| page.is_power_of_two()) else { return };
+            let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
+            if start < end {
+                let advice = memmap2::UncheckedAdvice::DontNeed;
+                // SAFETY: the map is private and was never written to, so that a page which is dropped comes back from
+                // the file with the bytes it had; references to it stay valid.
+                let _ = unsafe { map.unchecked_advise_range(advice, start, end - start) };
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
+    /// The mapping that holds `range`, which is not empty.
+    #[cfg(unix)]
+    fn mapped(&self, range: &Range<usize>) -> Option<&Mmap> {
+        match &self.0 {
+            Storage::Mapped(map) if range.start < range.end && range.end <= map.len() => Some(map),
+            _ => None,
+        }
     }
 
     /// Takes over bytes that are no file: at whatever address they have.
@@ -159,6 +210,20 @@ mod tests {
             let filled = FileBytes::filled(len, |to| to.copy_from_slice(&bytes)).unwrap();
             assert_eq!(&filled[..], &bytes[..]);
             assert_eq!(filled.as_ptr().addr() % ALIGNMENT, 0);
+        }
+    }
+
+    #[test]
+    fn advice_changes_no_byte() {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"));
+        let expected = fs::read(path).unwrap();
+        for bytes in [FileBytes::map(path).unwrap(), FileBytes::read(path).unwrap()] {
+            for range in [0..expected.len(), 1..expected.len() - 1, 5..5, 5000..9000, 0..usize::MAX / 2] {
+                bytes.will_need(range.clone());
+                bytes.populate(range.clone());
+                bytes.release(range);
+                assert_eq!(&bytes[..], &expected[..]);
+            }
         }
     }
 

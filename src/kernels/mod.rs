@@ -177,7 +177,8 @@ pub struct Kernels {
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
-    /// Products with packed rows of each format, indexed by `Format as usize`; `None`: rows of it are not packed.
+    /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
+    /// [`Kernels::packed_product`].
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
@@ -214,6 +215,15 @@ impl Kernels {
         match form {
             GeluForm::Tanh => self.gelu_tanh,
             GeluForm::Erf => self.gelu_erf,
+        }
+    }
+
+    /// The product with packed rows of `format`: this level's own, or else the definition in plain Rust. `None` for
+    /// formats that cannot be packed, or are not multiplied with rounded activations here.
+    pub fn packed_product(&self, format: Format) -> Option<PackedProduct> {
+        match self.dot[format as usize] {
+            Dot::Q8(_) => self.packed[format as usize].or(scalar::packed::TABLE[format as usize]),
+            Dot::F32 => None,
         }
     }
 

@@ -243,6 +243,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
         let offset = t.offset + first / info.block_len * info.block_bytes;
         self.backend.upload(&WeightSource {
+            name,
             file: self.gguf.file_of(t),
             offset,
             format,

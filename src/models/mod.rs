@@ -185,5 +185,6 @@ pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B
     let mut binder = bind::Binder::new(gguf, backend, name);
     let model = bind(&mut binder)?;
     binder.finish()?;
+    backend.finish()?;
     Ok(model)
 }

@@ -6,8 +6,7 @@ use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
-use super::packed::{Codes, Packing, Piece, Scales};
-use super::q4_0::unpack_nibbles;
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -26,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::F16, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Listed(&IQ4_VALUES),
+        scales: Scales::F16,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -64,8 +68,9 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     })
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    out[0] = Piece { codes: unpack_nibbles(&packed.q).map(i8::cast_unsigned), d: packed.d, ..Piece::ZERO };
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::F16, |packed: &Packed| {
+        [Piece { codes: U4(packed.q), d: packed.d, ..Piece::ZERO }]
+    });
 }

@@ -6,8 +6,7 @@
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
-use super::packed::{Codes, Packing, Piece, Scales};
-use super::q4_0::unpack_nibbles;
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -26,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::Halves, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Listed(&IQ4_VALUES),
+        scales: Scales::Halves,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -46,15 +50,19 @@ struct Packed {
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 #[inline]
-fn unpack(packed: &Packed) -> Groups<8, 32> {
+fn scales(packed: &Packed) -> [i8; 8] {
     let high = u16::from_le_bytes(packed.scales_high);
-    let scale_of = |g: usize| {
+    std::array::from_fn(|g| {
         let low = packed.scales_low[g / 2] >> (g % 2 * 4) & 15;
         (low | ((high >> (2 * g) & 3) << 4) as u8).cast_signed() - 32
-    };
+    })
+}
+
+#[inline]
+fn unpack(packed: &Packed) -> Groups<8, 32> {
     Groups {
         d: scale(packed.d),
-        scales: std::array::from_fn(scale_of),
+        scales: scales(packed),
         q: packed.q.map(|nibbles| look_up(&nibbles, &IQ4_VALUES)),
     }
 }
@@ -69,12 +77,15 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let Groups { scales, .. } = unpack(packed);
-    for (g, piece) in out.iter_mut().enumerate() {
-        let codes = unpack_nibbles(&packed.q[g]).map(i8::cast_unsigned);
-        *piece = Piece { codes, d: packed.d, scales: [scales[g].cast_unsigned(); 2], ..Piece::ZERO };
-    }
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::Halves, |packed: &Packed| {
+        let scales = scales(packed).map(i8::cast_unsigned);
+        std::array::from_fn::<_, 8, _>(|g| Piece {
+            codes: U4(packed.q[g]),
+            d: packed.d,
+            bytes: [scales[g]; 2],
+            ..Piece::ZERO
+        })
+    });
 }

@@ -7,8 +7,7 @@
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::grid::{E2M1_DOUBLED, look_up};
-use super::packed::{Codes, Packing, Piece, Scales};
-use super::q4_0::unpack_nibbles;
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -27,7 +26,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: None,
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::Bf16, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Listed(&E2M1_DOUBLED),
+        scales: Scales::Bf16,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -73,9 +77,10 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     })
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let d = half::bf16::from_f32(power_of_two(packed.e)).to_le_bytes();
-    out[0] = Piece { codes: unpack_nibbles(&packed.q).map(i8::cast_unsigned), d, ..Piece::ZERO };
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::Bf16, |packed: &Packed| {
+        let d = half::bf16::from_f32(power_of_two(packed.e)).to_le_bytes();
+        [Piece { codes: U4(packed.q), d, ..Piece::ZERO }]
+    });
 }

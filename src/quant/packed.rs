@@ -12,12 +12,16 @@
 //! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
 #![forbid(unsafe_code)]
 
-use super::{Format, FormatInfo};
+use bytemuck::Pod;
+
+use super::Format;
 
 /// Rows in a group.
 pub const ROWS: usize = 16;
 /// Columns in a piece.
 pub const COLS: usize = 32;
+/// Pieces that share units of scales, and that are packed in one go.
+const STRIP: usize = 8;
 /// Alignment of groups.
 const ALIGN: usize = 64;
 
@@ -46,7 +50,8 @@ impl Codes {
     }
 }
 
-/// How the scales of a piece are stored. A value is `scale * (code - offset) + minimum`, where the offset is the format's.
+/// How the scales of a piece are stored. A weight is its scale times what its code stands for ([`Values`]), plus its
+/// minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scales {
     /// A binary16 per row and piece.
@@ -82,24 +87,13 @@ impl Scales {
     }
 }
 
-/// One row's part of a piece.
+/// What the codes of a format stand for.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
-    /// Codes, each below 2 to the power of their bits.
-    pub codes: [u8; COLS],
-    /// The scale, or its unit: a binary16.
-    pub d: [u8; 2],
-    /// The minimum, or its unit: a binary16.
-    pub m: [u8; 2],
-    /// Scales in units of `d` (their bytes, signed or not).
-    pub scales: [u8; 2],
-    /// The minimum in units of `m`.
-    pub min: u8,
-}
-
-impl Piece {
-    /// A piece of zeros, whatever the format.
-    pub const ZERO: Piece = Piece { codes: [0; COLS], d: [0; 2], m: [0; 2], scales: [0; 2], min: 0 };
+pub enum Values {
+    /// The code less this number.
+    Minus(u8),
+    /// The value with the number of the code, of four bits.
+    Listed(&'static [i8; 16]),
 }
 
 /// How a format is packed.
@@ -107,101 +101,178 @@ impl Piece {
 pub struct Packing {
     /// Codes.
     pub codes: Codes,
+    /// What they stand for.
+    pub values: Values,
     /// Scales.
     pub scales: Scales,
-    /// Writes the pieces of one block of the format.
-    pub pieces: fn(block: &[u8], out: &mut [Piece]),
+    /// Packs up to sixteen rows of equal length into a group: every byte of `out`, [`Packing::group_bytes`] of them, is
+    /// written.
+    pub pack: fn(rows: &[&[u8]], out: &mut [u8]),
 }
-
-/// The most pieces in a block of any format.
-pub const MAX_PIECES: usize = 8;
 
 impl Packing {
     /// Bytes of a group of rows of `n_cols` values.
     pub fn group_bytes(&self, n_cols: usize) -> usize {
         let n_pieces = n_cols / COLS;
-        let scales = n_pieces * self.scales.bytes() + n_pieces.div_ceil(8) * self.scales.unit_bytes();
+        let scales = n_pieces * self.scales.bytes() + n_pieces.div_ceil(STRIP) * self.scales.unit_bytes();
         (n_pieces * self.codes.bytes() + scales).next_multiple_of(ALIGN)
     }
+}
 
-    /// Packs up to sixteen rows of the format `info`, each of `n_cols` values, into a group.
-    pub fn pack<'a>(
-        &self,
-        info: &FormatInfo,
-        rows: impl Iterator<Item = &'a [u8]>,
-        n_cols: usize,
-        out: &mut [u8],
-    ) {
-        let n_pieces = n_cols / COLS;
-        let pieces_per_block = info.block_len / COLS;
-        let (codes, scales) = out.split_at_mut(n_pieces * self.codes.bytes());
-        codes.fill(0);
-        scales.fill(0);
-        let mut pieces = [Piece::ZERO; MAX_PIECES];
-        for (r, row) in rows.take(ROWS).enumerate() {
-            for (b, block) in row.chunks_exact(info.block_bytes).enumerate() {
-                let pieces = &mut pieces[..pieces_per_block];
-                (self.pieces)(block, pieces);
-                for (i, piece) in pieces.iter().enumerate() {
-                    let at = b * pieces_per_block + i;
-                    let bytes = self.codes.bytes();
-                    self.put_codes(&piece.codes, r, &mut codes[at * bytes..(at + 1) * bytes]);
-                    self.put_scales(piece, r, at, n_pieces, scales);
+/// The codes of one row's part of a piece, their bits laid apart as the group has them.
+pub(super) trait RowCodes: Copy {
+    /// Zeros.
+    const ZERO: Self;
+    /// The kind of codes.
+    const CODES: Codes;
+    /// Writes the codes of all rows.
+    fn put(rows: [&Self; ROWS], out: &mut [u8]);
+}
+
+/// Four bits: byte `i` holds column `i` in its low nibble and column `i + 16` in its high nibble.
+#[derive(Clone, Copy)]
+pub(super) struct U4(pub [u8; 16]);
+
+/// Five bits: the lower four as in [`U4`], and the fifth of column `i` in bit `i`.
+#[derive(Clone, Copy)]
+pub(super) struct U5(pub [u8; 16], pub [u8; 4]);
+
+/// Six bits: the lower four as in [`U4`], and the others of column `16p + 4i + k` in bits `2i..2i + 2` of byte `4p + k`.
+#[derive(Clone, Copy)]
+pub(super) struct U6(pub [u8; 16], pub [u8; 8]);
+
+/// Eight bits.
+#[derive(Clone, Copy)]
+pub(super) struct U8(pub [u8; COLS]);
+
+/// Puts the rows' words side by side: word `j` of row `r` at `64j + 4r`.
+#[inline]
+fn put_words<const N: usize>(rows: [&[u8; N]; ROWS], out: &mut [u8]) {
+    for (j, quad) in out.as_chunks_mut::<{ 4 * ROWS }>().0.iter_mut().take(N / 4).enumerate() {
+        for (row, word) in rows.iter().zip(quad.as_chunks_mut::<4>().0) {
+            *word = std::array::from_fn(|k| row[4 * j + k]);
+        }
+    }
+}
+
+impl RowCodes for U4 {
+    const ZERO: U4 = U4([0; 16]);
+    const CODES: Codes = Codes::U4;
+    #[inline]
+    fn put(rows: [&U4; ROWS], out: &mut [u8]) {
+        put_words(rows.map(|row| &row.0), out);
+    }
+}
+
+impl RowCodes for U5 {
+    const ZERO: U5 = U5([0; 16], [0; 4]);
+    const CODES: Codes = Codes::U5;
+    #[inline]
+    fn put(rows: [&U5; ROWS], out: &mut [u8]) {
+        let (low, high) = out.split_at_mut(Codes::U4.bytes());
+        put_words(rows.map(|row| &row.0), low);
+        let bits = rows.map(|row| u32::from_le_bytes(row.1));
+        for (j, mask) in high.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let nibble = |r: usize| u64::from(bits[r] >> (4 * j) & 15) << (4 * r);
+            *mask = (0..ROWS).fold(0, |mask, r| mask | nibble(r)).to_le_bytes();
+        }
+    }
+}
+
+impl RowCodes for U6 {
+    const ZERO: U6 = U6([0; 16], [0; 8]);
+    const CODES: Codes = Codes::U6;
+    #[inline]
+    fn put(rows: [&U6; ROWS], out: &mut [u8]) {
+        let (low, high) = out.split_at_mut(Codes::U4.bytes());
+        put_words(rows.map(|row| &row.0), low);
+        put_words(rows.map(|row| &row.1), high);
+    }
+}
+
+impl RowCodes for U8 {
+    const ZERO: U8 = U8([0; COLS]);
+    const CODES: Codes = Codes::U8;
+    #[inline]
+    fn put(rows: [&U8; ROWS], out: &mut [u8]) {
+        put_words(rows.map(|row| &row.0), out);
+    }
+}
+
+/// One row's part of a piece.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<C> {
+    /// Codes.
+    pub codes: C,
+    /// The scale, or its unit: 16 bits.
+    pub d: [u8; 2],
+    /// The minimum, or its unit: a binary16.
+    pub m: [u8; 2],
+    /// Bytes in units of `d` and `m`, as [`Scales::Super`] and [`Scales::Halves`] have them.
+    pub bytes: [u8; 2],
+}
+
+impl<C: RowCodes> Piece<C> {
+    /// A piece of zeros, whatever the format.
+    pub const ZERO: Self = Piece { codes: C::ZERO, d: [0; 2], m: [0; 2], bytes: [0; 2] };
+}
+
+/// Packs up to sixteen rows of blocks `B`, each of which is `N` pieces: what every format's [`Packing::pack`] is made of.
+///
+/// Goes through the rows in strips of eight pieces: a strip of one row is read in one go, so that rows a power of two
+/// apart do not push each other out of the cache, and what was read waits in the first-level cache to be written.
+#[inline]
+pub(super) fn interleave<B: Pod, C: RowCodes, const N: usize>(
+    rows: &[&[u8]],
+    out: &mut [u8],
+    scales: Scales,
+    pieces: impl Fn(&B) -> [Piece<C>; N],
+) {
+    const { assert!(STRIP.is_multiple_of(N), "strips are whole blocks") };
+    let n_pieces = rows.first().map_or(0, |row| row.len() / size_of::<B>() * N);
+    let (all_codes, rest) = out.split_at_mut(n_pieces * C::CODES.bytes());
+    let (all_scales, units) = rest.split_at_mut(n_pieces * scales.bytes());
+    let n_units = n_pieces.div_ceil(STRIP) * scales.unit_bytes();
+    units[n_units..].fill(0);
+    let mut strip = [[Piece::<C>::ZERO; STRIP]; ROWS];
+    for first in (0..n_pieces).step_by(STRIP) {
+        let n = STRIP.min(n_pieces - first);
+        for (row, strip) in rows.iter().zip(&mut strip) {
+            let blocks = &row[first / N * size_of::<B>()..][..n / N * size_of::<B>()];
+            for (block, strip) in blocks.chunks_exact(size_of::<B>()).zip(strip.as_chunks_mut::<N>().0) {
+                *strip = pieces(bytemuck::from_bytes(block));
+            }
+        }
+        let codes = all_codes[first * C::CODES.bytes()..].chunks_exact_mut(C::CODES.bytes());
+        let piece_scales = all_scales[first * scales.bytes()..].chunks_exact_mut(scales.bytes());
+        for (i, (codes, out)) in codes.zip(piece_scales).take(n).enumerate() {
+            C::put(std::array::from_fn(|r| &strip[r][i].codes), codes);
+            let (low, high) = out.split_at_mut(scales.bytes().min(2 * ROWS));
+            match scales {
+                Scales::F16 | Scales::Bf16 => put_pairs(low, |r| strip[r][i].d),
+                Scales::F16Min => {
+                    put_pairs(low, |r| strip[r][i].d);
+                    put_pairs(high, |r| strip[r][i].m);
+                }
+                Scales::Super | Scales::Halves => {
+                    for (r, strip) in strip.iter().enumerate() {
+                        (low[r], low[ROWS + r]) = (strip[i].bytes[0], strip[i].bytes[1]);
+                    }
                 }
             }
         }
+        let units = &mut units[first / STRIP * scales.unit_bytes()..][..scales.unit_bytes()];
+        let (d, m) = units.split_at_mut(units.len().min(2 * ROWS));
+        put_pairs(d, |r| strip[r][0].d);
+        put_pairs(m, |r| strip[r][0].m);
     }
+}
 
-    fn put_codes(&self, codes: &[u8; COLS], r: usize, out: &mut [u8]) {
-        // Four columns at a time: the bytes of this row in one quad.
-        let quads: [u32; 8] = std::array::from_fn(|j| {
-            u32::from_le_bytes([codes[4 * j], codes[4 * j + 1], codes[4 * j + 2], codes[4 * j + 3]])
-        });
-        let mut put = |quad: usize, bytes: u32| {
-            out[64 * quad + 4 * r..][..4].copy_from_slice(&bytes.to_le_bytes());
-        };
-        if self.codes == Codes::U8 {
-            quads.into_iter().enumerate().for_each(|(j, quad)| put(j, quad));
-            return;
-        }
-        let (low, high) = (quads.map(|quad| quad & 0x0F0F_0F0F), quads.map(|quad| quad >> 4 & 0x0F0F_0F0F));
-        for j in 0..4 {
-            put(j, low[j] | low[j + 4] << 4);
-        }
-        if self.codes == Codes::U6 {
-            for plane in 0..2 {
-                let bits = (0..4).fold(0, |bits, i| bits | high[4 * plane + i] << (2 * i));
-                put(4 + plane, bits);
-            }
-        }
-        if self.codes == Codes::U5 {
-            for (j, bits) in high.into_iter().enumerate() {
-                let [a, b, c, d] = bits.to_le_bytes();
-                out[256 + 8 * j + r / 2] |= (a | b << 1 | c << 2 | d << 3) << (r % 2 * 4);
-            }
-        }
-    }
-
-    fn put_scales(&self, piece: &Piece, r: usize, at: usize, n_pieces: usize, out: &mut [u8]) {
-        let here = at * self.scales.bytes();
-        let unit = n_pieces * self.scales.bytes() + at / 8 * self.scales.unit_bytes();
-        let mut put = |at: usize, bytes: [u8; 2]| out[at + 2 * r..][..2].copy_from_slice(&bytes);
-        match self.scales {
-            Scales::F16 | Scales::Bf16 => put(here, piece.d),
-            Scales::F16Min => {
-                put(here, piece.d);
-                put(here + 2 * ROWS, piece.m);
-            }
-            Scales::Super => {
-                put(unit, piece.d);
-                put(unit + 2 * ROWS, piece.m);
-                (out[here + r], out[here + ROWS + r]) = (piece.scales[0], piece.min);
-            }
-            Scales::Halves => {
-                put(unit, piece.d);
-                (out[here + r], out[here + ROWS + r]) = (piece.scales[0], piece.scales[1]);
-            }
-        }
+/// Writes the two bytes of each row side by side, as many as there is room for.
+#[inline]
+fn put_pairs(out: &mut [u8], pair: impl Fn(usize) -> [u8; 2]) {
+    for (r, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        *out = pair(r);
     }
 }
 

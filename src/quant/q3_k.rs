@@ -2,10 +2,10 @@
 //! `d * (scale[g] - 32) * (q[i] - 4)`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{Runs, pack1, pack2, unpack1, unpack2};
+use super::bits::{Runs, cut, halves, join_nibbles, pack1, pack2, unpack1, unpack2};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::search::{Ranges, fit};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -25,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::Halves, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Minus(4),
+        scales: Scales::Halves,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -49,19 +54,23 @@ const _: () = assert!(size_of::<Packed>() == BYTES);
 const RANGES: Ranges = Ranges { scale: (-32, 31), q: (-4, 3) };
 
 #[inline]
-fn unpack(packed: &Packed) -> Groups<16, 16> {
-    let scale_of = |g: usize| {
+fn scales(packed: &Packed) -> [i8; 16] {
+    std::array::from_fn(|g| {
         let low = packed.scales_low[g % 8] >> (g / 8 * 4) & 15;
         let high = packed.scales_high[g % 4] >> (g / 4 * 2) & 3;
         (low | high << 4).cast_signed() - 32
-    };
+    })
+}
+
+#[inline]
+fn unpack(packed: &Packed) -> Groups<16, 16> {
     let mut q = unpack2(&packed.low);
     for (run, high) in q.iter_mut().zip(unpack1(&packed.high)) {
         for (q, high) in run.iter_mut().zip(high) {
             *q += 4 * high - 4;
         }
     }
-    Groups { d: scale(packed.d), scales: std::array::from_fn(scale_of), q: bytemuck::cast(q) }
+    Groups { d: scale(packed.d), scales: scales(packed), q: bytemuck::cast(q) }
 }
 
 fn pack(block: &Groups<16, 16>) -> Packed {
@@ -91,13 +100,16 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let Groups { scales, q, .. } = unpack(packed);
-    for (g, piece) in out.iter_mut().enumerate() {
-        let codes = std::array::from_fn(|i| (q[2 * g + i / 16][i % 16] + 4).cast_unsigned());
-        let scales = [scales[2 * g], scales[2 * g + 1]].map(i8::cast_unsigned);
-        *piece = Piece { codes, d: packed.d, scales, ..Piece::ZERO };
-    }
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::Halves, |packed: &Packed| {
+        let low: &[[u8; 32]; 2] = bytemuck::cast_ref(&packed.low);
+        let scales = scales(packed).map(i8::cast_unsigned);
+        std::array::from_fn::<_, 8, _>(|g| {
+            let (low, high) = (halves(&low[g / 4]), halves(&packed.high));
+            let half = |i: usize| cut(&low[i], g % 4 * 2, 3) | cut(&high[i], g, 1) << 2;
+            let bytes = [scales[2 * g], scales[2 * g + 1]];
+            Piece { codes: U4(join_nibbles([half(0), half(1)])), d: packed.d, bytes, ..Piece::ZERO }
+        })
+    });
 }

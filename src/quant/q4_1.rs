@@ -3,7 +3,7 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
@@ -23,7 +23,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::F16Min, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Minus(0),
+        scales: Scales::F16Min,
+        pack: pack_group,
+    }),
 };
 
 /// One block, unpacked.
@@ -84,12 +89,11 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     products + offsets
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    if let ([[d0, d1, m0, m1, nibbles @ ..]], []) = block.as_chunks::<BYTES>() {
-        let codes = unpack_nibbles(nibbles).map(i8::cast_unsigned);
-        out[0] = Piece { codes, d: [*d0, *d1], m: [*m0, *m1], ..Piece::ZERO };
-    }
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::F16Min, |&[d0, d1, m0, m1, ref q @ ..]: &[u8; BYTES]| {
+        [Piece { codes: U4(*q), d: [d0, d1], m: [m0, m1], ..Piece::ZERO }]
+    });
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //! group `g` is `d * scale[g] * q[i] - dmin * min[g]`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{pack4, unpack4};
+use super::bits::{nibbles4, pack4, unpack4};
 use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
 use super::search::{Ranges, fit_with_minima};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -25,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U4, scales: Scales::Super, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Minus(0),
+        scales: Scales::Super,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -101,12 +106,15 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let OffsetGroups { scales, mins, q, .. } = unpack(packed);
-    for (g, piece) in out.iter_mut().enumerate() {
-        let codes = q[g].map(i8::cast_unsigned);
-        *piece = Piece { codes, d: packed.d, m: packed.dmin, scales: [scales[g]; 2], min: mins[g] };
-    }
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::Super, |packed: &Packed| {
+        let (scales, mins) = unpack_scales(&packed.scales);
+        std::array::from_fn::<_, 8, _>(|g| Piece {
+            codes: U4(nibbles4(&packed.q, g)),
+            d: packed.d,
+            m: packed.dmin,
+            bytes: [scales[g], mins[g]],
+        })
+    });
 }

@@ -4,7 +4,7 @@
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U5, Values, interleave};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -24,7 +24,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U5, scales: Scales::F16, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U5,
+        values: Values::Minus(16),
+        scales: Scales::F16,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -94,9 +99,9 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     })
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let codes = unpack_five_bits(packed.high, &packed.low).map(i8::cast_unsigned);
-    out[0] = Piece { codes, d: packed.d, ..Piece::ZERO };
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::F16, |packed: &Packed| {
+        [Piece { codes: U5(packed.low, packed.high), d: packed.d, ..Piece::ZERO }]
+    });
 }

@@ -4,7 +4,7 @@
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U5, Values, interleave};
 use super::q4_0::truncate;
 use super::q5_0::{pack_five_bits, unpack_five_bits};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -25,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U5, scales: Scales::F16Min, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U5,
+        values: Values::Minus(0),
+        scales: Scales::F16Min,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -75,9 +80,9 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     })
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let codes = unpack_five_bits(packed.high, &packed.low).map(i8::cast_unsigned);
-    out[0] = Piece { codes, d: packed.d, m: packed.m, ..Piece::ZERO };
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::F16Min, |packed: &Packed| {
+        [Piece { codes: U5(packed.low, packed.high), d: packed.d, m: packed.m, ..Piece::ZERO }]
+    });
 }

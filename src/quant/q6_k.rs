@@ -2,10 +2,10 @@
 //! `d * scale[g] * (q[i] - 32)`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{Runs, pack2, pack4, unpack2, unpack4};
+use super::bits::{Runs, cut, halves, join_nibbles, pack2, pack4, unpack2, unpack4};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales};
+use super::packed::{Codes, Packing, Piece, Scales, U6, Values, interleave};
 use super::search::{Ranges, fit};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -25,7 +25,12 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::Q8(dot),
-    packing: Some(Packing { codes: Codes::U6, scales: Scales::Halves, pieces }),
+    packing: Some(Packing {
+        codes: Codes::U6,
+        values: Values::Minus(32),
+        scales: Scales::Halves,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -90,13 +95,28 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
     dot_row(row, x, |packed, x| unpack(packed).dot(x))
 }
 
-/// The one piece of a block, or its eight.
-fn pieces(block: &[u8], out: &mut [Piece]) {
-    let packed: &Packed = bytemuck::from_bytes(block);
-    let Groups { scales, q, .. } = unpack(packed);
-    for (g, piece) in out.iter_mut().enumerate() {
-        let codes = std::array::from_fn(|i| (q[2 * g + i / 16][i % 16] + 32).cast_unsigned());
-        let scales = [scales[2 * g], scales[2 * g + 1]].map(i8::cast_unsigned);
-        *piece = Piece { codes, d: packed.d, scales, ..Piece::ZERO };
-    }
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::Halves, |packed: &Packed| {
+        let (low, high): (&[[u8; 32]; 4], &[[u8; 32]; 2]) =
+            (bytemuck::cast_ref(&packed.low), bytemuck::cast_ref(&packed.high));
+        std::array::from_fn::<_, 8, _>(|g| {
+            // The run's nibbles; see `swapped`.
+            let low = halves(&low[g / 4 * 2 + g % 2]).map(|half| cut(&half, g % 4 / 2 * 4, 15));
+            let planes = halves(&high[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)).to_le_bytes());
+            Piece {
+                codes: U6(join_nibbles(low), bytemuck::cast(planes)),
+                d: packed.d,
+                bytes: [packed.scales[2 * g], packed.scales[2 * g + 1]].map(i8::cast_unsigned),
+                ..Piece::ZERO
+            }
+        })
+    });
+}
+
+/// Sixteen numbers of two bits: word `j` of four bytes goes to bits `2j..2j + 2` of the result's bytes.
+#[inline]
+fn plane(numbers: u128) -> u32 {
+    let pairs = numbers | numbers >> 30;
+    (pairs | pairs >> 60) as u32
 }

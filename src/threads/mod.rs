@@ -9,6 +9,7 @@
 //!   awake than there are CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
 
+mod both;
 mod cpus;
 mod demand;
 mod disjoint;
@@ -19,6 +20,7 @@ mod sync;
 mod tests;
 mod topology;
 
+pub use both::both;
 pub use cpus::CpuSet;
 pub use disjoint::DisjointMut;
 pub use pool::ThreadPool;

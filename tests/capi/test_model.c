@@ -35,6 +35,32 @@ static void options(void)
     ember_sampler_free(sampler);
 }
 
+/* Whether packed or not, a model says the same but for the last bits. */
+static void packing(void)
+{
+    const uint32_t tokens[] = {5, 6, 7};
+    float logits[3] = {0, 0, 0};
+    for (int32_t pack = EMBER_PACK_AUTO; pack <= EMBER_PACK_ALWAYS; pack++) {
+        ember_model_options *o = NULL;
+        OK(ember_model_options_new(&o, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "pack", ember_model_options_set_pack(o, 3, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "pack", ember_model_options_set_pack(o, -1, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_model_options_set_pack(NULL, pack, E));
+        OK(ember_model_options_set_pack(o, pack, E));
+        ember_model *loaded = NULL;
+        OK(ember_model_load(path, EMBER_NUL_TERMINATED, o, &loaded, E));
+        ember_model_options_free(o);
+        ember_context *context = new_context(loaded, 0, 1);
+        OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 3, E));
+        const float *row = NULL;
+        OK(ember_context_logits(context, 2, &row, E));
+        logits[pack] = row == NULL ? 0 : row[3];
+        CHECK(logits[pack] != 0 && logits[pack] - logits[0] < 1e-3f && logits[0] - logits[pack] < 1e-3f);
+        ember_context_free(context);
+        ember_model_release(loaded);
+    }
+}
+
 static void loading_refuses_bad_arguments(void)
 {
     ember_model *none = NULL;
@@ -216,6 +242,7 @@ int main(int argc, char **argv)
     path = model_path(argc, argv);
     model = load_model(path);
     options();
+    packing();
     loading_refuses_bad_arguments();
     loading_from_memory();
     loading_a_folder();

@@ -2,16 +2,15 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Zeroed;
+use super::packer::{PackedRows, Packer, Source};
 use crate::backend::{WeightRole, WeightSource};
 use crate::error::Result;
 use crate::gguf::FileBytes;
-use crate::kernels::Kernels;
 use crate::quant::Format;
 use crate::quant::packed::{self, Group};
-use crate::threads::ThreadPool;
 
 /// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
 /// used in place.
@@ -24,8 +23,9 @@ pub struct HostWeight {
     pub n_cols: usize,
     row_bytes: usize,
     storage: Storage,
-    /// Rows rearranged for this machine's products, sixteen to a group; the file's are then only looked up.
-    packed: Option<Zeroed<u8>>,
+    /// Rows rearranged for this machine's products, sixteen to a group, once the packer has run; the file's are then
+    /// only looked up.
+    packed: Option<Arc<OnceLock<PackedRows>>>,
 }
 
 enum Storage {
@@ -63,35 +63,37 @@ impl HostWeight {
         })
     }
 
-    /// Rearranges the rows for the products of `kernels`, where they have some for the format.
-    pub fn pack(&mut self, kernels: &Kernels, pool: &mut ThreadPool) -> Result<()> {
-        let info = self.format.info();
-        let (Some(packing), Some(_)) = (&info.packing, kernels.packed[self.format as usize]) else {
-            return Ok(());
-        };
-        let group_bytes = packing.group_bytes(self.n_cols);
-        let n_groups = self.n_rows.div_ceil(packed::ROWS);
-        let mut groups = Zeroed::<u8>::new(n_groups * group_bytes, "packed weights")?;
-        let this = &*self;
-        pool.for_parts(&mut groups, group_bytes, |g, group| {
-            let first = g * packed::ROWS;
-            let rows = (first..this.n_rows.min(first + packed::ROWS)).map(|i| this.row(i));
-            packing.pack(info, rows, this.n_cols, group);
-        });
-        self.packed = Some(groups);
-        Ok(())
+    /// Has the rows packed by `packer` when it runs next. The format must have a packing.
+    pub fn pack_later(&mut self, name: &str, packer: &mut Packer) {
+        if let Storage::File { file, range } = &self.storage {
+            let slot = Arc::new(OnceLock::new());
+            packer.add(Source {
+                name: name.to_owned(),
+                file: Arc::clone(file),
+                range: range.clone(),
+                format: self.format,
+                n_rows: self.n_rows,
+                n_cols: self.n_cols,
+                slot: Arc::clone(&slot),
+            });
+            self.packed = Some(slot);
+        }
+    }
+
+    fn groups(&self) -> Option<&[u8]> {
+        self.packed.as_ref()?.get().map(PackedRows::bytes)
     }
 
     /// Whether there are groups.
     pub fn is_packed(&self) -> bool {
-        self.packed.is_some()
+        self.groups().is_some()
     }
 
     /// Rows `16 g` to `16 g + 16`, packed; `None` when the weight is not.
     pub fn group(&self, g: usize) -> Option<Group<'_>> {
         let packing = self.format.info().packing.as_ref()?;
         let group_bytes = packing.group_bytes(self.n_cols);
-        let bytes = &self.packed.as_ref()?[g * group_bytes..(g + 1) * group_bytes];
+        let bytes = &self.groups()?[g * group_bytes..(g + 1) * group_bytes];
         Some(Group { format: self.format, bytes, n_pieces: self.n_cols / packed::COLS })
     }
 

@@ -1,24 +1,39 @@
 //! Zero-initialised buffers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
+use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
 /// Alignment of buffers: a cache line, and the widest vector register.
 const ALIGN: usize = 64;
 
+/// From how many bytes on memory comes from the system and not from the allocator, which would write the zeros itself
+/// where it reuses memory, and keep what is freed.
+const MAPPED_BYTES: usize = 1 << 20;
+
 /// A fixed-length, cache-line-aligned array that starts as zeros. The operating system hands zeroed pages out when
 /// they are first touched, so a large KV cache costs nothing until it fills. A failed allocation is an error.
 pub struct Zeroed<T: Pod> {
-    /// The first element, aligned to [`ALIGN`] inside `block`.
+    /// The first element, aligned to [`ALIGN`] inside `memory`.
     data: NonNull<T>,
     len: usize,
-    /// What was allocated; dangling when its layout is empty.
-    block: NonNull<u8>,
+    memory: Memory,
+}
+
+/// What was allocated.
+enum Memory {
+    /// Nothing.
+    Empty,
+    /// Memory of the allocator.
+    Heap(NonNull<u8>, Layout),
+    /// Pages of the system's.
+    Mapped(MmapMut),
 }
 
 // SAFETY: `Zeroed` owns its memory and gives access only through `&self`/`&mut self`, like a Vec of plain data.
@@ -35,14 +50,27 @@ impl<T: Pod> Zeroed<T> {
         };
         let layout = Self::layout(len).ok_or_else(too_much)?;
         if len == 0 {
-            return Ok(Zeroed { data: NonNull::dangling(), len, block: NonNull::dangling() });
+            return Ok(Zeroed { data: NonNull::dangling(), len, memory: Memory::Empty });
+        }
+        // Where the system has no such thing, the allocator has memory all the same.
+        if layout.size() >= MAPPED_BYTES
+            && let Ok(mut map) = MmapMut::map_anon(layout.size())
+            && let Some(start) = NonNull::new(map.as_mut_ptr())
+        {
+            return Ok(Zeroed { data: aligned(start), len, memory: Memory::Mapped(map) });
         }
         // SAFETY: the layout's size is not 0.
         let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_much)?;
-        let skip = block.as_ptr().align_offset(ALIGN);
-        // SAFETY: the layout has ALIGN bytes more than the elements need, and `skip` is below ALIGN.
-        let data = unsafe { block.add(skip) }.cast::<T>();
-        Ok(Zeroed { data, len, block })
+        Ok(Zeroed { data: aligned(block), len, memory: Memory::Heap(block, layout) })
+    }
+
+    /// Asks the system for large pages, which are faster to take and to walk through: for large arrays that will be
+    /// filled whole, since such a page is taken as soon as one byte of it is touched. A hint, on Linux only.
+    pub fn prefer_large_pages(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Memory::Mapped(map) = &self.memory {
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
     }
 
     /// Room for `len` elements and for moving the first to a multiple of [`ALIGN`]. The layout itself asks for no more
@@ -51,6 +79,12 @@ impl<T: Pod> Zeroed<T> {
         let size = len.checked_mul(std::mem::size_of::<T>())?.checked_add(ALIGN)?;
         Layout::from_size_align(size, std::mem::align_of::<T>()).ok()
     }
+}
+
+/// The first multiple of [`ALIGN`] in memory that has [`ALIGN`] bytes more than its elements need.
+fn aligned<T>(block: NonNull<u8>) -> NonNull<T> {
+    let up = |at: NonZeroUsize| NonZeroUsize::new(at.get().next_multiple_of(ALIGN)).unwrap_or(at);
+    block.map_addr(up).cast::<T>()
 }
 
 impl<T: Pod> Deref for Zeroed<T> {
@@ -70,12 +104,9 @@ impl<T: Pod> DerefMut for Zeroed<T> {
 
 impl<T: Pod> Drop for Zeroed<T> {
     fn drop(&mut self) {
-        match Self::layout(self.len) {
-            Some(layout) if self.len > 0 => {
-                // SAFETY: `new` allocated `block` with this very layout, and nothing uses it any more.
-                unsafe { dealloc(self.block.as_ptr(), layout) }
-            }
-            _ => {}
+        if let Memory::Heap(block, layout) = self.memory {
+            // SAFETY: `new` allocated `block` with this very layout, and nothing uses it any more.
+            unsafe { dealloc(block.as_ptr(), layout) }
         }
     }
 }
@@ -88,11 +119,13 @@ mod tests {
 
     #[test]
     fn zeroed_memory_is_aligned_zero_and_freed_whole() {
-        for len in [0, 1, 7, 100_000] {
+        for len in [0, 1, 7, 100_000, MAPPED_BYTES] {
             let mut z = Zeroed::<f16>::new(len, "a test").expect("memory");
             assert!(len == 0 || (z.as_ptr() as usize).is_multiple_of(ALIGN));
             assert!(z.len() == len && z.iter().all(|x| x.to_bits() == 0));
+            z.prefer_large_pages();
             z.fill(f16::ONE);
+            assert!(z.iter().all(|&x| x == f16::ONE));
         }
     }
 

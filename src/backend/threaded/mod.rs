@@ -10,7 +10,7 @@ use angles::Angles;
 use products::{Experts, Inputs, PANEL, Target};
 
 use super::cpu::{group, norm_row, route_row, sigmoid};
-use super::host::{HostKv, HostWeight, Part, Zeroed};
+use super::host::{HostKv, HostWeight, Packer, Part, Zeroed};
 use super::{
     AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
     WeightRole, WeightSource,
@@ -44,6 +44,18 @@ pub enum F32Products {
     Blocked,
 }
 
+/// Which matrices are packed, that is, copied with their rows rearranged for the products of the instruction set
+/// ([`crate::quant::packed`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pack {
+    /// Those of formats that the instruction set has products with packed rows for.
+    Auto,
+    /// None.
+    Never,
+    /// Those of every format that can be packed; where the instruction set has no products, plain Rust multiplies.
+    Always,
+}
+
 /// The threaded backend.
 pub struct ThreadedBackend {
     kernels: &'static Kernels,
@@ -56,6 +68,9 @@ pub struct ThreadedBackend {
     angles: Angles,
     attention: attention::Scratch,
     n_cols: usize,
+    pack: Pack,
+    /// Weights that [`Backend::finish`] packs.
+    packer: Packer,
 }
 
 impl ThreadedBackend {
@@ -74,7 +89,14 @@ impl ThreadedBackend {
             angles: Angles::new(0, 0)?,
             attention: attention::Scratch::new(0, &Limits::default())?,
             n_cols: 0,
+            pack: Pack::Auto,
+            packer: Packer::default(),
         })
+    }
+
+    /// Which of the weights uploaded from now on are packed.
+    pub fn set_pack(&mut self, pack: Pack) {
+        self.pack = pack;
     }
 
     /// Weight rows of a task: a whole number of packed groups.
@@ -101,8 +123,13 @@ impl Backend for ThreadedBackend {
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         let mut weight = HostWeight::new(src)?;
-        if src.role == WeightRole::Matrix && src.n_rows >= packed::ROWS {
-            weight.pack(self.kernels, &mut self.pool)?;
+        let product = match self.pack {
+            Pack::Auto => self.kernels.packed[src.format as usize],
+            Pack::Never => None,
+            Pack::Always => self.kernels.packed_product(src.format),
+        };
+        if product.is_some() && src.role == WeightRole::Matrix && src.n_rows >= packed::ROWS {
+            weight.pack_later(src.name, &mut self.packer);
         }
         Ok(weight)
     }
@@ -134,6 +161,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.packer.run(&mut self.pool)?;
         self.pool.rest();
         Ok(())
     }

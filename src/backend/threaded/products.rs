@@ -219,8 +219,8 @@ fn packed_products(
     x: &[Q8Block],
     mut put: impl FnMut(usize, &[f32; packed::ROWS]),
 ) {
-    let (Some(product), Some(group)) = (kernels.packed[w.format as usize], w.group(g)) else {
-        unreachable!("only weights that have packed products are packed");
+    let (Some(product), Some(group)) = (kernels.packed_product(w.format), w.group(g)) else {
+        unreachable!("only formats that have a packing are packed");
     };
     let n_blocks = group.n_pieces;
     if x.len() == n_blocks {

@@ -8,6 +8,7 @@ mod activation;
 mod attention;
 mod dot;
 mod norm;
+pub(super) mod packed;
 mod rope;
 
 use super::{Expand, Isa, Kernels};

@@ -105,7 +105,7 @@ fn activation_blocks_have_the_same_bits_on_every_level() {
 #[test]
 fn packed_products_agree_with_each_formats_definition() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
-        let (Some(product), Some(packing)) = (kernels.packed[info.format as usize], info.packing) else {
+        let (Some(product), Some(packing)) = (kernels.packed_product(info.format), info.packing) else {
             continue;
         };
         let Dot::Q8(definition) = info.dot else { panic!("{} has no integer product", info.name) };
@@ -116,7 +116,7 @@ fn packed_products_agree_with_each_formats_definition() {
             let rows = sample_row(info, n_rows * n_cols, 3);
             let row_bytes = rows.len() / n_rows;
             let mut bytes = vec![0xAA; packing.group_bytes(n_cols)];
-            packing.pack(info, rows.chunks(row_bytes), n_cols, &mut bytes);
+            (packing.pack)(&rows.chunks(row_bytes).collect::<Vec<_>>(), &mut bytes);
             let n_pieces = n_cols / 32;
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 4), &mut x);
@@ -146,14 +146,14 @@ fn packed_products_agree_with_each_formats_definition() {
 #[test]
 fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
-        let (Some(product), Some(packing)) = (kernels.packed[info.format as usize], info.packing) else {
+        let (Some(product), Some(packing)) = (kernels.packed_product(info.format), info.packing) else {
             continue;
         };
         for n_cols in [32, 64, 96, 160, 1280].map(|n: usize| n.next_multiple_of(info.block_len)) {
             let (n_pieces, n_tokens) = (n_cols / 32, 50);
             let rows = sample_row(info, 16 * n_cols, 7);
             let mut bytes = vec![0; packing.group_bytes(n_cols)];
-            packing.pack(info, rows.chunks(rows.len() / 16), n_cols, &mut bytes);
+            (packing.pack)(&rows.chunks(rows.len() / 16).collect::<Vec<_>>(), &mut bytes);
             let group = Group { format: info.format, bytes: &bytes, n_pieces };
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 8), &mut x);

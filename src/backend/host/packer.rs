@@ -1,0 +1,255 @@
+//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: in the order of the file, on all threads,
+//! and giving the file's pages back on the way, so that a model does not lie in memory twice.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::Zeroed;
+use crate::error::Result;
+use crate::gguf::FileBytes;
+use crate::quant::Format;
+use crate::quant::packed::ROWS;
+use crate::threads::ThreadPool;
+
+/// Bytes of packed rows that matrices share one allocation for, at least: with large pages, of which each ends in a part
+/// of one, and few enough that not having them can be blamed on a tensor.
+const BLOCK_BYTES: usize = 64 << 20;
+/// Bytes of packed rows in one task, about: so few that they are still in the second-level cache when their pages are
+/// given back, and so many that asking the system for them costs little beside.
+const TASK_BYTES: usize = 512 << 10;
+/// How many tasks ahead of the one that is packed the file is fetched from disk.
+const TASKS_AHEAD: usize = 32;
+
+/// The groups of one matrix.
+pub struct PackedRows {
+    block: Arc<Zeroed<u8>>,
+    range: Range<usize>,
+}
+
+impl PackedRows {
+    /// One group after another.
+    pub fn bytes(&self) -> &[u8] {
+        &self.block[self.range.clone()]
+    }
+}
+
+/// A matrix to be packed.
+pub struct Source {
+    /// The tensor's name.
+    pub name: String,
+    /// Where its rows are.
+    pub file: Arc<FileBytes>,
+    /// Which bytes of the file they are.
+    pub range: Range<usize>,
+    /// Their format, which has a packing.
+    pub format: Format,
+    /// Rows.
+    pub n_rows: usize,
+    /// Length of a row in elements.
+    pub n_cols: usize,
+    /// Where the result goes.
+    pub slot: Arc<OnceLock<PackedRows>>,
+}
+
+impl Source {
+    fn group_bytes(&self) -> usize {
+        self.format.info().packing.map_or(0, |packing| packing.group_bytes(self.n_cols))
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.n_rows.div_ceil(ROWS) * self.group_bytes()
+    }
+
+    /// The bytes in the file of up to `n` rows from row `first` on.
+    fn rows(&self, first: usize, n: usize) -> Range<usize> {
+        let row_bytes = self.format.row_bytes(self.n_cols);
+        let start = self.range.start + first * row_bytes;
+        start..self.range.end.min(start + n * row_bytes)
+    }
+}
+
+/// Some groups of a matrix.
+struct Task<'a> {
+    source: &'a Source,
+    /// Their rows in the file.
+    range: Range<usize>,
+    out: &'a mut [u8],
+}
+
+impl Task<'_> {
+    fn run(&mut self) {
+        let Source { file, format, n_cols, .. } = self.source;
+        let Some(packing) = format.info().packing else { return };
+        file.populate(self.range.clone());
+        let rows = &file[self.range.clone()];
+        let row_bytes = format.row_bytes(*n_cols);
+        let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
+        for (rows, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
+            let mut list = [&rows[..0]; ROWS];
+            let mut n = 0;
+            for (slot, row) in list.iter_mut().zip(rows.chunks_exact(row_bytes)) {
+                *slot = row;
+                n += 1;
+            }
+            (packing.pack)(&list[..n], group);
+        }
+        file.release(self.range.clone());
+    }
+}
+
+/// Collects matrices and packs them.
+#[derive(Default)]
+pub struct Packer {
+    sources: Vec<Source>,
+}
+
+impl Packer {
+    /// Has `source` packed by the next [`Packer::run`].
+    pub fn add(&mut self, source: Source) {
+        self.sources.push(source);
+    }
+
+    /// Packs what was added.
+    ///
+    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed.
+    pub fn run(&mut self, pool: &mut ThreadPool) -> Result<()> {
+        self.run_in_blocks(BLOCK_BYTES, pool)
+    }
+
+    /// As [`Packer::run`]; matrices share an allocation until it has `block_bytes`.
+    fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool) -> Result<()> {
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.sort_by_key(|s| (Arc::as_ptr(&s.file).addr(), s.range.start));
+        let mut rest = &sources[..];
+        while !rest.is_empty() {
+            let mut n_bytes = 0;
+            let n = rest.iter().take_while(|s| {
+                let fits = n_bytes < block_bytes;
+                n_bytes += if fits { s.packed_bytes() } else { 0 };
+                fits
+            });
+            let (block, others) = rest.split_at(n.count());
+            pack_block(block, n_bytes, pool)?;
+            rest = others;
+        }
+        Ok(())
+    }
+}
+
+/// Packs matrices into one allocation of `n_bytes`.
+fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool) -> Result<()> {
+    let Some(first) = sources.first() else { return Ok(()) };
+    let what = match sources.len() {
+        1 => format!("the packed rows of the tensor {:?}", first.name),
+        n => format!("the packed rows of the tensor {:?} and {} after it", first.name, n - 1),
+    };
+    let mut block = Zeroed::<u8>::new(n_bytes, &what)?;
+    block.prefer_large_pages();
+    let mut tasks = Vec::new();
+    let mut rest = &mut block[..];
+    for source in sources {
+        let (out, others) = rest.split_at_mut(source.packed_bytes());
+        rest = others;
+        let groups_per_task = (TASK_BYTES / source.group_bytes()).max(1);
+        for (i, out) in out.chunks_mut(groups_per_task * source.group_bytes()).enumerate() {
+            let n_rows = groups_per_task * ROWS;
+            tasks.push(Task { source, range: source.rows(i * n_rows, n_rows), out });
+        }
+    }
+    let ranges: Vec<_> = tasks.iter().map(|task| (&task.source.file, task.range.clone())).collect();
+    let fetch = |i: usize| {
+        if let Some((file, range)) = ranges.get(i) {
+            file.will_need(range.clone());
+        }
+    };
+    (0..TASKS_AHEAD).for_each(fetch);
+    pool.for_parts(&mut tasks, 1, |i, tasks| {
+        fetch(i + TASKS_AHEAD);
+        tasks.iter_mut().for_each(Task::run);
+    });
+    let block = Arc::new(block);
+    let mut end = 0;
+    for source in sources {
+        let start = end;
+        end += source.packed_bytes();
+        // A slot is filled once: its weight was added once.
+        let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
+        // Pages that two tasks had parts of, and those around that the system mapped with them.
+        source.file.release(source.range.clone());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::quant::tests::sample_row;
+
+    /// Three matrices in one file, in another order than they are added, and each with its number of rows.
+    fn sources() -> Vec<Source> {
+        let shapes = [(Format::Q4_0, 700, 4096), (Format::Q6_K, 33, 256), (Format::Q8_0, 16, 64)];
+        let mut bytes = vec![0; 10];
+        let ranges = shapes.map(|(format, n_rows, n_cols)| {
+            let start = bytes.len();
+            let rows = sample_row(format.info(), 7 * n_cols, start as u32);
+            bytes.extend(rows.into_iter().cycle().take(n_rows * format.row_bytes(n_cols)));
+            start..bytes.len()
+        });
+        let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
+        let source = |((format, n_rows, n_cols), range)| Source {
+            name: format!("{format:?}"),
+            file: Arc::clone(&file),
+            range,
+            format,
+            n_rows,
+            n_cols,
+            slot: Arc::new(OnceLock::new()),
+        };
+        shapes.into_iter().zip(ranges).map(source).rev().collect()
+    }
+
+    #[test]
+    fn tasks_and_blocks_make_what_packing_group_by_group_makes() {
+        for (block_bytes, n_threads) in [(1, 1), (1 << 20, 3), (BLOCK_BYTES, 2)] {
+            let mut pool = ThreadPool::new(n_threads, None).expect("threads");
+            let mut packer = Packer::default();
+            let expected = sources().into_iter().map(|source| {
+                let packing = source.format.info().packing.expect("a packing");
+                let rows = &source.file[source.range.clone()];
+                let row_bytes = source.format.row_bytes(source.n_cols);
+                let mut groups = vec![0xAA; source.packed_bytes()];
+                for (g, group) in groups.chunks_exact_mut(source.group_bytes()).enumerate() {
+                    let rows: Vec<&[u8]> = rows.chunks_exact(row_bytes).skip(g * ROWS).take(ROWS).collect();
+                    (packing.pack)(&rows, group);
+                }
+                let slot = Arc::clone(&source.slot);
+                packer.add(source);
+                (slot, groups)
+            });
+            let expected: Vec<_> = expected.collect();
+            packer.run_in_blocks(block_bytes, &mut pool).expect("memory");
+            for (slot, groups) in expected {
+                assert!(slot.get().expect("packed").bytes() == groups, "{block_bytes} bytes in a block");
+            }
+            packer.run(&mut pool).expect("nothing to do");
+        }
+    }
+
+    #[test]
+    fn a_matrix_beyond_memory_is_named() {
+        let mut pool = ThreadPool::new(1, None).expect("threads");
+        for (at, name) in [(0, "Q8_0"), (2, "Q4_0")] {
+            let mut packer = Packer::default();
+            for (i, mut source) in sources().into_iter().enumerate() {
+                if i == at {
+                    source.n_rows = usize::MAX / (1 << 14);
+                }
+                packer.add(source);
+            }
+            let error = packer.run_in_blocks(1, &mut pool).expect_err("too much");
+            assert!(matches!(&error, Error::NoMemory(text) if text.contains(name)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a model takes of memory: its size once, packed or not, shared by its contexts and given back when it is dropped.
+//! One test in a process of its own, since it reads what the whole process takes.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{context, real_model};
+use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
+
+/// A line of `/proc/self/status`, in bytes: `VmRSS` now, `VmHWM` at most since [`forget_peak`].
+fn status(key: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let line = status.lines().find(|l| l.starts_with(key)).expect("a known key");
+    let kib: f64 = line.split_whitespace().nth(1).expect("a number").parse().expect("a number");
+    kib * 1024.0
+}
+
+fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be set back");
+}
+
+fn load(path: &Path, options: &LoadOptions) -> Arc<LoadedModel> {
+    Arc::new(LoadedModel::open(path, options).unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn contexts(model: &Arc<LoadedModel>) -> Vec<Context> {
+    let options = ContextOptions { n_ctx: 64, n_batch: 8, n_threads: 2, ..ContextOptions::default() };
+    let mut contexts: Vec<Context> = (0..3).map(|_| context(model, &options)).collect();
+    for context in &mut contexts {
+        context.decode(Tokens::next(&[1, 2, 3])).expect("room");
+    }
+    contexts
+}
+
+#[test]
+fn a_model_takes_its_size_once_and_gives_it_back() {
+    let path = real_model("SmolLM2-135M-Instruct.Q4_1.gguf");
+    let size = std::fs::metadata(&path).expect("the file").len() as f64;
+    // What the allocator and the pools keep for themselves is taken by the first round.
+    for round in 0..3 {
+        for (use_mmap, pack) in [(true, Pack::Always), (true, Pack::Never), (false, Pack::Never)] {
+            let what = format!("round {round}, use_mmap {use_mmap}, {pack:?}");
+            forget_peak();
+            let before = status("VmRSS");
+            let grown = |key: &str| (status(key) - before) / size;
+            let model = load(&path, &LoadOptions { use_mmap, pack, isa: None });
+            let (now, peak) = (grown("VmRSS"), grown("VmHWM"));
+            assert!(peak < 1.25, "{what}: loading took {peak:.2} times the file's size");
+            match (use_mmap, pack) {
+                (true, Pack::Never) => assert!(now < 0.3, "{what}: {now:.2} without a use"),
+                _ => assert!(now > 0.9, "{what}: {now:.2}, so that the weights are still elsewhere"),
+            }
+            let contexts = contexts(&model);
+            let used = grown("VmRSS");
+            assert!(used < 1.35, "{what}: {used:.2} with three contexts");
+            drop(model);
+            assert!(grown("VmRSS") > used - 0.1, "{what}: the contexts keep the model alive");
+            drop(contexts);
+            let left = grown("VmRSS");
+            assert!(left < 0.2, "{what}: {left:.2} left after all was dropped");
+        }
+    }
+}
