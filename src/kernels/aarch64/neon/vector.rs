@@ -2,6 +2,7 @@
 //! sums running at once than one would.
 
 use std::arch::aarch64::*;
+use std::arch::asm;
 use std::ops::Range;
 
 use half::{bf16, f16};
@@ -43,6 +44,22 @@ impl Simd for Neon {
     fn splat(self, x: f32) -> Self::V {
         // SAFETY: `self` proves that the machine has the instruction.
         [unsafe { vdupq_n_f32(x) }; 2]
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        for line in (0..size_of_val(x)).step_by(64) {
+            self.prefetch_line(x, line);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_line<T>(self, x: &[T], bytes: usize) {
+        let address = x.as_ptr().cast::<u8>().wrapping_add(bytes);
+        // SAFETY: every 64-bit Arm processor has the instruction, and it accesses no memory.
+        unsafe {
+            asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+        }
     }
 
     #[inline(always)]
@@ -175,7 +192,8 @@ fn power_of_two(n: int32x4_t) -> float32x4_t {
 
 simd_kernels!("neon", Neon::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
-    dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots_f32;
+    dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
+    dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;

@@ -1,5 +1,6 @@
 //! Products with packed weights (see [`crate::quant::packed`]): sixteen rows at a time, one in each 32-bit lane, and up
 //! to eight vectors of activations, whose quads are broadcast to all lanes.
+#![forbid(unsafe_code)]
 
 use std::arch::x86_64::*;
 
