@@ -1,6 +1,5 @@
 //! Products with packed weights (see [`crate::quant::packed`]): sixteen rows at a time, one in each 32-bit lane, and up
 //! to eight vectors of activations, whose quads are broadcast to all lanes.
-#![forbid(unsafe_code)]
 
 use std::arch::x86_64::*;
 
@@ -41,6 +40,13 @@ fn dot<const N: usize>(codes: &[__m512i; 8], first: usize, x: &Q8Block) -> __m51
         sum = _mm512_dpbusd_epi32(sum, *code, _mm512_set1_epi32(quad));
     }
     _mm512_cvtepi32_ps(sum)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(out: &mut [f32; ROWS], x: __m512) {
+    // SAFETY: there is room for 16 numbers.
+    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), x) };
 }
 
 /// The product of each format.
@@ -95,8 +101,7 @@ macro_rules! products {
                     }
                 }
                 for (acc, out) in acc.into_iter().zip(out.as_chunks_mut::<ROWS>().0) {
-                    // SAFETY: `out` has room for 16 numbers.
-                    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), acc) };
+                    store(out, acc);
                 }
             }
         }
