@@ -1,4 +1,5 @@
 //! Two things at the same time.
+#![forbid(unsafe_code)]
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
