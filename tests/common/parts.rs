@@ -2,6 +2,7 @@
 
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, TensorType, Value};
+use ember::quant::Format;
 
 use super::fixture;
 
@@ -54,6 +55,18 @@ impl Parts {
         let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         parts.tensors.push((name.into(), TensorType::F32, dims.to_vec(), data));
         parts
+    }
+
+    /// Every tensor in F32, with the values it stands for.
+    pub fn dequantized(mut self) -> Parts {
+        for (name, ty, dims, data) in &mut self.tensors {
+            let format = Format::from_tensor_type(*ty).unwrap_or_else(|| panic!("{name} is {ty}"));
+            let mut values = vec![0.0; dims.iter().product()];
+            (format.info().dequantize)(data, &mut values);
+            *ty = TensorType::F32;
+            *data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        }
+        self
     }
 
     /// The file.
