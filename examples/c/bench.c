@@ -33,7 +33,7 @@ struct settings {
 /* What is being measured. All memory belongs to main. */
 struct run {
     const struct settings *settings;
-    char isa[32];
+    const char *isa; /* the instruction-set level of the model */
     ember_model *model;
     ember_context *context;
     uint32_t n_vocab;
@@ -59,7 +59,7 @@ static void print_help(const char *program)
            "  -n N,...     tokens to generate, each from the one before; 0: none (default: 128)\n"
            "  -d N,...     tokens that are in the context already (default: 0)\n"
            "  -b N,...     sequences that generate together; prompts run with the first number (default: 1)\n"
-           "  -t N,...     threads; 0: all there are (default: 0)\n"
+           "  -t N,...     threads; 0: one for each core (default: 0)\n"
            "  -r N         repetitions (default: 5)\n"
            "  --n-batch N  rows run through the model at a time; 0: the library's default (default: 0)\n"
            "  --cold       time from the start of the program to a token after a prompt of %d, and nothing else\n"
@@ -153,16 +153,6 @@ static uint64_t random_u64(uint64_t *state)
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
-}
-
-/* The instruction set that the build information names. */
-static void find_isa(char *out, size_t size)
-{
-    const char *key = "instruction set: ";
-    const char *at = strstr(ember_build_info(), key);
-    snprintf(out, size, "unknown");
-    if (at != NULL)
-        snprintf(out, size, "%.*s", (int)strcspn(at + strlen(key), ";"), at + strlen(key));
 }
 
 /* The most memory the process ever had resident, in KiB; 0 where the system does not tell. */
@@ -357,6 +347,7 @@ static ember_status load(struct run *r)
     if (status == EMBER_OK)
         status = ember_model_info_get(r->model, &info, &r->err);
     r->n_vocab = info.n_vocab;
+    r->isa = ember_model_isa(r->model);
     return status;
 }
 
@@ -430,7 +421,6 @@ int main(int argc, char **argv)
     struct run r = {.start_ns = now_ns(), .before_kib = peak_kib()};
     struct settings settings = read_command_line(argc, argv);
     r.settings = &settings;
-    find_isa(r.isa, sizeof r.isa);
 
     int code = EXIT_SUCCESS;
     if (run(&r) == EMBER_OK)

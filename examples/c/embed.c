@@ -31,7 +31,7 @@ static void print_help(const char *program)
            "  --no-normalize    do not: the default with the pooling none\n"
            "  --truncate        cut texts that are too long for the model instead of refusing them\n"
            "  --scalar          compute with the plain reference implementation on one thread\n"
-           "  -t THREADS        threads; 0: all there are (default: 0)\n"
+           "  -t THREADS        threads; 0: one for each core (default: 0)\n"
            "  -h, --help        this text\n"
            "\n"
            "Keys and values stay float32. Sentences about a text name it by its index: 0 is the first line.\n"

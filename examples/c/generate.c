@@ -41,7 +41,7 @@ static void print_help(const char *program)
            "  --top-k K      choose among the K most probable tokens; 0: all (default: 40)\n"
            "  --top-p P      choose among the most probable tokens that make up P; 1: all (default: 0.95)\n"
            "  --seed S       the same seed gives the same text (default: from the clock; the last line tells it)\n"
-           "  -t THREADS     threads; 0: all there are (default: 0)\n"
+           "  -t THREADS     threads; 0: one for each core (default: 0)\n"
            "  -c N_CTX       tokens of context; 0: what the model was trained on, 4096 at most (default: 0)\n"
            "  --scalar       compute with the plain reference implementation on one thread\n"
            "  -h, --help     this text\n"

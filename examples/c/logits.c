@@ -22,7 +22,7 @@ static void print_help(const char *program)
            "\n"
            "Usage: %s [options] MODEL OUT.f32 ID [ID ...]\n"
            "\n"
-           "  -t THREADS     threads; 0: all there are (default: 0)\n"
+           "  -t THREADS     threads; 0: one for each core (default: 0)\n"
            "  --kv-f16       round keys and values to float16, as contexts do by default; here they stay float32\n"
            "  --scalar       compute with the plain reference implementation on one thread\n"
            "  -h, --help     this text\n"

@@ -49,7 +49,7 @@ fn every_task_runs_once_whatever_the_thread_count() {
 fn jobs_see_what_was_written_before() {
     let mut pool = wide(4);
     let mut data = vec![0usize; 64];
-    for round in 0..2000 {
+    for round in 0..20_000 {
         pool.for_parts(&mut data, 3, |_, part| part.iter_mut().for_each(|x| *x += 1));
         assert!(data.iter().all(|&x| x == round + 1));
     }

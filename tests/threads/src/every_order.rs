@@ -85,11 +85,11 @@ fn patience(polls: usize) -> impl FnMut(usize) -> bool {
     }
 }
 
-/// `n_jobs` jobs on a caller and `n_workers` workers, of which `n_wake` at most are woken for a job.
-fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize) {
+/// `n_jobs` jobs on a caller and `n_workers` workers, of which `n_wake` at most are woken for a job, in all orders with at
+/// most `n_switches` switches away from a thread that could go on.
+fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize, n_switches: usize) {
     let mut model = loom::model::Builder::new();
-    // All orders with so many switches away from a thread that could go on: some ten thousand for each test.
-    model.preemption_bound = Some(if n_workers > 1 { 2 } else { 4 });
+    model.preemption_bound = Some(n_switches);
     model.check(move || {
         let pool = Arc::new(Pool {
             gate: Gate::new(),
@@ -110,30 +110,30 @@ fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize) {
 
 #[test]
 fn one_worker_that_sleeps_at_once() {
-    check(1, 2, 0, 1);
+    check(1, 2, 0, 1, 4);
 }
 
 #[test]
 fn one_worker_that_polls() {
-    check(1, 2, 1, 1);
+    check(1, 2, 1, 1, 4);
 }
 
 #[test]
 fn one_worker_that_is_never_woken() {
-    check(1, 2, 0, 0);
+    check(1, 2, 0, 0, 4);
 }
 
 #[test]
 fn two_workers_that_sleep_at_once() {
-    check(2, 1, 0, 2);
+    check(2, 1, 0, 2, 3);
 }
 
 #[test]
 fn two_workers_of_whom_one_is_woken() {
-    check(2, 2, 0, 1);
+    check(2, 2, 0, 1, 2);
 }
 
 #[test]
 fn two_workers_that_poll() {
-    check(2, 1, 1, 2);
+    check(2, 1, 1, 2, 2);
 }
