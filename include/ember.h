@@ -912,7 +912,7 @@ ember_status ember_model_options_set_isa(struct ember_model_options *options,
                                          struct ember_error **err);
 
 /**
- * Which matrices are packed, an ember_pack. Results with packed matrices and without may differ in their last bits.
+ * Which matrices are packed, an ember_pack. Results with packed matrices and without differ by roundings.
  * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_model_options_set_pack(struct ember_model_options *options,

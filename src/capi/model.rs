@@ -224,7 +224,7 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
     })
 }
 
-/// Which matrices are packed, an ember_pack. Results with packed matrices and without may differ in their last bits.
+/// Which matrices are packed, an ember_pack. Results with packed matrices and without differ by roundings.
 /// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_pack(
