@@ -9,6 +9,9 @@ N ?= 64
 MODEL ?= examples/models/ember-tales.gguf
 # More options of the generate program. The fetched models continue with the likeliest tokens, the same every time.
 ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
+# What measures, and its options: see bench/README.md.
+PYTHON ?= python3
+BENCH ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
@@ -17,7 +20,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-isa test-aarch64 loom tsan check fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -89,6 +92,12 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
 	shellcheck scripts/*.sh tests/capi/*.sh .ci/run
+
+bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
+	$(PYTHON) bench/run.py $(BENCH)
+
+bench-kernels: ## measures kernels next to the machine's peaks
+	$(CARGO) run --release --example kernels -- $(BENCH)
 
 fuzz: ## fuzzes the GGUF reader for MINUTES minutes (cargo-fuzz, nightly Rust)
 	@mkdir -p fuzz/found

@@ -41,14 +41,14 @@ impl Target {
             Target::Every(format) => format,
             Target::Q4KM => mixed(name, n_layer, tied),
         };
-        match format {
-            _ if row_len.is_multiple_of(format.info().block_len) => format,
+        let divides = |format: Format| row_len.is_multiple_of(format.info().block_len);
+        let with_blocks_of_32 = match format {
             Format::Q2_K | Format::Q3_K => Format::Q4_0,
             Format::Q4_K => Format::Q5_0,
             Format::Q5_K => Format::Q5_1,
-            Format::Q6_K => Format::Q8_0,
-            _ => Format::F16,
-        }
+            _ => Format::Q8_0,
+        };
+        [format, with_blocks_of_32].into_iter().find(|&format| divides(format)).unwrap_or(Format::F16)
     }
 
     /// The number of `general.file_type`.

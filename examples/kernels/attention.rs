@@ -1,0 +1,85 @@
+//! Attention over a cache of binary16, for four query heads to a head of keys and values.
+#![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
+
+use std::hint::black_box;
+
+use ember::kernels::attention::PAGE_LEN;
+use ember::kernels::{AttnState, AttnTile, Kernels, KvData, KvStore};
+use half::f16;
+
+use crate::peaks::shortest;
+
+/// Query heads to a head of keys and values.
+const GROUP: usize = 4;
+/// Heads of keys and values.
+const KV_HEADS: usize = 8;
+/// Positions that no cache holds with all heads, and that the innermost caches hold with one.
+const FAR: usize = 65_536;
+/// See [`FAR`].
+const NEAR: usize = 512;
+/// Tokens of a prompt that are taken at once.
+const TOKENS: usize = 16;
+
+/// Prints a line for each length of a head: what one token reads from memory and from caches, and what the tokens of a prompt
+/// multiply over `2 * NEAR` positions.
+pub fn measure(kernels: &'static Kernels, threads: usize) {
+    println!("{:>12} {:>10} {:>10} {:>10}", "attention", "GB/s", "GB/s cache", "GMAC/s");
+    for head_dim in [64, 128, 256] {
+        let far = FAR * 64 / head_dim;
+        // Keys and values of a page lie together; each thread has pages of its own.
+        let part = KV_HEADS * PAGE_LEN * head_dim;
+        let data = vec![f16::from_f32(0.5); 2 * far / PAGE_LEN * part];
+        let store = |offset| KvStore { data: KvData::F16(&data), page_stride: 2 * part, offset };
+        let q: Vec<f32> = (0..TOKENS * GROUP * head_dim).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
+        let seconds = |n_tokens: usize, n_positions: usize, kv_heads: usize, n_times: usize| {
+            shortest(threads, 5, |thread| {
+                let n_pages = n_positions / PAGE_LEN;
+                let pages: Vec<u32> = (thread * n_pages..(thread + 1) * n_pages).map(|p| p as u32).collect();
+                for kv_head in (0..kv_heads).cycle().take(kv_heads * n_times) {
+                    let tile = AttnTile {
+                        q: &q,
+                        stride: GROUP * head_dim,
+                        group: GROUP,
+                        n_tokens,
+                        head_dim,
+                        k: store(0),
+                        v: store(part),
+                        pages: &pages,
+                        kv_head,
+                        position: n_positions - n_tokens,
+                        causal: true,
+                        end: n_positions,
+                        window: None,
+                        scale: 0.125,
+                        softcap: None,
+                    };
+                    attend(kernels, &tile);
+                }
+            })
+        };
+        let bytes = |positions: usize| (2 * 2 * head_dim * positions * threads) as f64;
+        let far = far / threads / PAGE_LEN * PAGE_LEN;
+        let macs = (2 * head_dim * GROUP * TOKENS * 2 * NEAR * 100 * threads) as f64;
+        println!(
+            "{:>12} {:10.1} {:10.1} {:10.1}",
+            format!("head of {head_dim}"),
+            bytes(far * KV_HEADS) / seconds(1, far, KV_HEADS, 1) / 1e9,
+            bytes(NEAR * 500) / seconds(1, NEAR, 1, 500) / 1e9,
+            macs / seconds(TOKENS, 2 * NEAR, 1, 100) / 1e9
+        );
+    }
+}
+
+/// All positions that the queries of `tile` see, chunk by chunk as the backend does.
+fn attend(kernels: &Kernels, tile: &AttnTile<'_>) {
+    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let mut buffers = [(); 2].map(|()| vec![0.0; AttnState::len(n, dim)]);
+    let [state, part] = &mut buffers;
+    let (mut state, mut part) = (AttnState::of(state, n, dim), AttnState::of(part, n, dim));
+    state.clear();
+    for chunk in tile.chunks() {
+        (kernels.attention)(tile, tile.positions(chunk), &mut part);
+        state.merge(&part, dim);
+    }
+    black_box(state.out);
+}

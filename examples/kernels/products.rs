@@ -1,0 +1,161 @@
+//! Products of weights with activations, as the backend calls them: packed groups where the level has products for them,
+//! rows otherwise.
+#![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
+
+use std::hint::black_box;
+
+use ember::kernels::{Kernels, PackedProduct};
+use ember::quant::packed::{COLS, Group, ROWS};
+use ember::quant::{Dot, FORMATS, FormatInfo, Q8Block};
+
+use crate::peaks::{BEYOND_CACHES, IN_CACHES, shortest};
+
+/// Length of a row.
+const N_COLS: usize = 2048;
+/// Activation vectors of a matrix product.
+const N_VECTORS: usize = 256;
+/// Activation vectors that are multiplied with all rows before the next ones are.
+const BLOCK: usize = 64;
+/// Rows that are expanded and multiplied together; they divide [`ROWS`].
+const PANEL: usize = 8;
+
+/// Prints a line for each format: what a vector reads from memory and from caches, what a matrix multiplies.
+pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) {
+    println!("{:>12} {:>10} {:>10} {:>10}", kernels.isa.name(), "GB/s", "GB/s cache", "GMAC/s");
+    for info in FORMATS.iter().filter(|info| format.is_none_or(|name| name == info.name)) {
+        let work = Work::new(kernels, info);
+        let (fit, all) = (IN_CACHES / work.group_bytes, BEYOND_CACHES / work.group_bytes / threads);
+        let gb_s = |n_groups: usize, n_times: usize| {
+            let weights = Weights::new(n_groups * work.group_bytes, threads);
+            let seconds = shortest(threads, 3, |thread| {
+                (0..n_times).for_each(|_| work.run(weights.of(thread), 1));
+            });
+            (weights.len * threads * n_times) as f64 / seconds / 1e9
+        };
+        let gmac_s = || {
+            let weights = Weights::new(fit * work.group_bytes, threads);
+            let seconds = shortest(threads, 3, |thread| work.run(weights.of(thread), N_VECTORS));
+            (fit * ROWS * N_COLS * N_VECTORS * threads) as f64 / seconds / 1e9
+        };
+        let path = if work.packed.is_some() { "packed" } else { "rows" };
+        println!(
+            "{:>12} {:10.1} {:10.1} {:10.1}  {path}",
+            info.name,
+            gb_s(all.max(1), 1),
+            gb_s(fit, 20),
+            gmac_s()
+        );
+    }
+}
+
+/// Products with one format.
+struct Work {
+    kernels: &'static Kernels,
+    info: &'static FormatInfo,
+    packed: Option<PackedProduct>,
+    /// Bytes of sixteen rows.
+    group_bytes: usize,
+    x: Vec<f32>,
+    x_q8: Vec<Q8Block>,
+}
+
+impl Work {
+    fn new(kernels: &'static Kernels, info: &'static FormatInfo) -> Work {
+        let packed = kernels.packed[info.format as usize];
+        let group_bytes = match (packed, info.packing) {
+            (Some(_), Some(packing)) => packing.group_bytes(N_COLS),
+            _ => ROWS * info.format.row_bytes(N_COLS),
+        };
+        let x: Vec<f32> = (0..N_VECTORS * N_COLS).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
+        let mut x_q8 = vec![Q8Block::ZERO; x.len() / Q8Block::LEN];
+        (kernels.quantize_activations)(&x, &mut x_q8);
+        Work { kernels, info, packed, group_bytes, x, x_q8 }
+    }
+
+    /// Multiplies all groups in `weights` with `n` vectors.
+    fn run(&self, weights: &[u8], n: usize) {
+        match self.packed {
+            Some(product) => self.run_packed(product, weights, n),
+            None => self.run_rows(weights, n),
+        }
+    }
+
+    fn run_packed(&self, product: PackedProduct, weights: &[u8], n: usize) {
+        let n_pieces = N_COLS / COLS;
+        let mut out = [0.0; BLOCK * ROWS];
+        for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
+            for bytes in weights.chunks_exact(self.group_bytes) {
+                let group = Group { format: self.info.format, bytes, n_pieces };
+                product(&group, x, &mut out[..x.len() / n_pieces * ROWS]);
+                black_box(&out);
+            }
+        }
+    }
+
+    fn run_rows(&self, weights: &[u8], n: usize) {
+        let format = self.info.format as usize;
+        let row_bytes = self.group_bytes / ROWS;
+        let mut panel = vec![0.0; PANEL * N_COLS];
+        let mut out = [0.0; PANEL * BLOCK];
+        for first in (0..n).step_by(BLOCK) {
+            let last = n.min(first + BLOCK);
+            match self.kernels.dot[format] {
+                Dot::Q8(dot) => {
+                    let n_blocks = N_COLS / Q8Block::LEN;
+                    for row in weights.chunks_exact(row_bytes) {
+                        for x in self.x_q8[first * n_blocks..last * n_blocks].chunks_exact(n_blocks) {
+                            black_box(dot(row, x));
+                        }
+                    }
+                }
+                Dot::F32 => {
+                    for rows in weights.chunks_exact(PANEL * row_bytes) {
+                        for (row, values) in rows.chunks_exact(row_bytes).zip(panel.chunks_exact_mut(N_COLS))
+                        {
+                            (self.kernels.expand[format])(row, values);
+                        }
+                        let (x, out) =
+                            (&self.x[first * N_COLS..last * N_COLS], &mut out[..PANEL * (last - first)]);
+                        (self.kernels.dots_f32)(&panel, x, N_COLS, out);
+                        black_box(out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that are numbers of no extreme size in every format, aligned as packed weights are; some for each thread.
+struct Weights {
+    bytes: Vec<u8>,
+    /// The first aligned byte.
+    start: usize,
+    /// Bytes of each thread, and how far those of two threads are apart.
+    len: usize,
+    stride: usize,
+}
+
+/// Alignment of packed weights.
+const ALIGN: usize = 64;
+
+impl Weights {
+    fn new(len: usize, threads: usize) -> Weights {
+        let stride = len.next_multiple_of(ALIGN);
+        let mut state = 1u32;
+        let mut byte = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // A binary16 whose upper byte is at most 0x3F is below 2.
+            (state >> 24) as u8 & 0x3F
+        };
+        let some: Vec<u8> = (0..65_521).map(|_| byte()).collect();
+        let mut bytes = vec![0; stride * threads + ALIGN];
+        for part in bytes.chunks_mut(some.len()) {
+            part.copy_from_slice(&some[..part.len()]);
+        }
+        Weights { start: bytes.as_ptr().align_offset(ALIGN), bytes, len, stride }
+    }
+
+    fn of(&self, thread: usize) -> &[u8] {
+        &self.bytes[self.start + thread * self.stride..][..self.len]
+    }
+}
