@@ -1,10 +1,11 @@
-//! `docs/models.md` names every architecture and number format that Ember runs, and only fixtures and tests that exist.
+//! `docs/models.md` names every architecture and number format that Ember runs, and only fixtures and tests that exist;
+//! its figures of llama.cpp are those that the tests compare with.
 
 mod common;
 
 use std::path::Path;
 
-use common::fixture;
+use common::{fixture, read_json};
 use ember::quant::FORMATS;
 
 /// The cells of the table rows of a text.
@@ -35,9 +36,15 @@ fn the_list_of_models_is_complete_and_true() {
             assert_eq!(found, architecture, "{name}");
         }
     }
+    let errors = &read_json(&fixture("models/llamacpp_errors.json"))["errors"];
     for info in &FORMATS {
-        let has = rows.iter().any(|row| quoted(row[0]).any(|name| name == info.name));
-        assert!(has, "docs/models.md has no line for {}", info.name);
+        let row = rows.iter().find(|row| quoted(row[0]).any(|name| name == info.name));
+        let row = row.unwrap_or_else(|| panic!("docs/models.md has no line for {}", info.name));
+        let fixtures = ["quant", "llama-tied"].map(|kind| format!("{kind}-{}", info.name.to_lowercase()));
+        if let Some(error) = fixtures.iter().find_map(|name| errors[name]["repack"].as_f64()) {
+            let written: f64 = row[3].parse().unwrap_or_else(|e| panic!("{}: {:?}: {e}", info.name, row[3]));
+            assert!((written - error).abs() <= 5e-3 * error, "{}: {written:e}, not {error:e}", info.name);
+        }
     }
     for path in quoted(&doc).filter(|name| name.starts_with("tests/") && !name.contains('*')) {
         assert!(root.join(path).exists(), "docs/models.md names {path}, which does not exist");
