@@ -45,7 +45,7 @@ fn bind(gguf: &Gguf, kernels: &'static Kernels, pack: Pack) -> Result<Arc<dyn Mo
 
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
-    gguf: Gguf,
+    gguf: Arc<Gguf>,
     tokenizer: Option<Tokenizer>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
@@ -92,9 +92,11 @@ impl LoadedModel {
         tokenizer: impl FnOnce(&Gguf) -> Result<Option<Tokenizer>>,
         options: &LoadOptions,
     ) -> Result<LoadedModel> {
+        let gguf = Arc::new(gguf);
         let within = |e: Error| e.within(gguf.name());
         let kernels = Kernels::for_model(options.isa).map_err(within)?;
-        let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), || bind(&gguf, kernels, options.pack));
+        let (file, pack) = (Arc::clone(&gguf), options.pack);
+        let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || bind(&file, kernels, pack));
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
         let n_vocab = threaded.info().n_vocab;
         if let Some(n) = tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > n_vocab) {
