@@ -27,7 +27,7 @@ asan)
     export UBSAN_OPTIONS=print_stacktrace=1
     ;;
 valgrind)
-    runner="valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99"
+    runner="valgrind --quiet --child-silent-after-fork=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99"
     ;;
 *)
     echo "$0: the mode is plain, asan or valgrind, not \"$mode\"" >&2
