@@ -19,9 +19,9 @@ use ember::quant::{Dot, Format};
 /// Largest relative RMS error where activations stay f32: files in F32, F16, BF16 and the formats whose dot product
 /// dequantizes a row.
 const TOLERANCE_FLOAT: f64 = 1e-4;
-/// The same where activations are rounded to 8 bits, as a multiple of llama.cpp's error over many prompts. This is a bound
-/// of sanity: what one prompt gives is a matter of chance, and the sound comparison is the one over all of them below. A
-/// weight in the wrong place costs 10 times as much and more.
+/// The same where activations are rounded to 8 bits, as a multiple of llama.cpp's error over many prompts. It is there for
+/// sanity alone: the error of one prompt is a matter of chance (a standard deviation of 10 % on the narrow files), and
+/// the comparison that counts is the one over many prompts below.
 const SANITY: f64 = 1.5;
 
 struct Case {
@@ -127,9 +127,16 @@ impl LlamaCpp {
         LlamaCpp { prompts, errors: json["errors"].take() }
     }
 
-    /// The relative RMS error over all prompts in llama.cpp's default settings.
+    /// The relative RMS error over the file's prompts in llama.cpp's default settings.
     fn error(&self, name: &str) -> f64 {
         self.errors[name]["repack"].as_f64().unwrap_or_else(|| panic!("no error of llama.cpp on {name}"))
+    }
+
+    /// The tokens of the file's prompts.
+    fn prompts(&self, case: &Case) -> Vec<Vec<u32>> {
+        let n = self.errors[&case.name]["n_prompts"].as_u64().expect("a number of prompts") as usize;
+        let n_vocab = case.width as u32;
+        self.prompts[..n].iter().map(|p| p.iter().map(|x| x % n_vocab).collect()).collect()
     }
 }
 
@@ -165,9 +172,10 @@ fn models_agree_with_pytorch_at_every_position() {
 /// Largest relative RMS difference in float32 between Ember and PyTorch, and between Ember's backends.
 const FLOAT_ORDER: f64 = 5e-6;
 
-/// The error is the relative RMS one over all logits of many prompts, because on one prompt its ratio to llama.cpp's is
-/// some percent up or down. It is that against Ember's own float32 numbers of the dequantized file, which have to be
-/// PyTorch's on the recorded prompt.
+/// The error is the relative RMS one over all logits of many prompts: its ratio to llama.cpp's has a standard deviation
+/// of up to 6 % from prompt to prompt, which leaves less than 1 % over all of them. It is that against Ember's own
+/// float32 numbers of the dequantized file, which have to be PyTorch's on the recorded prompt. Where activations stay f32
+/// the error is less than a thousandth of llama.cpp's, and one prompt shows it.
 #[test]
 fn quantized_files_are_no_further_from_float32_than_llama_cpp() {
     let llama_cpp = LlamaCpp::read();
@@ -182,9 +190,10 @@ fn quantized_files_are_no_further_from_float32_than_llama_cpp() {
         let error = relative_rms(&case.run(&exact, BackendKind::Auto, 1), &case.expected);
         assert!(error <= FLOAT_ORDER, "{} in F32 and PyTorch: {error:.2e}", case.name);
 
-        let n_vocab = case.width as u32;
-        let prompts = llama_cpp.prompts.iter().map(|p| p.iter().map(|x| x % n_vocab).collect());
-        let prompts: Vec<Vec<u32>> = prompts.collect();
+        let mut prompts = llama_cpp.prompts(case);
+        if !case.rounds_activations() {
+            prompts.truncate(1);
+        }
         let run = |model: &Arc<LoadedModel>, backend: BackendKind| -> Vec<f32> {
             prompts.iter().flat_map(|tokens| case.run_on(tokens, model, backend, 1)).collect()
         };

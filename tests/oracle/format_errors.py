@@ -1,9 +1,10 @@
 """Records how far llama.cpp is from float32 on every quantized fixture: tests/fixtures/models/llamacpp_errors.json.
 
-The error is the relative root-mean-square one over all logits of N_PROMPTS prompts of random tokens: on one prompt it
-is a matter of chance by some percent. The prompts are recorded beside the errors as numbers below 2¹⁶, whose remainders
-by the size of the vocabulary are the tokens. The float32 numbers are Ember's own of the dequantized file; the tests hold
-those to PyTorch on the prompt that make_fixtures.py recorded.
+The error is the relative root-mean-square one over all logits of many prompts of random tokens: on one prompt it is a
+matter of chance by some percent, and the more so the narrower the model. Hence 64 prompts where rows are 64 wide and 16
+where they are 256; the file says how many of the recorded ones each fixture has. They are recorded as numbers below
+65,536, whose remainders by the size of the vocabulary are the tokens. The float32 numbers are Ember's own of the
+dequantized file; the tests hold those to PyTorch on the prompt that make_fixtures.py recorded.
 
 llama.cpp runs with its default settings (f16 KV cache, flash attention as it chooses, the prompt in one batch) on one
 thread: once with weights rearranged for the CPU ("repack", its default: AMX tiles or interleaved rows where the CPU and
@@ -32,7 +33,8 @@ from llamacpp import LlamaCpp
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests/fixtures/models"
-N_PROMPTS, N_TOKENS = 16, 48
+N_PROMPTS, N_TOKENS = 64, 48
+WIDTH = 64  # of the models that need N_PROMPTS
 SETTINGS = {"repack": dict(), "plain": dict(repack=False), "plain_f32_kv": dict(repack=False, kv="f32", flash=False)}
 BACKENDS = {"definition": ["--scalar"], "fast": ["-t", "1"]}
 
@@ -82,9 +84,9 @@ def llamacpp(path, prompts, options):
 
 
 def errors(path, reader, numbers):
-    """The relative RMS error over all prompts, and over each, under every one of SETTINGS and BACKENDS."""
-    n_vocab = int(reader.tensors[[t.name for t in reader.tensors].index("token_embd.weight")].shape[1])
-    prompts = (numbers % n_vocab).tolist()
+    """How many prompts, and the relative RMS error over all and over each, under all SETTINGS and BACKENDS."""
+    width, n_vocab = next(t.shape.tolist() for t in reader.tensors if t.name == "token_embd.weight")
+    prompts = (numbers[:N_PROMPTS * WIDTH // width] % n_vocab).tolist()
     with tempfile.TemporaryDirectory() as folder:
         exact = Path(folder) / "exact.gguf"
         expand(reader, exact)
@@ -94,7 +96,7 @@ def errors(path, reader, numbers):
         for name, options in table.items():
             wrong = np.sum((run(path, prompts, options) - truth) ** 2, axis=(1, 2))
             found[name] = float(np.sqrt(wrong.sum() / squares.sum())), np.sqrt(wrong / squares)
-    return found
+    return len(prompts), found
 
 
 def write(output, numbers, table):
@@ -116,8 +118,8 @@ def main():
         reader = gguf.GGUFReader(path)
         if all(t.tensor_type == gguf.GGMLQuantizationType.F32 for t in reader.tensors):
             continue
-        found = errors(path, reader, numbers)
-        table[path.stem] = {name: float(f"{found[name][0]:.4e}") for name in SETTINGS}
+        n_prompts, found = errors(path, reader, numbers)
+        table[path.stem] = dict(n_prompts=n_prompts, **{name: float(f"{found[name][0]:.4e}") for name in SETTINGS})
         total, each = found["repack"]
         fractions = [f"{name} {found[name][0]:.2e} = {found[name][0] / total:.3f} ± {np.std(found[name][1] / each):.3f}"
                      for name in BACKENDS]
