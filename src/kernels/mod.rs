@@ -141,6 +141,11 @@ pub enum GeluForm {
 /// there are `out.len() / 16`, each of `group.n_pieces` blocks in `x`, one after another.
 pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
 
+/// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`]) with vectors of `n_cols`
+/// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with several (or none), of one
+/// group, `out[t * 16 + r]`. Each sum begins with the first column, whatever the number of groups and vectors.
+pub type PackedNumbers = fn(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]);
+
 /// Expands a row of some format: see [`crate::quant::FormatInfo::dequantize`].
 pub type Expand = fn(row: &[u8], out: &mut [f32]);
 
@@ -155,6 +160,14 @@ const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
     expand[Format::F16 as usize] = f16;
     expand[Format::BF16 as usize] = bf16;
     expand
+}
+
+/// The products of a level with packed numbers.
+const fn numbers(f16: PackedNumbers, bf16: PackedNumbers) -> [Option<PackedNumbers>; FORMAT_COUNT] {
+    let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
+    table[Format::F16 as usize] = Some(f16);
+    table[Format::BF16 as usize] = Some(bf16);
+    table
 }
 
 /// See [`Kernels::layer_norm`].
@@ -180,6 +193,8 @@ pub struct Kernels {
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
     /// [`Kernels::packed_product`].
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
+    /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
+    pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
@@ -225,6 +240,16 @@ impl Kernels {
             Dot::Q8(_) => self.packed[format as usize].or(scalar::packed::TABLE[format as usize]),
             Dot::F32 => None,
         }
+    }
+
+    /// The product with packed numbers of `format`: this level's own, or else the definition. `None` for other formats.
+    pub fn packed_numbers(&self, format: Format) -> Option<PackedNumbers> {
+        self.numbers[format as usize].or(scalar::packed::NUMBERS[format as usize])
+    }
+
+    /// Whether this level has a product of its own with packed rows of `format`.
+    pub fn packs(&self, format: Format) -> bool {
+        self.packed[format as usize].is_some() || self.numbers[format as usize].is_some()
     }
 
     /// The table of the highest level that this machine can run and that is not above `limit`.

@@ -1,6 +1,7 @@
 //! BF16: the upper 16 bits of a binary32, little-endian.
 #![forbid(unsafe_code)]
 
+use super::packed::HALVES;
 use super::{Dot, Format, FormatInfo};
 use half::bf16;
 
@@ -17,7 +18,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
-    packing: None,
+    packing: Some(HALVES),
 };
 
 /// Expands a row of any alignment; exact, NaNs keep their bits.

@@ -1,6 +1,7 @@
 //! F16: IEEE binary16, little-endian.
 #![forbid(unsafe_code)]
 
+use super::packed::HALVES;
 use super::{Dot, Format, FormatInfo};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -18,7 +19,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
-    packing: None,
+    packing: Some(HALVES),
 };
 
 /// Values converted at a time, through a small aligned buffer.

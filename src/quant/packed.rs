@@ -8,6 +8,8 @@
 //!   `2i..2i + 2` belong to quad `4p + i` of plane `p`.
 //! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
 //!
+//! Numbers that are no codes (F16, BF16) lie column after column, those of a column side by side, and have no scales.
+//!
 //! The layout is that of the tiles of Intel AMX and of broadcast dot products (VNNI, Arm dotprod) alike, takes as many
 //! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
 #![forbid(unsafe_code)]
@@ -36,6 +38,8 @@ pub enum Codes {
     U6,
     /// Eight bits.
     U8,
+    /// No codes but numbers of sixteen bits: that of column `c` and row `r` of the piece is number `16c + r`.
+    Halves,
 }
 
 impl Codes {
@@ -46,6 +50,7 @@ impl Codes {
             Codes::U5 => 320,
             Codes::U6 => 384,
             Codes::U8 => 512,
+            Codes::Halves => 1024,
         }
     }
 }
@@ -54,6 +59,8 @@ impl Codes {
 /// minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scales {
+    /// None.
+    None,
     /// A binary16 per row and piece.
     F16,
     /// A bfloat16 per row and piece.
@@ -72,6 +79,7 @@ impl Scales {
     /// Bytes of a piece, without units.
     pub const fn bytes(self) -> usize {
         match self {
+            Scales::None => 0,
             Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves => 32,
             Scales::F16Min => 64,
         }
@@ -80,7 +88,7 @@ impl Scales {
     /// Bytes of the units of eight pieces.
     pub const fn unit_bytes(self) -> usize {
         match self {
-            Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
+            Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
             Scales::Super => 64,
             Scales::Halves => 32,
         }
@@ -94,6 +102,30 @@ pub enum Values {
     Minus(u8),
     /// The value with the number of the code, of four bits.
     Listed(&'static [i8; 16]),
+    /// Themselves: numbers in the format.
+    Numbers,
+}
+
+/// How numbers of sixteen bits are packed.
+pub(super) const HALVES: Packing =
+    Packing { codes: Codes::Halves, values: Values::Numbers, scales: Scales::None, pack: pack_halves };
+
+/// See [`Packing::pack`].
+fn pack_halves(rows: &[&[u8]], out: &mut [u8]) {
+    /// Columns of which all rows are read before the next: a line of the cache of each.
+    const STRIP: usize = 32;
+    let rows: [&[[u8; 2]]; ROWS] =
+        std::array::from_fn(|r| rows.get(r).map_or(&[][..], |row| row.as_chunks().0));
+    let columns = out.as_chunks_mut::<2>().0.as_chunks_mut::<ROWS>().0;
+    for (i, columns) in columns.chunks_mut(STRIP).enumerate() {
+        for (r, row) in rows.iter().enumerate() {
+            if row.is_empty() {
+                columns.iter_mut().for_each(|column| column[r] = [0; 2]);
+            }
+            let numbers = row.iter().skip(i * STRIP);
+            columns.iter_mut().zip(numbers).for_each(|(column, number)| column[r] = *number);
+        }
+    }
 }
 
 /// How a format is packed.
@@ -249,6 +281,7 @@ pub(super) fn interleave<B: Pod, C: RowCodes, const N: usize>(
             C::put(std::array::from_fn(|r| &strip[r][i].codes), codes);
             let (low, high) = out.split_at_mut(scales.bytes().min(2 * ROWS));
             match scales {
+                Scales::None => {}
                 Scales::F16 | Scales::Bf16 => put_pairs(low, |r| strip[r][i].d),
                 Scales::F16Min => {
                     put_pairs(low, |r| strip[r][i].d);

@@ -97,6 +97,12 @@ impl HostWeight {
         Some(Group { format: self.format, bytes, n_pieces: self.n_cols / packed::COLS })
     }
 
+    /// Groups `groups` of a weight that is packed.
+    pub fn group_range(&self, groups: Range<usize>) -> Option<&[u8]> {
+        let group_bytes = self.format.info().packing.as_ref()?.group_bytes(self.n_cols);
+        Some(&self.groups()?[groups.start * group_bytes..groups.end * group_bytes])
+    }
+
     fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::File { file, range } => &file[range.clone()],

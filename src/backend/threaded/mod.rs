@@ -123,12 +123,13 @@ impl Backend for ThreadedBackend {
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         let mut weight = HostWeight::new(src)?;
-        let product = match self.pack {
-            Pack::Auto => self.kernels.packed[src.format as usize],
-            Pack::Never => None,
-            Pack::Always => self.kernels.packed_product(src.format),
+        let packs = match self.pack {
+            Pack::Auto => self.kernels.packs(src.format),
+            Pack::Never => false,
+            Pack::Always => src.format.info().packing.is_some(),
         };
-        if product.is_some() && src.role == WeightRole::Matrix && src.n_rows >= packed::ROWS {
+        let fits = src.n_rows >= packed::ROWS && src.n_cols.is_multiple_of(packed::COLS);
+        if packs && src.role == WeightRole::Matrix && fits {
             weight.pack_later(src.name, &mut self.packer);
         }
         Ok(weight)

@@ -62,7 +62,29 @@ impl Inputs<'_> {
             match self.kernels.dot[w.format as usize] {
                 Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors),
                 Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
+                Dot::F32 if w.is_packed() => self.numbers(target, rows.clone(), vectors),
                 Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
+            }
+        }
+    }
+
+    /// Packed numbers; `rows` begin with a group.
+    fn numbers(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>) {
+        let (w, n_cols) = (target.weight, target.weight.n_cols);
+        let x = &self.x[vectors.start * n_cols..vectors.end * n_cols];
+        if vectors.len() == 1 {
+            let at = vectors.start * w.n_rows;
+            // SAFETY: each output column belongs to one task, and tasks of different products have different outputs.
+            let out = unsafe { target.out.slice(at + rows.start..at + rows.end) };
+            return packed_numbers(self.kernels, w, rows, x, out);
+        }
+        let mut out = [0.0; BLOCK * packed::ROWS];
+        let out = &mut out[..vectors.len() * packed::ROWS];
+        for first in rows.clone().step_by(packed::ROWS) {
+            let last = w.n_rows.min(first + packed::ROWS);
+            packed_numbers(self.kernels, w, first..last, x, out);
+            for (t, row) in vectors.clone().zip(out.chunks_exact(packed::ROWS)) {
+                target.put(t, first, &row[..last - first]);
             }
         }
     }
@@ -192,6 +214,10 @@ impl Experts<'_> {
         let (w, n_cols) = (self.weight, self.weight.n_cols);
         let x_q8 = || &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32];
         if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
+            if matches!(self.kernels.dot[w.format as usize], Dot::F32) {
+                let x = &self.x[input * n_cols..(input + 1) * n_cols];
+                return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
+            }
             packed_products(self.kernels, w, first / packed::ROWS, x_q8(), |_, row| out.copy_from_slice(row));
             return;
         }
@@ -206,6 +232,15 @@ impl Experts<'_> {
             };
         }
     }
+}
+
+/// See [`crate::kernels::PackedNumbers`]: the product with rows `rows` of `w`, of which the first begins a group.
+fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f32], out: &mut [f32]) {
+    let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
+    let (Some(product), Some(groups)) = (kernels.packed_numbers(w.format), w.group_range(groups)) else {
+        unreachable!("only formats that have a packing are packed");
+    };
+    product(groups, x, w.n_cols, out);
 }
 
 /// Activation vectors in one call of a packed product.

@@ -24,6 +24,7 @@ pub static SCALAR: Kernels = Kernels {
     narrow_f16: dot::narrow_f16,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
+    numbers: [None; FORMAT_COUNT],
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

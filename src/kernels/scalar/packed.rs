@@ -3,22 +3,50 @@
 
 use half::{bf16, f16};
 
-use crate::kernels::PackedProduct;
+use crate::kernels::{PackedNumbers, PackedProduct};
 use crate::quant::packed::{COLS, Codes, Group, Packing, ROWS, Scales, Values};
-use crate::quant::{FORMAT_COUNT, FORMATS, Q8Block};
+use crate::quant::{Dot, FORMAT_COUNT, FORMATS, Format, Q8Block};
 
 /// The product for every format that can be packed.
 pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     let mut table: [Option<PackedProduct>; FORMAT_COUNT] = [None; FORMAT_COUNT];
     let mut i = 0;
     while i < FORMAT_COUNT {
-        if FORMATS[i].packing.is_some() {
+        if FORMATS[i].packing.is_some() && matches!(FORMATS[i].dot, Dot::Q8(_)) {
             table[i] = Some(product);
         }
         i += 1;
     }
     table
 };
+
+/// The product for every format whose groups are numbers.
+pub const NUMBERS: [Option<PackedNumbers>; FORMAT_COUNT] = {
+    let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
+    table[Format::F16 as usize] =
+        Some(|groups, x, n_cols, out| numbers(groups, x, n_cols, out, f16::from_le_bytes));
+    table[Format::BF16 as usize] =
+        Some(|groups, x, n_cols, out| numbers(groups, x, n_cols, out, bf16::from_le_bytes));
+    table
+};
+
+/// See [`PackedNumbers`]: products are added up column by column.
+fn numbers<T: Into<f32>>(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32], read: fn([u8; 2]) -> T) {
+    out.fill(0.0);
+    if n_cols == 0 {
+        return;
+    }
+    let n_rows = if x.len() == n_cols { out.len() } else { ROWS };
+    for (x, out) in x.chunks_exact(n_cols).zip(out.chunks_exact_mut(n_rows.max(1))) {
+        for (group, out) in groups.chunks_exact(2 * ROWS * n_cols).zip(out.chunks_mut(ROWS)) {
+            for (column, x) in group.chunks_exact(2 * ROWS).zip(x) {
+                for (number, out) in column.as_chunks::<2>().0.iter().zip(&mut *out) {
+                    *out += read(*number).into() * x;
+                }
+            }
+        }
+    }
+}
 
 /// The values of the sixteen rows of a piece.
 type Piece = [[i8; COLS]; ROWS];
@@ -53,6 +81,7 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
     let half = |bytes: &[u8], at: usize| f16::from_le_bytes(pair(bytes, at)).to_f32();
     let sum = (sums[0] + sums[1]) as f32;
     match packing.scales {
+        Scales::None => 0.0,
         Scales::F16 => half(here, 0) * x.d * sum,
         Scales::Bf16 => bf16::from_le_bytes(pair(here, 0)).to_f32() * x.d * sum,
         Scales::F16Min => half(here, 0) * x.d * sum + half(here, 2 * ROWS) * x.sum,
@@ -86,10 +115,12 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
                     nibble() | (plane >> (quad % 4 * 2) & 3) << 4
                 }
                 Codes::U8 => bytes[64 * quad + 4 * r + k],
+                Codes::Halves => 0,
             };
             match packing.values {
                 Values::Minus(offset) => code.wrapping_sub(offset).cast_signed(),
                 Values::Listed(list) => list[usize::from(code)],
+                Values::Numbers => 0,
             }
         })
     })

@@ -10,6 +10,7 @@ pub mod attention;
 pub mod dots;
 pub mod elementwise;
 pub mod norm;
+pub mod packed;
 
 use half::{bf16, f16};
 
@@ -125,6 +126,18 @@ impl Element for f16 {
     #[inline(always)]
     fn load<S: Simd>(simd: S, x: &[f16]) -> S::V {
         simd.load_f16(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Element for bf16 {
+    const ZERO: bf16 = bf16::ZERO;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[bf16]) -> S::V {
+        simd.load_bf16(x)
     }
     #[inline(always)]
     fn widen(self) -> f32 {

@@ -71,7 +71,7 @@ fn the_scalar_sum_order_is_the_documented_one() {
 fn packed_dots_agree_with_each_formats_definition() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
         let (Dot::Q8(dot), Dot::Q8(definition)) = (kernels.dot[info.format as usize], info.dot) else {
-            assert!(matches!(info.dot, Dot::F32) && info.packing.is_none(), "{}", info.name);
+            assert!(matches!(info.dot, Dot::F32), "{}", info.name);
             continue;
         };
         for n in [0, 32, 64, 96, 256, 288, 4096].map(|n: usize| n.next_multiple_of(info.block_len)) {
@@ -166,6 +166,49 @@ fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
                 product(&group, &x[..n * n_pieces], &mut out);
                 let equal = out.iter().zip(&single).all(|(a, b)| a.to_bits() == b.to_bits());
                 assert!(equal, "{} {n_cols} columns, {n} vectors", info.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_numbers_agree_with_the_expanded_rows() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Some(product), Some(packing)) = (kernels.packed_numbers(info.format), info.packing) else {
+            continue;
+        };
+        for (n_cols, n_rows) in [(32, 16), (64, 3), (288, 96), (4096, 80), (96, 1), (544, 40)] {
+            let rows = sample_row(info, n_rows * n_cols, 3);
+            let rows: Vec<&[u8]> = rows.chunks(rows.len() / n_rows).collect();
+            let group_bytes = packing.group_bytes(n_cols);
+            let mut bytes = vec![0xAAu8; rows.len().div_ceil(16) * group_bytes + 64];
+            let aligned = bytes.as_ptr().align_offset(64);
+            let groups = &mut bytes[aligned..aligned + rows.len().div_ceil(16) * group_bytes];
+            for (rows, group) in rows.chunks(16).zip(groups.chunks_exact_mut(group_bytes)) {
+                (packing.pack)(rows, group);
+            }
+            let x = noise(50 * n_cols, 4);
+            let mut single = vec![vec![f32::NAN; n_rows]; 50];
+            let mut expanded = vec![0.0; n_cols];
+            for (x, out) in x.chunks(n_cols).zip(&mut single) {
+                product(groups, x, n_cols, out);
+                for (row, out) in rows.iter().zip(out) {
+                    (info.dequantize)(row, &mut expanded);
+                    let exact: f64 = expanded.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+                    let magnitude: f32 = expanded.iter().zip(x).map(|(w, x)| (w * x).abs()).sum();
+                    assert!((*out - exact as f32).abs() <= 1e-5 * magnitude, "{}: {out} {exact}", info.name);
+                }
+            }
+            for n in [0, 2, 3, 4, 5, 6, 7, 11, 12, 13, 25, 50] {
+                for (g, group) in groups.chunks_exact(group_bytes).enumerate() {
+                    let mut out = vec![f32::NAN; n * 16];
+                    product(group, &x[..n * n_cols], n_cols, &mut out);
+                    for (single, out) in single.iter().zip(out.chunks(16)) {
+                        let rows = &single[16 * g..n_rows.min(16 * g + 16)];
+                        let equal = rows.iter().zip(out).all(|(a, b)| a.to_bits() == b.to_bits());
+                        assert!(equal, "{} {n_rows}x{n_cols}, {n} vectors", info.name);
+                    }
+                }
             }
         }
     }

@@ -5,12 +5,13 @@ mod vector;
 
 use std::arch::is_aarch64_feature_detected;
 
-use crate::kernels::{Isa, Kernels, expansions, scalar};
+use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 
 /// The table.
 pub static NEON: Kernels = Kernels {
     isa: Isa::Neon,
     packed: packed::TABLE,
+    numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,

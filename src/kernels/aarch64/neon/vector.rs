@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use crate::kernels::simd::{Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels};
+use crate::kernels::simd::{
+    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels,
+};
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
 
@@ -194,6 +196,8 @@ simd_kernels!("neon", Neon::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
+    packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, f16>;
+    packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;

@@ -3,12 +3,13 @@
 mod packed;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, expansions, scalar};
+use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 
 /// The table.
 pub static AVX2: Kernels = Kernels {
     isa: Isa::Avx2,
     packed: packed::TABLE,
+    numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,

@@ -4,12 +4,13 @@ pub(super) mod formats;
 pub(super) mod packed;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, expansions, scalar};
+use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 
 /// The table.
 pub static AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
     packed: packed::TABLE,
+    numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,
