@@ -10,7 +10,6 @@ use crate::backend::{WeightRole, WeightSource};
 use crate::error::Result;
 use crate::gguf::FileBytes;
 use crate::quant::Format;
-use crate::quant::packed::{self, Group};
 
 /// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
 /// used in place.
@@ -80,27 +79,16 @@ impl HostWeight {
         }
     }
 
-    fn groups(&self) -> Option<&[u8]> {
-        self.packed.as_ref()?.get().map(PackedRows::bytes)
-    }
-
     /// Whether there are groups.
     pub fn is_packed(&self) -> bool {
-        self.groups().is_some()
+        self.packed.as_ref().is_some_and(|packed| packed.get().is_some())
     }
 
-    /// Rows `16 g` to `16 g + 16`, packed; `None` when the weight is not.
-    pub fn group(&self, g: usize) -> Option<Group<'_>> {
-        let packing = self.format.info().packing.as_ref()?;
-        let group_bytes = packing.group_bytes(self.n_cols);
-        let bytes = &self.groups()?[g * group_bytes..(g + 1) * group_bytes];
-        Some(Group { format: self.format, bytes, n_pieces: self.n_cols / packed::COLS })
-    }
-
-    /// Groups `groups` of a weight that is packed.
-    pub fn group_range(&self, groups: Range<usize>) -> Option<&[u8]> {
+    /// Groups of sixteen rows of a weight that is packed; `None` when it is not.
+    pub fn groups(&self, groups: Range<usize>) -> Option<&[u8]> {
         let group_bytes = self.format.info().packing.as_ref()?.group_bytes(self.n_cols);
-        Some(&self.groups()?[groups.start * group_bytes..groups.end * group_bytes])
+        let bytes = self.packed.as_ref()?.get()?.bytes();
+        Some(&bytes[groups.start * group_bytes..groups.end * group_bytes])
     }
 
     fn bytes(&self) -> &[u8] {

@@ -6,8 +6,9 @@ use half::f16;
 use matrixmultiply::sgemm;
 
 use crate::backend::host::HostWeight;
-use crate::kernels::{Kernels, halves};
-use crate::quant::{Dot, Format, Q8Block, packed};
+use crate::kernels::{Kernels, PackedProduct, halves};
+use crate::quant::packed::{self, Group};
+use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
 /// One product as the tasks see it.
@@ -94,11 +95,10 @@ impl Inputs<'_> {
         let w = target.weight;
         let n_blocks = w.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
-        for first in rows.step_by(packed::ROWS) {
-            let last = w.n_rows.min(first + packed::ROWS);
-            packed_products(self.kernels, w, first / packed::ROWS, x, |t, row| {
-                target.put(vectors.start + t, first, &row[..last - first]);
-            });
+        let groups = Groups::of(self.kernels, w, rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS));
+        for (first, group) in rows.clone().step_by(packed::ROWS).zip(groups.iter()) {
+            let n_rows = packed::ROWS.min(rows.end - first);
+            groups.multiply(group, x, |t, row| target.put(vectors.start + t, first, &row[..n_rows]));
         }
     }
 
@@ -218,8 +218,11 @@ impl Experts<'_> {
                 let x = &self.x[input * n_cols..(input + 1) * n_cols];
                 return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
             }
-            packed_products(self.kernels, w, first / packed::ROWS, x_q8(), |_, row| out.copy_from_slice(row));
-            return;
+            let g = first / packed::ROWS;
+            let groups = Groups::of(self.kernels, w, g..g + 1);
+            return groups.iter().for_each(|group| {
+                groups.multiply(group, x_q8(), |_, row| out.copy_from_slice(row));
+            });
         }
         for (i, out) in out.iter_mut().enumerate() {
             *out = match self.kernels.dot[w.format as usize] {
@@ -237,7 +240,7 @@ impl Experts<'_> {
 /// See [`crate::kernels::PackedNumbers`]: the product with rows `rows` of `w`, of which the first begins a group.
 fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f32], out: &mut [f32]) {
     let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
-    let (Some(product), Some(groups)) = (kernels.packed_numbers(w.format), w.group_range(groups)) else {
+    let (Some(product), Some(groups)) = (kernels.packed_numbers(w.format), w.groups(groups)) else {
         unreachable!("only formats that have a packing are packed");
     };
     product(groups, x, w.n_cols, out);
@@ -246,29 +249,44 @@ fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f3
 /// Activation vectors in one call of a packed product.
 const VECTORS: usize = 32;
 
-/// Calls `put` with the number of each vector in `x` and its products with the rows of group `g` of `w`.
-fn packed_products(
-    kernels: &Kernels,
-    w: &HostWeight,
-    g: usize,
-    x: &[Q8Block],
-    mut put: impl FnMut(usize, &[f32; packed::ROWS]),
-) {
-    let (Some(product), Some(group)) = (kernels.packed_product(w.format), w.group(g)) else {
-        unreachable!("only formats that have a packing are packed");
-    };
-    let n_blocks = group.n_pieces;
-    if x.len() == n_blocks {
-        let mut row = [0.0; packed::ROWS];
-        product(&group, x, &mut row);
-        return put(0, &row);
+/// Some groups of a packed weight, and how they are multiplied.
+struct Groups<'a> {
+    product: PackedProduct,
+    format: Format,
+    n_pieces: usize,
+    group_bytes: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Groups<'a> {
+    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>) -> Groups<'a> {
+        let n = groups.len();
+        let (Some(product), Some(bytes)) = (kernels.packed_product(w.format), w.groups(groups)) else {
+            unreachable!("only formats that have a packing are packed");
+        };
+        let n_pieces = w.n_cols / packed::COLS;
+        Groups { product, format: w.format, n_pieces, group_bytes: bytes.len() / n.max(1), bytes }
     }
-    let mut buffer = [0.0; VECTORS * packed::ROWS];
-    for (i, x) in x.chunks(VECTORS * n_blocks).enumerate() {
-        let out = &mut buffer[..x.len() / n_blocks * packed::ROWS];
-        product(&group, x, out);
-        for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
-            put(i * VECTORS + t, row);
+
+    fn iter(&self) -> impl Iterator<Item = Group<'a>> {
+        let (format, n_pieces) = (self.format, self.n_pieces);
+        self.bytes.chunks_exact(self.group_bytes).map(move |bytes| Group { format, bytes, n_pieces })
+    }
+
+    /// Calls `put` with the number of each vector in `x` and its products with the rows of `group`.
+    fn multiply(&self, group: Group<'_>, x: &[Q8Block], mut put: impl FnMut(usize, &[f32; packed::ROWS])) {
+        if x.len() == self.n_pieces {
+            let mut row = [0.0; packed::ROWS];
+            (self.product)(&group, x, &mut row);
+            return put(0, &row);
+        }
+        let mut buffer = [0.0; VECTORS * packed::ROWS];
+        for (i, x) in x.chunks(VECTORS * self.n_pieces).enumerate() {
+            let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
+            (self.product)(&group, x, out);
+            for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
+                put(i * VECTORS + t, row);
+            }
         }
     }
 }
