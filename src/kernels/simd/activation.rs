@@ -24,8 +24,9 @@ struct Rounded<S: Simd> {
     unit: f32,
     /// The rounded values.
     qs: [S::V; MOST],
-    sum: f32,
-    sum_low: f32,
+    /// Sums of the rounded values of the first half, and of the second.
+    low: S::V,
+    high: S::V,
     qq: f32,
     yq: f32,
 }
@@ -43,14 +44,19 @@ fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) 
     }
     let max = simd.largest(max);
     let (a, b) = (round_to(simd, &v, max / 127.0), round_to(simd, &v, max / 126.0));
+    // Which is better cannot be foreseen, so there is no branch.
     let b_yq = b.yq * (127.0 / 126.0);
-    let b_is_better = b_yq * b_yq * a.qq > a.yq * a.yq * b.qq;
-    let best = if b_is_better { b } else { a };
-    out.d = if best.qq == 0.0 { best.unit } else { best.unit * (best.yq / best.qq) };
-    out.sum = out.d * best.sum;
-    out.sum_low = out.d * best.sum_low;
-    for (&q, qs) in best.qs[..n].iter().zip(out.qs.chunks_exact_mut(S::LANES)) {
-        simd.store_i8(q, qs);
+    let scores = [a.yq * a.yq * b.qq, b_yq * b_yq * a.qq];
+    let better = usize::from(scores[1] > scores[0]);
+    let (unit, yq, qq) = ([a.unit, b.unit][better], [a.yq, b.yq][better], [a.qq, b.qq][better]);
+    let scores = scores.map(|score| simd.splat(score));
+    let better = |a: S::V, b: S::V| simd.select_less(scores[0], scores[1], b, a);
+    out.d = if qq == 0.0 { unit } else { unit * (yq / qq) };
+    let sum_low = simd.sum(better(a.low, b.low));
+    out.sum = out.d * (sum_low + simd.sum(better(a.high, b.high)));
+    out.sum_low = out.d * sum_low;
+    for (i, qs) in out.qs.chunks_exact_mut(S::LANES).enumerate().take(n) {
+        simd.store_i8(better(a.qs[i], b.qs[i]), qs);
     }
 }
 
@@ -82,6 +88,5 @@ fn round_to<S: Simd>(simd: S, x: &[S::V; MOST], unit: f32) -> Rounded<S> {
         }
         width /= 2;
     }
-    let sum_low = simd.sum(low);
-    Rounded { unit, qs, sum: sum_low + simd.sum(high), sum_low, qq: simd.sum(qq), yq: simd.sum(products[0]) }
+    Rounded { unit, qs, low, high, qq: simd.sum(qq), yq: simd.sum(products[0]) }
 }
