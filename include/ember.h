@@ -94,6 +94,10 @@ enum ember_status
      * A defect in Ember itself was caught; the process lives and the message says what happened.
      */
     EMBER_E_INTERNAL = 11,
+    /**
+     * A cancel token ended the call; the context's sequences are as before.
+     */
+    EMBER_E_CANCELLED = 12,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -292,6 +296,13 @@ typedef int32_t ember_pack;
 #endif // __cplusplus
 
 /**
+ * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
+ * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
+ * token may serve any number of them. Any number of threads may use it at once.
+ */
+typedef struct ember_cancel_token ember_cancel_token;
+
+/**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
  */
 typedef struct ember_context ember_context;
@@ -483,6 +494,37 @@ extern "C" {
 #endif // __cplusplus
 
 /**
+ * Writes a new token, not cancelled, to `out`; free it with ember_cancel_token_free. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
+
+/**
+ * Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
+ * come at any time; but nobody may call ember_cancel_token_cancel with it meanwhile or afterwards. NULL is fine.
+ */
+void ember_cancel_token_free(struct ember_cancel_token *token);
+
+/**
+ * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
+ * soon: a model's forward pass looks at the token before each layer, loading at each tensor and at each half megabyte
+ * that it reads or packs; generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The token does
+ * not wait for that. Any thread, and a signal handler too: all it does is one store to memory. NULL, or what is no
+ * token, is left alone.
+ */
+void ember_cancel_token_cancel(const struct ember_cancel_token *token);
+
+/**
+ * Makes a token fit for new calls. NULL, or what is no token, is left alone. Any thread, and a signal handler too.
+ */
+void ember_cancel_token_reset(const struct ember_cancel_token *token);
+
+/**
+ * Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
+ */
+bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
+
+/**
  * Writes new options with their defaults to `out`; free them with ember_context_options_free.
  */
 ember_status ember_context_options_new(struct ember_context_options **out,
@@ -578,6 +620,16 @@ ember_status ember_context_info_get(const struct ember_context *context,
                                     struct ember_error **err);
 
 /**
+ * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+ * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+ * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_set_cancel_token(struct ember_context *context,
+                                            const struct ember_cancel_token *token,
+                                            struct ember_error **err);
+
+/**
  * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
  * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
  * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
@@ -585,7 +637,8 @@ ember_status ember_context_info_get(const struct ember_context *context,
  * On any error the sequences are as before.
  * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
  * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+ * context's token.
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -669,7 +722,7 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
  * n_batch tokens at most (n_ctx, if n_batch was not set).
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
  * any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
- * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the context's token.
  */
 ember_status ember_embed(struct ember_context *context,
                          const char *const *texts,
@@ -920,6 +973,14 @@ ember_status ember_model_options_set_pack(struct ember_model_options *options,
                                           struct ember_error **err);
 
 /**
+ * The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
+ * so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_options_set_cancel_token(struct ember_model_options *options,
+                                                  const struct ember_cancel_token *token,
+                                                  struct ember_error **err);
+
+/**
  * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
  * is that of
  * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -929,7 +990,7 @@ ember_status ember_model_options_set_pack(struct ember_model_options *options,
  * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
  * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
- * (also for an environment variable EMBER_ISA that names no level).
+ * (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
  */
 ember_status ember_model_load(const char *path,
                               size_t path_len,

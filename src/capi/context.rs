@@ -1,6 +1,7 @@
 //! Contexts: options, decoding, logits, rewinding.
 
 use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
+use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
@@ -307,6 +308,23 @@ pub unsafe extern "C" fn ember_context_info_get(
     guard(err, || fill_struct!(out, context_info(&handle!(context).lock("context")?.context)))
 }
 
+/// The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+/// EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+/// ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_set_cancel_token(
+    context: *mut ember_context,
+    token: *const ember_cancel_token,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, token) = (handle!(context), token_or_none(token)?);
+        context.lock("context")?.context.set_cancel_token(token);
+        Ok(())
+    })
+}
+
 /// Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
 /// `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
 /// `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
@@ -314,7 +332,8 @@ pub unsafe extern "C" fn ember_context_info_get(
 /// On any error the sequences are as before.
 /// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
 /// before fork() by the parent process), EMBER_E_CONTEXT_FULL,
-/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+/// context's token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,
