@@ -1,5 +1,7 @@
 //! Contexts: options, decoding, logits, rewinding.
 
+use std::sync::Arc;
+
 use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
 use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
@@ -30,7 +32,7 @@ pub struct ember_context {
 }
 
 impl CType for ember_context {
-    type Object = Exclusive<ContextState>;
+    type Object = Arc<Exclusive<ContextState>>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:ctxt");
     const NAME: &'static str = "ember_context";
 }
@@ -145,7 +147,7 @@ impl ContextState {
 }
 
 /// Frees a context unless a call is using it, which the log then says.
-fn may_go(state: &Exclusive<ContextState>) -> bool {
+fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
     let idle = state.is_idle();
     if !idle {
         log::error!("ember_context_free: the context is in use by another call and was not freed");
@@ -286,12 +288,13 @@ pub unsafe extern "C" fn ember_context_new(
     guard(err, || {
         let (model, out) = (handle!(model), output!(out));
         let context = Context::new(&model.model, &options_or_default(options)?)?;
-        out.set(into_raw::<ember_context>(Exclusive::new(ContextState { context, wants: Vec::new() })))
+        let state = Exclusive::new(ContextState { context, wants: Vec::new() });
+        out.set(into_raw::<ember_context>(Arc::new(state)))
     })
 }
 
-/// Frees a context. NULL is fine. While a call is using the context (from that call's callback, or on another thread) it
-/// is not freed, and the log says so: free it afterwards.
+/// Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
+/// (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
     guard_value((), || free_handle!(context, may_go))
