@@ -3,7 +3,8 @@
  * Generated from the Rust sources by cbindgen; do not edit.
  *
  * Three nouns: an ember_model is immutable and may be shared between threads; an ember_context (KV cache, scratch,
- * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY.
+ * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY. An
+ * ember_generator makes text of the two, event by event; an ember_cancel_token ends a call from any thread.
  *
  * Rules for every function here:
  *  - A function that can fail returns an ember_status. Outputs are written only when it is EMBER_OK, except that
@@ -13,6 +14,8 @@
  *  - A handle belongs to whoever made it, until its _free or _release. Handles that depend on each other keep what
  *    they need alive, so they may be freed in any order. Freeing NULL does nothing. Freed handles must not be used;
  *    where that can be noticed it is an error and no crash.
+ *  - A call that an ember_cancel_token ended gives EMBER_E_CANCELLED (generation: EMBER_FINISH_CANCELLED), and what it worked
+ *    on may be used again. Turning a token is all that a signal handler may do with Ember.
  *  - NULL where an argument is needed is an error and no crash; for text and arrays it may stand with length 0. All
  *    other pointers must be valid for the lengths given, and what they point to unchanged while the call runs.
  *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
@@ -94,6 +97,10 @@ enum ember_status
      * A defect in Ember itself was caught; the process lives and the message says what happened.
      */
     EMBER_E_INTERNAL = 11,
+    /**
+     * A cancel token ended the call; the context's sequences are as before.
+     */
+    EMBER_E_CANCELLED = 12,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -195,6 +202,10 @@ enum ember_finish_reason
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
+     * It has not ended.
+     */
+    EMBER_FINISH_NONE = -1,
+    /**
      * As many tokens as asked for were generated.
      */
     EMBER_FINISH_MAX_TOKENS = 0,
@@ -210,12 +221,49 @@ enum ember_finish_reason
      * The context has no room for another token.
      */
     EMBER_FINISH_CONTEXT_FULL = 3,
+    /**
+     * A stop string was generated.
+     */
+    EMBER_FINISH_STOP_STRING = 4,
+    /**
+     * A cancel token ended it.
+     */
+    EMBER_FINISH_CANCELLED = 5,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum ember_finish_reason ember_finish_reason;
 #else
 typedef int32_t ember_finish_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What an event is.
+ */
+enum ember_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The text of the prompt, if an echo was asked for; the first event.
+     */
+    EMBER_EVENT_ECHO = 0,
+    /**
+     * A token was generated.
+     */
+    EMBER_EVENT_TOKEN = 1,
+    /**
+     * The generation has ended; the last event.
+     */
+    EMBER_EVENT_END = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_event_kind ember_event_kind;
+#else
+typedef int32_t ember_event_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -292,6 +340,13 @@ typedef int32_t ember_pack;
 #endif // __cplusplus
 
 /**
+ * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
+ * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
+ * token may serve any number of them. Any number of threads may use it at once.
+ */
+typedef struct ember_cancel_token ember_cancel_token;
+
+/**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
  */
 typedef struct ember_context ember_context;
@@ -315,6 +370,11 @@ typedef struct ember_error ember_error;
  * How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_generate_options ember_generate_options;
+
+/**
+ * A generation under way. One thread at a time.
+ */
+typedef struct ember_generator ember_generator;
 
 /**
  * A loaded model: immutable, usable from any number of threads at once, reference-counted.
@@ -358,10 +418,77 @@ typedef struct ember_context_info {
 } ember_context_info;
 
 /**
- * Receives generated text: `len` bytes of whole UTF-8 code points, not NUL-terminated, valid during the call, and
- * the `user_data` given with the callback. Returning anything but 0 ends the generation. Runs on the calling thread.
+ * A token and the natural logarithm of its probability, at most 0. Of fixed size.
  */
-typedef int32_t (*ember_text_callback)(const char *text, size_t len, void *user_data);
+typedef struct ember_token_logprob {
+    /**
+     * The token.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages.
+     */
+    float logprob;
+} ember_token_logprob;
+
+/**
+ * What happens in a generation. What it points to is Ember's, and stays until the next call with the generator (or, in a
+ * callback, until that returns). Set struct_size to sizeof(ember_event) before ember_generator_next.
+ */
+typedef struct ember_event {
+    /**
+     * Size of this struct as the caller knows it; in a callback, as the library knows it.
+     */
+    size_t struct_size;
+    /**
+     * New text, text_len bytes of whole UTF-8 code points, not NUL-terminated, never NULL, perhaps of length 0. Bytes of the
+     * model that are no UTF-8 are U+FFFD here. Text that may be the beginning of a stop string comes with a later event,
+     * so it need not be that of the event's token. The texts of all events in a row are the whole text.
+     */
+    const char *text;
+    /**
+     * Length of text.
+     */
+    size_t text_len;
+    /**
+     * The bytes that the token stands for, perhaps a part of a code point; n_bytes of them, never NULL.
+     */
+    const uint8_t *bytes;
+    /**
+     * Length of bytes.
+     */
+    size_t n_bytes;
+    /**
+     * The likeliest tokens at the place of this one, the likeliest first; NULL when there are none.
+     */
+    const struct ember_token_logprob *tops;
+    /**
+     * Length of tops.
+     */
+    size_t n_tops;
+    /**
+     * An ember_event_kind.
+     */
+    int32_t kind;
+    /**
+     * The token of EMBER_EVENT_TOKEN, else EMBER_TOKEN_NONE.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages; NaN when it was not asked for.
+     */
+    float logprob;
+    /**
+     * The ember_finish_reason of EMBER_EVENT_END, else EMBER_FINISH_NONE.
+     */
+    int32_t finish_reason;
+} ember_event;
+
+/**
+ * Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
+ * anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+ */
+typedef int32_t (*ember_event_callback)(const struct ember_event *event, void *user_data);
 
 /**
  * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
@@ -376,7 +503,7 @@ typedef struct ember_generate_result {
      */
     uint64_t prefill_ns;
     /**
-     * Nanoseconds spent on the generated tokens, the callback's included.
+     * Nanoseconds spent on the generated tokens, the caller's own work between them not counted.
      */
     uint64_t decode_ns;
     /**
@@ -392,9 +519,9 @@ typedef struct ember_generate_result {
      */
     int32_t finish_reason;
     /**
-     * Zero.
+     * Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
      */
-    uint32_t reserved;
+    uint32_t n_reused;
 } ember_generate_result;
 
 /**
@@ -478,9 +605,88 @@ typedef struct ember_model_info {
     int32_t pooling;
 } ember_model_info;
 
+/**
+ * What a token of a continuation scores. Of fixed size.
+ */
+typedef struct ember_token_score {
+    /**
+     * The token.
+     */
+    uint32_t token;
+    /**
+     * Natural logarithm of its probability given all tokens before it, at most 0.
+     */
+    float logprob;
+    /**
+     * How many tokens are likelier at its place: 0 for the one that a greedy sampler would have taken.
+     */
+    uint32_t rank;
+} ember_token_score;
+
+/**
+ * What a continuation scores. Set struct_size to sizeof(ember_score_result) before the call.
+ */
+typedef struct ember_score_result {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * The sum of its tokens' log-probabilities.
+     */
+    double logprob;
+    /**
+     * Its tokens.
+     */
+    uint32_t n_scored;
+    /**
+     * Tokens before them.
+     */
+    uint32_t n_prompt;
+    /**
+     * Of these, those that the sequence held already.
+     */
+    uint32_t n_reused;
+    /**
+     * 1 when a greedy sampler would have generated all of it, else 0.
+     */
+    uint32_t is_greedy;
+} ember_score_result;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Writes a new token, not cancelled, to `out`; free it with ember_cancel_token_free. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
+
+/**
+ * Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
+ * come at any time; but nobody may call ember_cancel_token_cancel with it meanwhile or afterwards. NULL is fine.
+ */
+void ember_cancel_token_free(struct ember_cancel_token *token);
+
+/**
+ * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
+ * soon: a model's forward pass looks at the token before each layer, loading at each tensor and at each half megabyte
+ * that it reads or packs; generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The token does
+ * not wait for that. Any thread, and a signal handler too: all it does is one store to memory. NULL, or what is no
+ * token, is left alone.
+ */
+void ember_cancel_token_cancel(const struct ember_cancel_token *token);
+
+/**
+ * Makes a token fit for new calls. NULL, or what is no token, is left alone. Any thread, and a signal handler too.
+ */
+void ember_cancel_token_reset(const struct ember_cancel_token *token);
+
+/**
+ * Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
+ */
+bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_context_options_free.
@@ -564,8 +770,8 @@ ember_status ember_context_new(const struct ember_model *model,
                                struct ember_error **err);
 
 /**
- * Frees a context. NULL is fine. While a call is using the context (from that call's callback, or on another thread) it
- * is not freed, and the log says so: free it afterwards.
+ * Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
+ * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
  */
 void ember_context_free(struct ember_context *context);
 
@@ -578,6 +784,16 @@ ember_status ember_context_info_get(const struct ember_context *context,
                                     struct ember_error **err);
 
 /**
+ * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+ * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+ * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_set_cancel_token(struct ember_context *context,
+                                            const struct ember_cancel_token *token,
+                                            struct ember_error **err);
+
+/**
  * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
  * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
  * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
@@ -585,7 +801,8 @@ ember_status ember_context_info_get(const struct ember_context *context,
  * On any error the sequences are as before.
  * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
  * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+ * context's token.
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -669,7 +886,7 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
  * n_batch tokens at most (n_ctx, if n_batch was not set).
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
  * any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
- * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the context's token.
  */
 ember_status ember_embed(struct ember_context *context,
                          const char *const *texts,
@@ -719,6 +936,44 @@ void ember_error_free(struct ember_error *error);
 const char *ember_status_name(int32_t status);
 
 /**
+ * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
+ * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
+ * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
+ * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
+ * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+ * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
+ * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
+ * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
+ * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY. A cancel token is no
+ * error: finish_reason tells.
+ */
+ember_status ember_generate(struct ember_context *context,
+                            const char *prompt,
+                            size_t prompt_len,
+                            const struct ember_generate_options *options,
+                            struct ember_sampler *sampler,
+                            ember_event_callback callback,
+                            void *user_data,
+                            struct ember_generate_result *out_result,
+                            struct ember_error **err);
+
+/**
+ * As ember_generate for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer, unless
+ * there are stop strings or an echo.
+ * Errors: as ember_generate, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_generate_tokens(struct ember_context *context,
+                                   const uint32_t *tokens,
+                                   size_t n_tokens,
+                                   const struct ember_generate_options *options,
+                                   struct ember_sampler *sampler,
+                                   ember_event_callback callback,
+                                   void *user_data,
+                                   struct ember_generate_result *out_result,
+                                   struct ember_error **err);
+
+/**
  * Writes new options with their defaults to `out`; free them with ember_generate_options_free.
  */
 ember_status ember_generate_options_new(struct ember_generate_options **out,
@@ -766,24 +1021,121 @@ ember_status ember_generate_options_set_ignore_eog(struct ember_generate_options
                                                    struct ember_error **err);
 
 /**
- * Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
- * `user_data` as it comes. An empty sequence begins with the special tokens the file asks for (BOS). Afterwards the
- * sequence holds the prompt and the generated tokens (an end-of-generation token excepted), so that the next call
- * goes on from there; an empty prompt continues the text itself, if nothing else was decoded in between.
- * ember_context_rewind starts anew.
- * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
- * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY.
+ * Adds a stop string, `stop_len` bytes of UTF-8: generation ends where it has been generated, with
+ * EMBER_FINISH_STOP_STRING, and the text ends before it. Text that may be the beginning of a stop string is held back
+ * until that is certain, however the model cuts it into tokens. Of several stop strings the one that is complete
+ * first counts, of those complete at once the longest.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an empty one, EMBER_E_UTF8, EMBER_E_BUSY.
  */
-ember_status ember_generate(struct ember_context *context,
-                            const char *prompt,
-                            size_t prompt_len,
-                            const struct ember_generate_options *options,
-                            struct ember_sampler *sampler,
-                            ember_text_callback callback,
-                            void *user_data,
-                            struct ember_generate_result *out_result,
-                            struct ember_error **err);
+ember_status ember_generate_options_add_stop(struct ember_generate_options *options,
+                                             const char *stop,
+                                             size_t stop_len,
+                                             struct ember_error **err);
+
+/**
+ * Whether the stop string that ended a generation is the end of its text. Default: false.
+ */
+ember_status ember_generate_options_set_include_stop(struct ember_generate_options *options,
+                                                     bool include_stop,
+                                                     struct ember_error **err);
+
+/**
+ * Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
+ * already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
+ * case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
+ * what the sequence holds.
+ */
+ember_status ember_generate_options_set_reuse_prefix(struct ember_generate_options *options,
+                                                     bool reuse_prefix,
+                                                     struct ember_error **err);
+
+/**
+ * Whether the first event is the prompt's text. Default: false.
+ */
+ember_status ember_generate_options_set_echo(struct ember_generate_options *options,
+                                             bool echo,
+                                             struct ember_error **err);
+
+/**
+ * Whether events tell the log-probability of their token: of the model's own distribution, before the sampler's stages.
+ * Default: false.
+ */
+ember_status ember_generate_options_set_logprobs(struct ember_generate_options *options,
+                                                 bool logprobs,
+                                                 struct ember_error **err);
+
+/**
+ * How many of the likeliest tokens each event tells with their log-probabilities, at most 64; more than 0 means
+ * ember_generate_options_set_logprobs too. Default: 0. Errors: EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_set_n_top(struct ember_generate_options *options,
+                                              uint32_t n_top,
+                                              struct ember_error **err);
+
+/**
+ * The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
+ * it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_set_cancel_token(struct ember_generate_options *options,
+                                                     const struct ember_cancel_token *token,
+                                                     struct ember_error **err);
+
+/**
+ * Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
+ * come from ember_generator_next, the first of which runs the prompt.
+ * The generator keeps the context and the sampler alive, so they may be freed in any order. It uses them during
+ * ember_generator_next only: between two of those the context may do other work, such as generators on its other
+ * sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
+ * `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
+ * Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
+ * encoder or a model without a tokenizer, EMBER_E_BUSY.
+ */
+ember_status ember_generator_new(struct ember_context *context,
+                                 const char *prompt,
+                                 size_t prompt_len,
+                                 const struct ember_generate_options *options,
+                                 struct ember_sampler *sampler,
+                                 struct ember_generator **out,
+                                 struct ember_error **err);
+
+/**
+ * As ember_generator_new for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer,
+ * unless there are stop strings or an echo.
+ * Errors: as ember_generator_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_generator_new_tokens(struct ember_context *context,
+                                        const uint32_t *tokens,
+                                        size_t n_tokens,
+                                        const struct ember_generate_options *options,
+                                        struct ember_sampler *sampler,
+                                        struct ember_generator **out,
+                                        struct ember_error **err);
+
+/**
+ * Frees a generator. NULL is fine. What was generated stays in the context's sequence. While a call is using the
+ * generator (on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_generator_free(struct ember_generator *generator);
+
+/**
+ * Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
+ * generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
+ * events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
+ * Errors leave the sequence as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit;
+ * EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
+ * EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
+ */
+ember_status ember_generator_next(struct ember_generator *generator,
+                                  struct ember_event *event,
+                                  struct ember_error **err);
+
+/**
+ * Writes what the generation did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE
+ * before EMBER_EVENT_END. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_generator_usage(const struct ember_generator *generator,
+                                   struct ember_generate_result *out,
+                                   struct ember_error **err);
 
 /**
  * Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
@@ -920,6 +1272,14 @@ ember_status ember_model_options_set_pack(struct ember_model_options *options,
                                           struct ember_error **err);
 
 /**
+ * The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
+ * so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_options_set_cancel_token(struct ember_model_options *options,
+                                                  const struct ember_cancel_token *token,
+                                                  struct ember_error **err);
+
+/**
  * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
  * is that of
  * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -929,7 +1289,7 @@ ember_status ember_model_options_set_pack(struct ember_model_options *options,
  * key or tensor that is wrong.
  * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
  * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
- * (also for an environment variable EMBER_ISA that names no level).
+ * (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
  */
 ember_status ember_model_load(const char *path,
                               size_t path_len,
@@ -981,8 +1341,8 @@ ember_status ember_sampler_new(uint64_t seed,
                                struct ember_error **err);
 
 /**
- * Frees a sampler. NULL is fine. While a call is using the sampler (from that call's callback, or on another thread) it
- * is not freed, and the log says so: free it afterwards.
+ * Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler
+ * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
  */
 void ember_sampler_free(struct ember_sampler *sampler);
 
@@ -1031,6 +1391,48 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   size_t n,
                                   uint32_t *out,
                                   struct ember_error **err);
+
+/**
+ * Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
+ * Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
+ * from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
+ * Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
+ * in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
+ * continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
+ * The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
+ * with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
+ * wanted.
+ * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL and
+ * EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
+ * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED.
+ */
+ember_status ember_score(struct ember_context *context,
+                         const char *prompt,
+                         size_t prompt_len,
+                         const char *continuation,
+                         size_t continuation_len,
+                         const struct ember_generate_options *options,
+                         struct ember_token_score *scores,
+                         size_t capacity,
+                         size_t *n_needed,
+                         struct ember_score_result *out_result,
+                         struct ember_error **err);
+
+/**
+ * As ember_score for `n_tokens` token ids, of which the first `n_prompt`, at least one, are the prompt. Nothing is added; the
+ * model needs no tokenizer.
+ * Errors: as ember_score, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_score_tokens(struct ember_context *context,
+                                const uint32_t *tokens,
+                                size_t n_tokens,
+                                size_t n_prompt,
+                                const struct ember_generate_options *options,
+                                struct ember_token_score *scores,
+                                size_t capacity,
+                                size_t *n_needed,
+                                struct ember_score_result *out_result,
+                                struct ember_error **err);
 
 /**
  * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first

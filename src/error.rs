@@ -35,6 +35,8 @@ pub enum ember_status {
     EMBER_E_NOT_FOUND = 10,
     /// A defect in Ember itself was caught; the process lives and the message says what happened.
     EMBER_E_INTERNAL = 11,
+    /// A cancel token ended the call; the context's sequences are as before.
+    EMBER_E_CANCELLED = 12,
 }
 
 /// What went wrong, as a sentence. The variant decides the C status.
@@ -62,6 +64,8 @@ pub enum Error {
     NotFound(String),
     /// See [`ember_status::EMBER_E_INTERNAL`].
     Internal(String),
+    /// See [`ember_status::EMBER_E_CANCELLED`].
+    Cancelled(String),
 }
 
 impl Error {
@@ -80,6 +84,7 @@ impl Error {
             Error::BufferTooSmall(_) => EMBER_E_BUFFER_TOO_SMALL,
             Error::NotFound(_) => EMBER_E_NOT_FOUND,
             Error::Internal(_) => EMBER_E_INTERNAL,
+            Error::Cancelled(_) => EMBER_E_CANCELLED,
         }
     }
 
@@ -96,7 +101,8 @@ impl Error {
             | Error::Utf8(m)
             | Error::BufferTooSmall(m)
             | Error::NotFound(m)
-            | Error::Internal(m) => m,
+            | Error::Internal(m)
+            | Error::Cancelled(m) => m,
         }
     }
 
@@ -113,7 +119,8 @@ impl Error {
             | Error::Utf8(m)
             | Error::BufferTooSmall(m)
             | Error::NotFound(m)
-            | Error::Internal(m) => m,
+            | Error::Internal(m)
+            | Error::Cancelled(m) => m,
         };
         m.insert_str(0, ": ");
         m.insert_str(0, prefix);

@@ -6,6 +6,7 @@
 //! The layers, top to bottom; a module uses only modules above it, and a test checks that:
 //!
 //! - [`error`]: one error type; a variant is a C status, its text a sentence that names the culprit.
+//! - [`cancel`]: the switch that ends a call from another thread or a signal handler.
 //! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
 //! - [`hf`]: Hugging Face folders (`config.json`, safetensors) read as the GGUF model that they are.
 //! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
@@ -26,6 +27,7 @@ compile_error!(
 );
 
 pub mod backend;
+pub mod cancel;
 pub mod capi;
 pub mod context;
 pub mod error;

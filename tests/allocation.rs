@@ -1,5 +1,5 @@
-//! After the first decode at a given size, decoding and sampling allocate nothing, on any thread; embedding allocates
-//! what it returns.
+//! After the first decode at a given size, decoding and sampling allocate nothing, on any thread, nor do the steps of a
+//! generator after its first; embedding allocates what it returns.
 
 mod common;
 
@@ -13,6 +13,7 @@ use ember::backend::KvType;
 use ember::capi;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::ember_status;
+use ember::generate::{EventKind, GenerateOptions, Generator};
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Sampler, Stage};
 
@@ -100,6 +101,40 @@ fn check_rust(path: &std::path::Path) {
     }
 }
 
+/// Steps of a generator, with all that its events can tell.
+fn check_generator(path: &std::path::Path) {
+    let model = load(path);
+    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 2);
+    let stops = match model.tokenizer() {
+        Ok(_) => vec!["\u{fffd}no such text".to_owned(), "aaaaaaaaab".to_owned()],
+        Err(_) => Vec::new(),
+    };
+    for mut sampler in samplers() {
+        for n_top in [0, 8] {
+            let mut context = context(&model, &ContextOptions { n_threads: 2, ..ContextOptions::default() });
+            let options = GenerateOptions {
+                max_tokens: n,
+                ignore_eog: true,
+                stops: stops.clone(),
+                logprobs: n_top > 0,
+                n_top,
+                ..GenerateOptions::default()
+            };
+            let mut generator = Generator::new(&context, &[1u32, 2][..], &options).expect("a generator");
+            generator.next(&mut context, &mut sampler).expect("an event");
+            let mut ended = false;
+            let count = allocations(|| {
+                for _ in 0..n {
+                    let event = generator.next(&mut context, &mut sampler).expect("an event");
+                    ended = matches!(event.kind, EventKind::End(_));
+                }
+            });
+            assert!(ended, "{n} tokens and the end");
+            assert_eq!(count, 0, "{} with a generator, {n_top} tops", path.display());
+        }
+    }
+}
+
 /// The same through the C functions.
 fn check_c(path: &std::path::Path) {
     let ok = |status: ember_status| assert_eq!(status, ember_status::EMBER_OK);
@@ -143,7 +178,29 @@ fn check_c(path: &std::path::Path) {
     step();
     let count = allocations(|| (0..n).for_each(|_| step()));
     assert_eq!(count, 0, "{path} through the C functions");
+    // SAFETY: as above.
+    ok(unsafe { capi::ember_context_rewind(context, 0, 0, err()) });
+    let mut generator = std::ptr::null_mut();
+    let prompt = [1u32, 2];
+    // SAFETY: as above.
+    let status = unsafe {
+        let (prompt, options) = (prompt.as_ptr(), std::ptr::null());
+        capi::ember_generator_new_tokens(context, prompt, 2, options, sampler, &mut generator, err())
+    };
+    ok(status);
+    // SAFETY: a struct of addresses and numbers, all of which may be zero.
+    let mut event: capi::ember_event = unsafe { std::mem::zeroed() };
+    event.struct_size = size_of::<capi::ember_event>();
+    let mut next = || {
+        // SAFETY: as above.
+        ok(unsafe { capi::ember_generator_next(generator, &mut event, std::ptr::null_mut()) });
+    };
+    next();
+    let count = allocations(|| (0..n - 2).for_each(|_| next()));
+    assert_eq!(count, 0, "{path} with a generator through the C functions");
     // SAFETY: made above, used no more.
+    unsafe { capi::ember_generator_free(generator) };
+    // SAFETY: as above.
     unsafe { capi::ember_sampler_free(sampler) };
     // SAFETY: as above.
     unsafe { capi::ember_context_free(context) };
@@ -170,6 +227,7 @@ fn decoding_and_sampling_allocate_nothing_and_embedding_its_result() {
     assert!(allocations(|| drop(std::hint::black_box(vec![1u8]))) > 0, "the counter counts");
     for path in models() {
         check_rust(&path);
+        check_generator(&path);
         check_c(&path);
         check_embed(&path);
     }

@@ -7,8 +7,9 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "error",
+    "cancel",
     "gguf",
     "hf",
     "quant",
@@ -26,8 +27,8 @@ const LAYERS: [&str; 14] = [
 
 /// Layers that may use less than all before them.
 const NARROW: [(&str, &[&str]); 5] = [
-    ("gguf", &["error"]),
-    ("hf", &["error", "gguf"]),
+    ("gguf", &["error", "cancel"]),
+    ("hf", &["error", "cancel", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
     ("sampler", &["error"]),

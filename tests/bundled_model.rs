@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{all_logits, argmax, bundled_model, context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
 use ember::context::{ContextOptions, LoadedModel, Tokens};
-use ember::generate::{FinishReason, GenerateOptions, generate};
+use ember::generate::{Event, FinishReason, GenerateOptions, generate};
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, TensorInfo, TensorType};
 use ember::quant::Format;
@@ -108,8 +108,8 @@ fn generated_text_is_pytorchs() {
         let options = GenerateOptions { max_tokens: 48, ignore_eog: true, ..GenerateOptions::default() };
         let mut text = String::new();
         let outcome =
-            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, |piece| {
-                text.push_str(piece);
+            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, |event| {
+                text.push_str(event.text);
                 ControlFlow::Continue(())
             });
         assert_eq!(outcome.expect("text").n_generated, 48);
@@ -143,15 +143,15 @@ fn a_file_that_wants_eos_behind_texts_gets_none_behind_a_prompt() {
         greedy.push(Stage::Greedy).expect("valid");
         let options = GenerateOptions { max_tokens: 12, ..GenerateOptions::default() };
         let mut text = String::new();
-        let on_text = |piece: &str| {
-            text.push_str(piece);
+        let on_event = |event: &Event<'_>| {
+            text.push_str(event.text);
             ControlFlow::Continue(())
         };
         let prompt = "The sea was calm, and the moon";
         let outcome =
-            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, on_text);
+            generate(&mut context(&model, &self::options()), &mut greedy, prompt, &options, on_event);
         let outcome = outcome.expect("text");
-        assert_eq!((outcome.n_generated, outcome.finish), (12, FinishReason::MaxTokens));
+        assert_eq!((outcome.n_generated, outcome.finish), (12, Some(FinishReason::MaxTokens)));
         (text, outcome.n_prompt)
     });
     assert_eq!(texts[0], texts[1]);

@@ -46,7 +46,7 @@ fn a_model_takes_its_size_once_and_gives_it_back() {
             forget_peak();
             let before = status("VmRSS");
             let grown = |key: &str| (status(key) - before) / size;
-            let model = load(&path, &LoadOptions { use_mmap, pack, isa: None });
+            let model = load(&path, &LoadOptions { use_mmap, pack, ..LoadOptions::default() });
             let (now, peak) = (grown("VmRSS"), grown("VmHWM"));
             assert!(peak < 1.25, "{what}: loading took {peak:.2} times the file's size");
             match (use_mmap, pack) {

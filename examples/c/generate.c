@@ -6,6 +6,8 @@
 
 #include "common.h"
 
+enum { MAX_STOPS = 16 };
+
 /* What the command line asks for. */
 struct settings {
     const char *model;
@@ -17,14 +19,17 @@ struct settings {
     uint64_t seed;
     uint32_t n_threads;
     uint32_t n_ctx;
+    const char *stops[MAX_STOPS];
+    int n_stops;
     int scalar;
 };
 
-static volatile sig_atomic_t interrupted = 0;
+/* Ends loading, the prompt and the generation. */
+static ember_cancel_token *interrupted = NULL;
 
 static void on_interrupt(int number)
 {
-    interrupted = 1;
+    ember_cancel_token_cancel(interrupted);
     signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
 }
 
@@ -43,13 +48,14 @@ static void print_help(const char *program)
            "  --seed S       the same seed gives the same text (default: from the clock; the last line tells it)\n"
            "  -t THREADS     threads; 0: one for each core (default: 0)\n"
            "  -c N_CTX       tokens of context; 0: what the model was trained on, 4096 at most (default: 0)\n"
+           "  --stop TEXT    end before this text is generated; may be given up to %d times\n"
            "  --scalar       compute with the plain reference implementation on one thread\n"
            "  -h, --help     this text\n"
            "\n"
-           "The sampler's stages run in the order top-k, top-p, temperature. Ctrl-C ends the text early.\n"
+           "The sampler's stages run in the order top-k, top-p, temperature. Ctrl-C ends loading or the text early.\n"
            "\n"
            "Example: %s -p \"The old lighthouse\" -n 60 --seed 7\n",
-           program, program);
+           program, MAX_STOPS, program);
 }
 
 static uint64_t seed_from_clock(void)
@@ -61,8 +67,13 @@ static uint64_t seed_from_clock(void)
 
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {"examples/models/ember-tales.gguf", "The sea was calm, and the moon", 128, 0.8f, 40, 0.95f, 0, 0, 0, 0};
-    s.seed = seed_from_clock();
+    struct settings s = {.model = "examples/models/ember-tales.gguf",
+                         .prompt = "The sea was calm, and the moon",
+                         .n_tokens = 128,
+                         .temperature = 0.8f,
+                         .top_k = 40,
+                         .top_p = 0.95f,
+                         .seed = seed_from_clock()};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
@@ -86,7 +97,13 @@ static struct settings read_command_line(int argc, char **argv)
             s.n_threads = (uint32_t)option_unsigned(argc, argv, &i, 512);
         else if (strcmp(arg, "-c") == 0)
             s.n_ctx = (uint32_t)option_unsigned(argc, argv, &i, INT32_MAX);
-        else if (strcmp(arg, "--scalar") == 0)
+        else if (strcmp(arg, "--stop") == 0) {
+            if (s.n_stops == MAX_STOPS)
+                usage_error(argv[0], "there may be %d options %s", MAX_STOPS, arg);
+            s.stops[s.n_stops] = option_value(argc, argv, &i);
+            if (*s.stops[s.n_stops++] == '\0')
+                usage_error(argv[0], "the option %s takes a text, not an empty one", arg);
+        } else if (strcmp(arg, "--scalar") == 0)
             s.scalar = 1;
         else if (*arg == '-')
             usage_error(argv[0], "there is no option %s", arg);
@@ -94,6 +111,18 @@ static struct settings read_command_line(int argc, char **argv)
             usage_error(argv[0], "\"%s\" has no option before it; a prompt goes behind -p, a model behind -m", arg);
     }
     return s;
+}
+
+static ember_status load(const struct settings *s, ember_model **out, ember_error **err)
+{
+    ember_model_options *options = NULL;
+    ember_status status = ember_model_options_new(&options, err);
+    if (status == EMBER_OK)
+        status = ember_model_options_set_cancel_token(options, interrupted, err);
+    if (status == EMBER_OK)
+        status = ember_model_load(s->model, EMBER_NUL_TERMINATED, options, out, err);
+    ember_model_options_free(options);
+    return status;
 }
 
 static ember_status make_sampler(const struct settings *s, ember_sampler **out, ember_error **err)
@@ -126,25 +155,27 @@ static ember_status make_context(const struct settings *s, const ember_model *mo
 }
 
 static ember_status generate(const struct settings *s, ember_context *context, ember_sampler *sampler,
-                             ember_text_callback callback, ember_generate_result *result, ember_error **err)
+                             ember_event_callback callback, ember_generate_result *result, ember_error **err)
 {
     ember_generate_options *options = NULL;
     ember_status status = ember_generate_options_new(&options, err);
     if (status == EMBER_OK)
         status = ember_generate_options_set_max_tokens(options, s->n_tokens, err);
     if (status == EMBER_OK)
+        status = ember_generate_options_set_cancel_token(options, interrupted, err);
+    for (int i = 0; status == EMBER_OK && i < s->n_stops; i++)
+        status = ember_generate_options_add_stop(options, s->stops[i], EMBER_NUL_TERMINATED, err);
+    if (status == EMBER_OK)
         status = ember_generate(context, s->prompt, EMBER_NUL_TERMINATED, options, sampler, callback, NULL, result, err);
     ember_generate_options_free(options);
     return status;
 }
 
-/* Prints a piece of text; anything but 0 ends the generation. */
-static int32_t print_piece(const char *text, size_t len, void *user_data)
+/* Prints an event's text; anything but 0 ends the generation. */
+static int32_t print_event(const ember_event *event, void *user_data)
 {
     (void)user_data;
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
-        return 1;
-    return interrupted;
+    return fwrite(event->text, 1, event->text_len, stdout) != event->text_len || fflush(stdout) != 0;
 }
 
 static const char *finish_text(int32_t reason)
@@ -158,6 +189,10 @@ static const char *finish_text(int32_t reason)
         return "stopped";
     case EMBER_FINISH_CONTEXT_FULL:
         return "context full";
+    case EMBER_FINISH_STOP_STRING:
+        return "stop text";
+    case EMBER_FINISH_CANCELLED:
+        return "interrupted";
     default:
         return "unknown reason";
     }
@@ -200,7 +235,11 @@ int main(int argc, char **argv)
     ember_generate_result result = {.struct_size = sizeof result};
 
     uint64_t start = now_ns();
-    ember_status status = ember_model_load(settings.model, EMBER_NUL_TERMINATED, NULL, &model, &err);
+    ember_status status = ember_cancel_token_new(&interrupted, &err);
+    if (status == EMBER_OK) {
+        signal(SIGINT, on_interrupt);
+        status = load(&settings, &model, &err);
+    }
     if (status == EMBER_OK)
         status = make_context(&settings, model, &context, &err);
     if (status == EMBER_OK)
@@ -208,10 +247,9 @@ int main(int argc, char **argv)
     uint64_t load_ns = now_ns() - start;
 
     if (status == EMBER_OK) {
-        signal(SIGINT, on_interrupt);
         fputs(settings.prompt, stdout);
         fflush(stdout);
-        status = generate(&settings, context, sampler, print_piece, &result, &err);
+        status = generate(&settings, context, sampler, print_event, &result, &err);
         putchar('\n');
     }
     int code = EXIT_SUCCESS;
@@ -225,5 +263,7 @@ int main(int argc, char **argv)
     ember_sampler_free(sampler);
     ember_context_free(context);
     ember_model_release(model);
+    signal(SIGINT, SIG_DFL); /* nobody uses the token any more */
+    ember_cancel_token_free(interrupted);
     return code;
 }

@@ -1,10 +1,10 @@
 #include <stdio.h>
 #include "ember.h"
 
-static int32_t print(const char *text, size_t len, void *user_data)
+static int32_t print(const ember_event *event, void *user_data)
 {
     (void)user_data;
-    return fwrite(text, 1, len, stdout) != len; /* anything but 0 stops */
+    return fwrite(event->text, 1, event->text_len, stdout) != event->text_len; /* anything but 0 stops */
 }
 
 int main(void)

@@ -309,6 +309,14 @@ macro_rules! fill_struct {
     }};
 }
 
+/// Checks an output struct, before the work.
+macro_rules! output_struct {
+    ($out:ident) => {{
+        // SAFETY: the header's contract: NULL, or a struct that begins with its size.
+        unsafe { $crate::capi::args::OutStruct::new($out, stringify!($out)) }?
+    }};
+}
+
 /// Checks an output struct that may be NULL for "not wanted".
 macro_rules! optional_struct {
     ($out:ident) => {{
@@ -318,6 +326,6 @@ macro_rules! optional_struct {
 }
 
 pub(super) use {
-    array, fill, fill_struct, free_handle, handle, needs_room, optional_array, optional_struct, output, text,
-    texts,
+    array, fill, fill_struct, free_handle, handle, needs_room, optional_array, optional_struct, output,
+    output_struct, text, texts,
 };

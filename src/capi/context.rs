@@ -1,6 +1,9 @@
 //! Contexts: options, decoding, logits, rewinding.
 
+use std::sync::Arc;
+
 use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
+use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
@@ -29,7 +32,7 @@ pub struct ember_context {
 }
 
 impl CType for ember_context {
-    type Object = Exclusive<ContextState>;
+    type Object = Arc<Exclusive<ContextState>>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:ctxt");
     const NAME: &'static str = "ember_context";
 }
@@ -144,7 +147,7 @@ impl ContextState {
 }
 
 /// Frees a context unless a call is using it, which the log then says.
-fn may_go(state: &Exclusive<ContextState>) -> bool {
+fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
     let idle = state.is_idle();
     if !idle {
         log::error!("ember_context_free: the context is in use by another call and was not freed");
@@ -285,12 +288,13 @@ pub unsafe extern "C" fn ember_context_new(
     guard(err, || {
         let (model, out) = (handle!(model), output!(out));
         let context = Context::new(&model.model, &options_or_default(options)?)?;
-        out.set(into_raw::<ember_context>(Exclusive::new(ContextState { context, wants: Vec::new() })))
+        let state = Exclusive::new(ContextState { context, wants: Vec::new() });
+        out.set(into_raw::<ember_context>(Arc::new(state)))
     })
 }
 
-/// Frees a context. NULL is fine. While a call is using the context (from that call's callback, or on another thread) it
-/// is not freed, and the log says so: free it afterwards.
+/// Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
+/// (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
     guard_value((), || free_handle!(context, may_go))
@@ -307,6 +311,23 @@ pub unsafe extern "C" fn ember_context_info_get(
     guard(err, || fill_struct!(out, context_info(&handle!(context).lock("context")?.context)))
 }
 
+/// The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+/// EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+/// ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_set_cancel_token(
+    context: *mut ember_context,
+    token: *const ember_cancel_token,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, token) = (handle!(context), token_or_none(token)?);
+        context.lock("context")?.context.set_cancel_token(token);
+        Ok(())
+    })
+}
+
 /// Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
 /// `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
 /// `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
@@ -314,7 +335,8 @@ pub unsafe extern "C" fn ember_context_info_get(
 /// On any error the sequences are as before.
 /// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
 /// before fork() by the parent process), EMBER_E_CONTEXT_FULL,
-/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+/// context's token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,

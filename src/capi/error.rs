@@ -79,6 +79,7 @@ fn status_name(status: i32) -> &'static std::ffi::CStr {
         9 => c"EMBER_E_BUFFER_TOO_SMALL",
         10 => c"EMBER_E_NOT_FOUND",
         11 => c"EMBER_E_INTERNAL",
+        12 => c"EMBER_E_CANCELLED",
         _ => c"unknown status",
     }
 }

@@ -1,43 +1,41 @@
-//! Generation: a prompt in, text out piece by piece.
+//! Generation: events, and the push form.
 
 use std::ffi::{c_char, c_void};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::{UserData, free_handle, handle, optional_struct, output, text};
-use super::context::ember_context;
+use super::args::{UserData, array, handle, optional_struct, text};
+use super::context::{ContextState, ember_context};
 use super::error::ember_error;
-use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::generate_options::{ember_generate_options, options_or_default};
+use super::guard::guard;
+use super::handle::Exclusive;
 use super::sampler::ember_sampler;
-use crate::context::Context;
 use crate::error::{Error, Result, ember_status};
-use crate::generate::{FinishReason, GenerateOptions, Outcome, generate};
+use crate::generate::{Event, EventKind, FinishReason, GenerateOptions, Prompt, Usage, generate};
 use crate::sampler::{Sampler, Stage};
 
-/// How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
+/// What an event is.
 #[allow(non_camel_case_types, reason = "the C name")]
-pub struct ember_generate_options {
-    _private: (),
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_event_kind {
+    /// The text of the prompt, if an echo was asked for; the first event.
+    EMBER_EVENT_ECHO = 0,
+    /// A token was generated.
+    EMBER_EVENT_TOKEN = 1,
+    /// The generation has ended; the last event.
+    EMBER_EVENT_END = 2,
 }
-
-impl CType for ember_generate_options {
-    type Object = Exclusive<GenerateOptions>;
-    const TAG: u64 = u64::from_be_bytes(*b"emb:gopt");
-    const NAME: &'static str = "ember_generate_options";
-}
-
-/// Receives generated text: `len` bytes of whole UTF-8 code points, not NUL-terminated, valid during the call, and
-/// the `user_data` given with the callback. Returning anything but 0 ends the generation. Runs on the calling thread.
-#[allow(non_camel_case_types, reason = "the C name")]
-pub type ember_text_callback =
-    Option<unsafe extern "C" fn(text: *const c_char, len: usize, user_data: *mut c_void) -> i32>;
 
 /// Why a generation ended.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ember_finish_reason {
+    /// It has not ended.
+    EMBER_FINISH_NONE = -1,
     /// As many tokens as asked for were generated.
     EMBER_FINISH_MAX_TOKENS = 0,
     /// The model gave an end-of-generation token.
@@ -46,7 +44,60 @@ pub enum ember_finish_reason {
     EMBER_FINISH_STOPPED = 2,
     /// The context has no room for another token.
     EMBER_FINISH_CONTEXT_FULL = 3,
+    /// A stop string was generated.
+    EMBER_FINISH_STOP_STRING = 4,
+    /// A cancel token ended it.
+    EMBER_FINISH_CANCELLED = 5,
 }
+
+/// A token and the natural logarithm of its probability, at most 0. Of fixed size.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_token_logprob {
+    /// The token.
+    pub token: u32,
+    /// Its log-probability, before the sampler's stages.
+    pub logprob: f32,
+}
+
+/// What happens in a generation. What it points to is Ember's, and stays until the next call with the generator (or, in a
+/// callback, until that returns). Set struct_size to sizeof(ember_event) before ember_generator_next.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_event {
+    /// Size of this struct as the caller knows it; in a callback, as the library knows it.
+    pub struct_size: usize,
+    /// New text, text_len bytes of whole UTF-8 code points, not NUL-terminated, never NULL, perhaps of length 0. Bytes of the
+    /// model that are no UTF-8 are U+FFFD here. Text that may be the beginning of a stop string comes with a later event,
+    /// so it need not be that of the event's token. The texts of all events in a row are the whole text.
+    pub text: *const c_char,
+    /// Length of text.
+    pub text_len: usize,
+    /// The bytes that the token stands for, perhaps a part of a code point; n_bytes of them, never NULL.
+    pub bytes: *const u8,
+    /// Length of bytes.
+    pub n_bytes: usize,
+    /// The likeliest tokens at the place of this one, the likeliest first; NULL when there are none.
+    pub tops: *const ember_token_logprob,
+    /// Length of tops.
+    pub n_tops: usize,
+    /// An ember_event_kind.
+    pub kind: i32,
+    /// The token of EMBER_EVENT_TOKEN, else EMBER_TOKEN_NONE.
+    pub token: u32,
+    /// Its log-probability, before the sampler's stages; NaN when it was not asked for.
+    pub logprob: f32,
+    /// The ember_finish_reason of EMBER_EVENT_END, else EMBER_FINISH_NONE.
+    pub finish_reason: i32,
+}
+
+/// Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
+/// anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_event_callback =
+    Option<unsafe extern "C" fn(event: *const ember_event, user_data: *mut c_void) -> i32>;
 
 /// What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -57,7 +108,7 @@ pub struct ember_generate_result {
     pub struct_size: usize,
     /// Nanoseconds spent on the prompt.
     pub prefill_ns: u64,
-    /// Nanoseconds spent on the generated tokens, the callback's included.
+    /// Nanoseconds spent on the generated tokens, the caller's own work between them not counted.
     pub decode_ns: u64,
     /// Tokens of the prompt, BOS included.
     pub n_prompt: u32,
@@ -65,157 +116,127 @@ pub struct ember_generate_result {
     pub n_generated: u32,
     /// An ember_finish_reason.
     pub finish_reason: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
+    pub n_reused: u32,
 }
 
-fn result(outcome: &Outcome) -> ember_generate_result {
-    let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    let finish_reason = match outcome.finish {
-        FinishReason::MaxTokens => ember_finish_reason::EMBER_FINISH_MAX_TOKENS,
-        FinishReason::EndOfGeneration => ember_finish_reason::EMBER_FINISH_EOG,
-        FinishReason::Stopped => ember_finish_reason::EMBER_FINISH_STOPPED,
-        FinishReason::ContextFull => ember_finish_reason::EMBER_FINISH_CONTEXT_FULL,
+fn from_finish(reason: Option<FinishReason>) -> i32 {
+    use ember_finish_reason::*;
+    let reason = match reason {
+        None => EMBER_FINISH_NONE,
+        Some(FinishReason::MaxTokens) => EMBER_FINISH_MAX_TOKENS,
+        Some(FinishReason::EndOfGeneration) => EMBER_FINISH_EOG,
+        Some(FinishReason::Stopped) => EMBER_FINISH_STOPPED,
+        Some(FinishReason::ContextFull) => EMBER_FINISH_CONTEXT_FULL,
+        Some(FinishReason::StopString) => EMBER_FINISH_STOP_STRING,
+        Some(FinishReason::Cancelled) => EMBER_FINISH_CANCELLED,
     };
+    reason as i32
+}
+
+/// The usage in the form of C.
+pub(super) fn to_result(usage: &Usage) -> ember_generate_result {
+    let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
     ember_generate_result {
         struct_size: std::mem::size_of::<ember_generate_result>(),
-        prefill_ns: ns(outcome.prefill),
-        decode_ns: ns(outcome.decode),
-        n_prompt: outcome.n_prompt as u32,
-        n_generated: outcome.n_generated as u32,
-        finish_reason: finish_reason as i32,
-        reserved: 0,
+        prefill_ns: ns(usage.prefill),
+        decode_ns: ns(usage.decode),
+        n_prompt: usage.n_prompt as u32,
+        n_generated: usage.n_generated as u32,
+        finish_reason: from_finish(usage.finish),
+        n_reused: usage.n_reused as u32,
     }
 }
 
-fn options_or_default(options: *const ember_generate_options) -> Result<GenerateOptions> {
-    match options.is_null() {
-        true => Ok(GenerateOptions::default()),
-        false => Ok(handle!(options).lock("options")?.clone()),
-    }
+/// Where `bytes` lie; for none of them a NUL byte, since some languages do not bear the address of nothing.
+fn address(bytes: &[u8]) -> *const u8 {
+    if bytes.is_empty() { c"".as_ptr().cast::<u8>() } else { bytes.as_ptr() }
 }
 
-/// Generates with the caller's sampler, or greedily without one.
-fn run(
-    context: &mut Context,
-    sampler: *mut ember_sampler,
-    prompt: &str,
-    options: &GenerateOptions,
-    on_text: impl FnMut(&str) -> ControlFlow<()>,
-) -> Result<Outcome> {
+/// The event in the form of C, whose likeliest tokens go to `tops`.
+pub(super) fn to_event(event: &Event<'_>, tops: &mut Vec<ember_token_logprob>) -> ember_event {
+    tops.clear();
+    let mut out = ember_event {
+        struct_size: std::mem::size_of::<ember_event>(),
+        text: address(event.text.as_bytes()).cast::<c_char>(),
+        text_len: event.text.len(),
+        bytes: address(&[]),
+        n_bytes: 0,
+        tops: std::ptr::null(),
+        n_tops: 0,
+        kind: ember_event_kind::EMBER_EVENT_ECHO as i32,
+        token: u32::MAX,
+        logprob: f32::NAN,
+        finish_reason: from_finish(None),
+    };
+    match &event.kind {
+        EventKind::Echo => {}
+        EventKind::Token(token) => {
+            out.kind = ember_event_kind::EMBER_EVENT_TOKEN as i32;
+            out.token = token.id;
+            (out.bytes, out.n_bytes) = (address(token.bytes), token.bytes.len());
+            out.logprob = token.logprob.unwrap_or(f32::NAN);
+            tops.extend(token.tops.iter().map(|t| ember_token_logprob { token: t.id, logprob: t.logprob }));
+            out.n_tops = tops.len();
+            out.tops = if tops.is_empty() { std::ptr::null() } else { tops.as_ptr() };
+        }
+        EventKind::End(reason) => {
+            out.kind = ember_event_kind::EMBER_EVENT_END as i32;
+            out.finish_reason = from_finish(Some(*reason));
+        }
+    }
+    out
+}
+
+/// The caller's sampler, or a greedy one when there is none.
+pub(super) fn sampler_or_greedy(sampler: *mut ember_sampler) -> Result<Arc<Exclusive<Sampler>>> {
     if sampler.is_null() {
         let mut greedy = Sampler::new(0);
         greedy.push(Stage::Greedy)?;
-        return generate(context, &mut greedy, prompt, options, on_text);
+        return Ok(Arc::new(Exclusive::new(greedy)));
     }
-    let mut sampler = handle!(sampler).lock("sampler")?;
-    generate(context, &mut sampler, prompt, options, on_text)
+    Ok(Arc::clone(&**handle!(sampler)))
 }
 
 /// The caller's callback as a closure.
 fn forward(
-    callback: ember_text_callback,
+    callback: ember_event_callback,
     user_data: UserData,
-) -> Result<impl FnMut(&str) -> ControlFlow<()>> {
+) -> Result<impl FnMut(&Event<'_>) -> ControlFlow<()>> {
     let callback = callback.ok_or_else(|| Error::InvalidArgument("callback is NULL".into()))?;
-    Ok(move |text: &str| {
+    let mut tops = Vec::new();
+    Ok(move |event: &Event<'_>| {
+        let event = to_event(event, &mut tops);
         // SAFETY: the callback and its data were given together by the caller, for this use.
-        let stop = unsafe { callback(text.as_ptr().cast::<c_char>(), text.len(), user_data.0) };
+        let stop = unsafe { callback(&event, user_data.0) };
         if stop == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_generate_options_free.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_new(
-    out: *mut *mut ember_generate_options,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        output!(out).set(into_raw::<ember_generate_options>(Exclusive::new(GenerateOptions::default())))
-    })
+fn run(
+    context: &Exclusive<ContextState>,
+    sampler: *mut ember_sampler,
+    prompt: Prompt<'_>,
+    options: &GenerateOptions,
+    on_event: impl FnMut(&Event<'_>) -> ControlFlow<()>,
+) -> Result<ember_generate_result> {
+    let mut context = context.lock("context")?;
+    let sampler = sampler_or_greedy(sampler)?;
+    let mut sampler = sampler.lock("sampler")?;
+    generate(&mut context.context, &mut sampler, prompt, options, on_event).map(|usage| to_result(&usage))
 }
 
-/// Frees options. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_free(options: *mut ember_generate_options) {
-    guard_value((), || free_handle!(options))
-}
-
-/// Most tokens to generate. Default: 128.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_set_max_tokens(
-    options: *mut ember_generate_options,
-    max_tokens: u32,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.max_tokens = max_tokens as usize;
-        Ok(())
-    })
-}
-
-/// The sequence of the context to continue. Default: 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_set_sequence(
-    options: *mut ember_generate_options,
-    sequence: u32,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.seq = sequence;
-        Ok(())
-    })
-}
-
-/// Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
-/// users type.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_set_parse_special(
-    options: *mut ember_generate_options,
-    parse_special: bool,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.parse_special = parse_special;
-        Ok(())
-    })
-}
-
-/// Whether control tokens that the model generates appear in the text. Default: false.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_set_render_special(
-    options: *mut ember_generate_options,
-    render_special: bool,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.render_special = render_special;
-        Ok(())
-    })
-}
-
-/// Whether to go on after an end-of-generation token. Default: false.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
-    options: *mut ember_generate_options,
-    ignore_eog: bool,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.ignore_eog = ignore_eog;
-        Ok(())
-    })
-}
-
-/// Continues a sequence of `context` by `prompt` and then by generated tokens, whose text goes to `callback` with
-/// `user_data` as it comes. An empty sequence begins with the special tokens the file asks for (BOS). Afterwards the
-/// sequence holds the prompt and the generated tokens (an end-of-generation token excepted), so that the next call
-/// goes on from there; an empty prompt continues the text itself, if nothing else was decoded in between.
-/// ember_context_rewind starts anew.
+/// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
+/// `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
+/// for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
+/// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
+/// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole.
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
+/// The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
+/// freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
 /// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
-/// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY.
+/// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY. A cancel token is no
+/// error: finish_reason tells.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate(
     context: *mut ember_context,
@@ -223,16 +244,40 @@ pub unsafe extern "C" fn ember_generate(
     prompt_len: usize,
     options: *const ember_generate_options,
     sampler: *mut ember_sampler,
-    callback: ember_text_callback,
+    callback: ember_event_callback,
     user_data: *mut c_void,
     out_result: *mut ember_generate_result,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
         let (context, prompt) = (handle!(context), text!(prompt, prompt_len));
-        let (on_text, out) = (forward(callback, UserData(user_data))?, optional_struct!(out_result));
+        let (on_event, out) = (forward(callback, UserData(user_data))?, optional_struct!(out_result));
         let options = options_or_default(options)?;
-        let outcome = run(&mut context.lock("context")?.context, sampler, prompt, &options, on_text)?;
-        out.map_or(Ok(()), |out| out.set(&result(&outcome)))
+        let result = run(context, sampler, Prompt::Text(prompt), &options, on_event)?;
+        out.map_or(Ok(()), |out| out.set(&result))
+    })
+}
+
+/// As ember_generate for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer, unless
+/// there are stop strings or an echo.
+/// Errors: as ember_generate, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_tokens(
+    context: *mut ember_context,
+    tokens: *const u32,
+    n_tokens: usize,
+    options: *const ember_generate_options,
+    sampler: *mut ember_sampler,
+    callback: ember_event_callback,
+    user_data: *mut c_void,
+    out_result: *mut ember_generate_result,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, tokens) = (handle!(context), array!(tokens, n_tokens));
+        let (on_event, out) = (forward(callback, UserData(user_data))?, optional_struct!(out_result));
+        let options = options_or_default(options)?;
+        let result = run(context, sampler, Prompt::Tokens(tokens), &options, on_event)?;
+        out.map_or(Ok(()), |out| out.set(&result))
     })
 }

@@ -50,6 +50,18 @@ pub unsafe fn borrow<'a, C: CType>(ptr: *const C, arg: &str) -> Result<&'a Handl
     Ok(unsafe { &*ptr.cast::<Handle<C::Object>>() })
 }
 
+/// As [`borrow`], without a sentence for an error, so that a signal handler may call it: it allocates nothing.
+///
+/// # Safety
+/// As [`borrow`].
+pub unsafe fn peek<'a, C: CType>(ptr: *const C) -> Option<&'a Handle<C::Object>> {
+    let is_place = !ptr.is_null() && ptr.cast::<Handle<C::Object>>().is_aligned();
+    // SAFETY: as in `check`.
+    let tag = is_place.then(|| unsafe { &*ptr.cast::<AtomicU64>() })?;
+    // SAFETY: as in `borrow`.
+    (tag.load(SeqCst) == C::TAG).then(|| unsafe { &*ptr.cast::<Handle<C::Object>>() })
+}
+
 /// Frees the object behind `ptr`, if `may_go` agrees. NULL and pointers to something else are left alone.
 ///
 /// # Safety

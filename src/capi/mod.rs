@@ -10,26 +10,34 @@
 )]
 
 mod args;
+mod cancel;
 mod context;
 mod embed;
 mod error;
 mod generate;
+mod generate_options;
+mod generator;
 mod guard;
 mod handle;
 mod log;
 mod meta;
 mod model;
 mod sampler;
+mod score;
 mod text;
 mod version;
 
+pub use cancel::*;
 pub use context::*;
 pub use embed::*;
 pub use error::*;
 pub use generate::*;
+pub use generate_options::*;
+pub use generator::*;
 pub use log::*;
 pub use meta::*;
 pub use model::*;
 pub use sampler::*;
+pub use score::*;
 pub use text::*;
 pub use version::*;

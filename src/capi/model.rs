@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 
 use super::args::{array, fill_struct, free_handle, handle, output, text};
+use super::cancel::{ember_cancel_token, token_or_none};
 use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
@@ -238,6 +239,21 @@ pub unsafe extern "C" fn ember_model_options_set_pack(
     })
 }
 
+/// The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
+/// so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_cancel_token(
+    options: *mut ember_model_options,
+    token: *const ember_cancel_token,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, token) = (handle!(options), token_or_none(token)?);
+        options.lock("options")?.cancel = token;
+        Ok(())
+    })
+}
+
 /// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
 /// is that of
 /// - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
@@ -247,7 +263,7 @@ pub unsafe extern "C" fn ember_model_options_set_pack(
 /// key or tensor that is wrong.
 /// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
 /// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
-/// (also for an environment variable EMBER_ISA that names no level).
+/// (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load(
     path: *const c_char,

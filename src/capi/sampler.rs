@@ -1,5 +1,7 @@
 //! Samplers: a chain of stages with its own random state.
 
+use std::sync::Arc;
+
 use super::args::{array, free_handle, handle, output};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
@@ -14,7 +16,7 @@ pub struct ember_sampler {
 }
 
 impl CType for ember_sampler {
-    type Object = Exclusive<Sampler>;
+    type Object = Arc<Exclusive<Sampler>>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:smpl");
     const NAME: &'static str = "ember_sampler";
 }
@@ -28,18 +30,18 @@ pub unsafe extern "C" fn ember_sampler_new(
     out: *mut *mut ember_sampler,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_sampler>(Exclusive::new(Sampler::new(seed)))))
+    guard(err, || output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(seed))))))
 }
 
-/// Frees a sampler. NULL is fine. While a call is using the sampler (from that call's callback, or on another thread) it
-/// is not freed, and the log says so: free it afterwards.
+/// Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler
+/// (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_free(sampler: *mut ember_sampler) {
     guard_value((), || free_handle!(sampler, may_go))
 }
 
 /// Frees a sampler unless a call is using it, which the log then says.
-fn may_go(state: &Exclusive<Sampler>) -> bool {
+fn may_go(state: &Arc<Exclusive<Sampler>>) -> bool {
     let idle = state.is_idle();
     if !idle {
         log::error!("ember_sampler_free: the sampler is in use by another call and was not freed");

@@ -4,6 +4,7 @@
 use super::sequences::PAGE_LEN;
 use super::{Context, ContextOptions};
 use crate::backend::Run;
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::models::ModelInfo;
 use crate::nn::Batch;
@@ -88,7 +89,7 @@ impl Group {
     }
 
     /// The rows planned, in the form models take.
-    fn batch(&self, first: usize, end: usize, n_ctx: usize) -> Batch<'_> {
+    fn batch<'a>(&'a self, first: usize, end: usize, n_ctx: usize, watch: Watch<'a>) -> Batch<'a> {
         Batch {
             tokens: &self.ids[first..end],
             positions: &self.positions[first..end],
@@ -97,6 +98,7 @@ impl Group {
             pages: &self.pages,
             outputs: &self.outputs,
             n_ctx,
+            watch,
         }
     }
 
@@ -193,7 +195,7 @@ impl Context {
     /// it is embedded with.
     ///
     /// Errors: `InvalidArgument` for a text without tokens, a token out of range and a context of a parent process,
-    /// `ContextFull` for a text that is too long, `NoMemory`.
+    /// `ContextFull` for a text that is too long, `NoMemory`, `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
         self.check_process()?;
         let len = self.embedding_len(texts, options)?;
@@ -254,7 +256,8 @@ impl Context {
                 }
                 Pooling::None | Pooling::Cls | Pooling::Last => &mut out[written..written + len],
             };
-            let batch = group.batch(first, end, self.options.n_ctx);
+            let watch = Watch::new(self.cancel.as_ref(), None);
+            let batch = group.batch(first, end, self.options.n_ctx, watch);
             let outcome = self.engine.forward(&batch, Output::Hidden(target));
             group.hidden = hidden;
             outcome?;

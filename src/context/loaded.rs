@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
+use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::hf::{self, HfFolder};
@@ -27,19 +28,27 @@ pub struct LoadOptions {
     /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
     /// mapping, is shared by all processes that map the file and is multiplied several times as slowly.
     pub pack: Pack,
+    /// Ends the loading early, with `Cancelled`: looked at for every tensor and every half megabyte that is packed.
+    pub cancel: Option<CancelToken>,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { use_mmap: true, isa: None, pack: Pack::Auto }
+        LoadOptions { use_mmap: true, isa: None, pack: Pack::Auto, cancel: None }
     }
 }
 
 /// Binds the weights; all cores pack them.
-fn bind(gguf: &Gguf, kernels: &'static Kernels, pack: Pack) -> Result<Arc<dyn Model<ThreadedBackend>>> {
+fn bind(
+    gguf: &Gguf,
+    kernels: &'static Kernels,
+    pack: Pack,
+    cancel: Option<CancelToken>,
+) -> Result<Arc<dyn Model<ThreadedBackend>>> {
     let pool = ThreadPool::new(threads::default_threads(None), None)?;
     let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots)?;
     backend.set_pack(pack);
+    backend.set_cancel(cancel);
     models::build(gguf, &mut backend).map(Arc::from)
 }
 
@@ -55,10 +64,12 @@ pub struct LoadedModel {
 impl LoadedModel {
     /// Loads the GGUF file, or the Hugging Face folder, at `path`. Every error sentence begins with the path.
     pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+        let watch = Watch::new(options.cancel.as_ref(), None);
         if path.is_dir() {
-            return LoadedModel::of_folder(hf::open(path, options.use_mmap)?, options);
+            return LoadedModel::of_folder(hf::open_under(path, options.use_mmap, watch)?, options);
         }
-        LoadedModel::of_file(if options.use_mmap { Gguf::open(path)? } else { Gguf::read(path)? }, options)
+        let gguf = if options.use_mmap { Gguf::open(path)? } else { Gguf::read_under(path, watch)? };
+        LoadedModel::of_file(gguf, options)
     }
 
     /// Loads GGUF bytes, of which a copy is kept; `name` stands for the path in error sentences.
@@ -95,9 +106,13 @@ impl LoadedModel {
         let gguf = Arc::new(gguf);
         let within = |e: Error| e.within(gguf.name());
         let kernels = Kernels::for_model(options.isa).map_err(within)?;
-        let (file, pack) = (Arc::clone(&gguf), options.pack);
-        let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || bind(&file, kernels, pack));
+        let watch = Watch::new(options.cancel.as_ref(), None);
+        watch.check().map_err(within)?;
+        let (file, pack, cancel) = (Arc::clone(&gguf), options.pack, options.cancel.clone());
+        let (tokenizer, threaded) =
+            threads::both(|| tokenizer(&gguf), move || bind(&file, kernels, pack, cancel));
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
+        watch.check().map_err(within)?;
         let n_vocab = threaded.info().n_vocab;
         if let Some(n) = tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > n_vocab) {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use crate::backend::KvType;
+use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::nn::head::Output;
 use crate::threads::{self, CpuSet};
@@ -182,6 +183,10 @@ pub struct Context {
     outputs: Vec<u32>,
     /// Sequence and position of each of `outputs`.
     places: Vec<(u32, u32)>,
+    /// Logits of one token, for those who look at them and keep none.
+    row: Vec<f32>,
+    /// Ends decoding and embedding early.
+    cancel: Option<CancelToken>,
 }
 
 impl Context {
@@ -202,6 +207,8 @@ impl Context {
             logits: Vec::new(),
             outputs: Vec::new(),
             places: Vec::new(),
+            row: Vec::new(),
+            cancel: None,
         };
         if context.model.info().causal {
             context.reserve_outputs(1)?;
@@ -224,16 +231,53 @@ impl Context {
         self.sequences.len(seq)
     }
 
+    /// The tokens of sequence `seq`, in order.
+    pub fn tokens(&self, seq: u32) -> Result<&[u32]> {
+        self.sequences.tokens(seq)
+    }
+
+    /// Has `cancel` end calls of [`Context::decode`] and [`Context::embed`] from now on, with `Cancelled`; `None`: nothing
+    /// does. It is looked at before each layer.
+    pub fn set_cancel_token(&mut self, cancel: Option<CancelToken>) {
+        self.cancel = cancel;
+    }
+
     /// Runs `tokens` through the model and keeps the logits that were asked for.
     ///
     /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range, or for
-    /// a context of a parent process; `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder.
+    /// a context of a parent process; `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder,
+    /// `Cancelled` by the context's token.
     pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
+        self.decode_under(tokens, None)
+    }
+
+    /// As [`Context::decode`], which `cancel` may end too.
+    pub fn decode_under(&mut self, tokens: Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
+        self.decode_with(tokens, |context| context.run(&tokens, cancel))
+    }
+
+    /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
+    /// token's place in the batch, and none are kept: their memory does not grow with the batch.
+    pub fn decode_each(
+        &mut self,
+        tokens: Tokens<'_>,
+        cancel: Option<&CancelToken>,
+        look: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<()> {
+        self.decode_with(tokens, |context| context.run_each(&tokens, cancel, look))
+    }
+
+    /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds.
+    fn decode_with(
+        &mut self,
+        tokens: Tokens<'_>,
+        run: impl FnOnce(&mut Context) -> Result<()>,
+    ) -> Result<()> {
         self.model.require_logits()?;
         self.check_process()?;
         self.check(&tokens)?;
         self.sequences.begin(&tokens)?;
-        let outcome = self.run(&tokens);
+        let outcome = run(self);
         match outcome {
             Ok(()) => self.sequences.commit(),
             Err(_) => {
@@ -245,7 +289,7 @@ impl Context {
     }
 
     /// Runs the micro-batches. The logits of one are made known when it is done.
-    fn run(&mut self, tokens: &Tokens<'_>) -> Result<()> {
+    fn run(&mut self, tokens: &Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
         let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
         self.reserve_outputs(n_outputs)?;
         self.forget_logits();
@@ -256,9 +300,30 @@ impl Context {
             self.plan.fill(tokens, rows, &mut self.sequences);
             let (done, more) = (self.outputs.len(), self.plan.outputs().len());
             let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
-            self.engine.forward(&self.plan.batch(tokens), Output::Logits(logits))?;
+            let watch = Watch::new(self.cancel.as_ref(), cancel);
+            self.engine.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             self.places.extend(self.plan.output_places(tokens));
+        }
+        Ok(())
+    }
+
+    /// Runs the micro-batches and shows the logits of each output.
+    fn run_each(
+        &mut self,
+        tokens: &Tokens<'_>,
+        cancel: Option<&CancelToken>,
+        look: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<()> {
+        self.forget_logits();
+        self.row.resize(self.model.info().n_vocab, 0.0);
+        for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
+            let rows = first..tokens.ids.len().min(first + self.options.n_batch);
+            self.plan.fill(tokens, rows, &mut self.sequences);
+            let watch = Watch::new(self.cancel.as_ref(), cancel);
+            let mut look = |row: usize, logits: &[f32]| look(first + row, logits);
+            let out = Output::Each { row: &mut self.row, look: &mut look };
+            self.engine.forward(&self.plan.batch(tokens, watch), out)?;
         }
         Ok(())
     }

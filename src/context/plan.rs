@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::sequences::Sequences;
 use super::{ContextOptions, Tokens};
 use crate::backend::Run;
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::nn::Batch;
 
@@ -86,7 +87,7 @@ impl Plan {
     }
 
     /// The micro-batch in the form models take.
-    pub fn batch<'a>(&'a self, tokens: &Tokens<'a>) -> Batch<'a> {
+    pub fn batch<'a>(&'a self, tokens: &Tokens<'a>, watch: Watch<'a>) -> Batch<'a> {
         Batch {
             tokens: &tokens.ids[self.rows.clone()],
             positions: &self.positions,
@@ -95,6 +96,7 @@ impl Plan {
             pages: &self.pages,
             outputs: &self.outputs,
             n_ctx: self.n_ctx,
+            watch,
         }
     }
 }

@@ -15,6 +15,8 @@ struct Sequence {
     placed: usize,
     /// Page of each `PAGE_LEN` positions.
     pages: Vec<u32>,
+    /// Token of each position, `planned` of them.
+    ids: Vec<u32>,
 }
 
 /// All sequences of a context and the pages none of them uses.
@@ -40,7 +42,9 @@ impl Sequences {
         for _ in 0..n_seq {
             let mut pages = Vec::new();
             pages.try_reserve_exact(per_seq).map_err(|_| too_many())?;
-            sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages });
+            let mut ids = Vec::new();
+            ids.try_reserve_exact(n_ctx).map_err(|_| too_many())?;
+            sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages, ids });
         }
         Ok(Sequences { sequences, free, n_ctx, n_pages })
     }
@@ -81,6 +85,11 @@ impl Sequences {
         self.index(seq).map(|i| self.sequences[i].len)
     }
 
+    /// The tokens of sequence `seq`.
+    pub fn tokens(&self, seq: u32) -> Result<&[u32]> {
+        self.index(seq).map(|i| &self.sequences[i].ids[..self.sequences[i].len])
+    }
+
     /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
     /// changes.
     pub fn begin(&mut self, tokens: &Tokens<'_>) -> Result<()> {
@@ -113,6 +122,7 @@ impl Sequences {
             )));
         }
         s.planned += 1;
+        s.ids.push(tokens.ids[i]);
         Ok(())
     }
 
@@ -130,6 +140,7 @@ impl Sequences {
         for s in &mut self.sequences {
             s.planned = s.len;
             s.placed = s.len;
+            s.ids.truncate(s.len);
         }
     }
 
@@ -179,6 +190,7 @@ impl Sequences {
         s.len = len;
         s.planned = len;
         s.placed = len;
+        s.ids.truncate(len);
         while s.pages.len() > len.div_ceil(PAGE_LEN) {
             self.free.extend(s.pages.pop());
         }

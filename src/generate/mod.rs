@@ -1,16 +1,30 @@
-//! From a prompt to text: tokenize, prefill, then sample and decode token by token, handing out whole code points.
+//! From a prompt to text: tokenize, prefill, then sample and decode token by token.
+//!
+//! [`Generator`] gives events one at a time, [`generate`] hands them to a closure; [`score`] tells how likely a given
+//! continuation is. Text comes in whole code points, without stop strings or the beginning of one (`text`, `stop`,
+//! `utf8`).
 #![forbid(unsafe_code)]
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
-use crate::context::{Context, Tokens};
+use crate::cancel::CancelToken;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
+use crate::tokenizer::Tokenizer;
 
+mod generator;
+mod logprobs;
+pub mod score;
+mod stop;
+pub mod text;
 pub mod utf8;
 
-use utf8::Utf8Assembler;
+pub use generator::{Event, EventKind, FinishReason, Generator, Token, Usage};
+pub use logprobs::{LogSoftmax, TokenLogprob};
+
+/// Most alternatives that a token's event tells.
+pub const MAX_TOPS: usize = 64;
 
 /// How to generate.
 #[derive(Debug, Clone)]
@@ -25,6 +39,22 @@ pub struct GenerateOptions {
     pub render_special: bool,
     /// Go on after an end-of-generation token.
     pub ignore_eog: bool,
+    /// Generation ends where one of these has been generated, and the text before it. Of several the one that is
+    /// complete first, of those complete at once the longest.
+    pub stops: Vec<String>,
+    /// Whether the stop string that ended the generation is part of the text.
+    pub include_stop: bool,
+    /// The prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
+    /// already is kept, the rest of it forgotten, and only what is new is run.
+    pub reuse_prefix: bool,
+    /// Begin with the prompt's text.
+    pub echo: bool,
+    /// Tell the log-probability of each token.
+    pub logprobs: bool,
+    /// Tell the likeliest tokens at each place: how many, at most [`MAX_TOPS`].
+    pub n_top: usize,
+    /// Ends the generation early.
+    pub cancel: Option<CancelToken>,
 }
 
 impl Default for GenerateOptions {
@@ -35,107 +65,103 @@ impl Default for GenerateOptions {
             parse_special: false,
             render_special: false,
             ignore_eog: false,
+            stops: Vec::new(),
+            include_stop: false,
+            reuse_prefix: false,
+            echo: false,
+            logprobs: false,
+            n_top: 0,
+            cancel: None,
         }
     }
 }
 
-/// Why generation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinishReason {
-    /// `max_tokens` were generated.
-    MaxTokens,
-    /// The model gave an end-of-generation token.
-    EndOfGeneration,
-    /// The callback asked to stop.
-    Stopped,
-    /// The context has no room for another token.
-    ContextFull,
+/// What to continue.
+#[derive(Debug, Clone, Copy)]
+pub enum Prompt<'a> {
+    /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS
+    /// never.
+    Text(&'a str),
+    /// Tokens, to which nothing is added.
+    Tokens(&'a [u32]),
 }
 
-/// What a generation did.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// Tokens of the prompt, BOS included.
-    pub n_prompt: usize,
-    /// Tokens generated, the end-of-generation token not counted.
-    pub n_generated: usize,
-    /// Why it ended.
-    pub finish: FinishReason,
-    /// Time spent on the prompt.
-    pub prefill: Duration,
-    /// Time spent on generated tokens, the callback's included.
-    pub decode: Duration,
+impl<'a> From<&'a str> for Prompt<'a> {
+    fn from(text: &'a str) -> Prompt<'a> {
+        Prompt::Text(text)
+    }
 }
 
-/// Continues sequence `options.seq` of `context` by `prompt` and generated tokens.
-///
-/// BOS is added as the file says when the sequence is empty, EOS never. `on_text` receives whole code points;
-/// bytes that are no UTF-8 arrive as U+FFFD. Afterwards the sequence holds the prompt and the generated tokens but
-/// for an end-of-generation token; an empty prompt continues right there.
-///
-/// Errors: `ContextFull` when the prompt does not fit (the sequence is unchanged); `InvalidArgument` when there is
-/// nothing to continue; whatever tokenizing, decoding and sampling report.
-pub fn generate(
-    context: &mut Context,
-    sampler: &mut Sampler,
-    prompt: &str,
-    options: &GenerateOptions,
-    mut on_text: impl FnMut(&str) -> ControlFlow<()>,
-) -> Result<Outcome> {
-    let start = Instant::now();
-    let model = context.model().clone();
-    model.require_logits()?;
-    let tokenizer = model.tokenizer()?;
-    let is_start = context.n_past(options.seq)? == 0;
-    let mut ids = tokenizer.encode(prompt, is_start, options.parse_special)?;
+impl<'a> From<&'a [u32]> for Prompt<'a> {
+    fn from(ids: &'a [u32]) -> Prompt<'a> {
+        Prompt::Tokens(ids)
+    }
+}
+
+/// The tokens of a text that is to be continued.
+fn encode(tokenizer: &Tokenizer, text: &str, is_start: bool, parse_special: bool) -> Result<Vec<u32>> {
+    let mut ids = tokenizer.encode(text, is_start, parse_special)?;
     if is_start && tokenizer.add_eos() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }
-    let seq = [options.seq];
-    if !ids.is_empty() {
-        let seqs = vec![options.seq; ids.len()];
-        context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) })?;
-    } else if is_start {
-        return Err(Error::InvalidArgument(
-            "the prompt is empty and so is the sequence: nothing to continue".into(),
-        ));
-    } else if let Err(e) = context.end_logits(options.seq) {
-        return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
-    }
-    let prefill = start.elapsed();
+    Ok(ids)
+}
 
-    let start = Instant::now();
-    let mut text = Utf8Assembler::default();
-    let mut n_generated = 0;
-    let finish = loop {
-        if n_generated == options.max_tokens {
-            break FinishReason::MaxTokens;
-        }
-        if context.n_past(options.seq)? == context.options().n_ctx {
-            break FinishReason::ContextFull;
-        }
-        let token = sampler.sample(context.end_logits(options.seq)?)?;
-        if tokenizer.is_eog(token) && !options.ignore_eog {
-            break FinishReason::EndOfGeneration;
-        }
-        n_generated += 1;
-        let bytes = match tokenizer.is_hidden(token) && !options.render_special {
-            true => &[],
-            // Embeddings may have more rows than there are tokens, for the sake of even sizes; those have no text.
-            false => tokenizer.token_bytes(token).unwrap_or(&[]),
-        };
-        let piece = text.push(bytes);
-        let control = if piece.is_empty() { ControlFlow::Continue(()) } else { on_text(piece) };
-        context.decode(Tokens { seqs: Some(&seq), ..Tokens::next(&[token]) })?;
-        if control.is_break() {
-            break FinishReason::Stopped;
-        }
-    };
-    let rest = text.finish();
-    if !rest.is_empty() && finish != FinishReason::Stopped {
-        // Generation has ended, so there is nothing left to stop.
-        let _ = on_text(rest);
+/// `InvalidArgument` for a token that does not exist.
+fn check_ids(context: &Context, ids: &[u32]) -> Result<()> {
+    let n_vocab = context.model().info().n_vocab;
+    match ids.iter().position(|&id| id as usize >= n_vocab) {
+        Some(i) => Err(Error::InvalidArgument(format!(
+            "token {i} of the prompt is {}, but the vocabulary has {n_vocab} tokens",
+            ids[i]
+        ))),
+        None => Ok(()),
     }
-    Ok(Outcome { n_prompt: ids.len(), n_generated, finish, prefill, decode: start.elapsed() })
+}
+
+/// Makes sequence `seq` a beginning of `ids`, the longest that it has in common with them within `most` tokens, and
+/// returns its length. `ContextFull`, and nothing forgotten, when `ids` are more than a sequence holds.
+fn keep_prefix(context: &mut Context, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
+    let n_ctx = context.options().n_ctx;
+    if ids.len() > n_ctx {
+        return Err(Error::ContextFull(format!(
+            "the prompt has {} tokens, but a sequence of this context holds n_ctx {n_ctx}",
+            ids.len()
+        )));
+    }
+    let common = common_prefix(context.tokens(seq)?, ids).min(most);
+    if common < context.n_past(seq)? {
+        context.rewind(seq, common)?;
+    }
+    Ok(common)
+}
+
+/// How many tokens two lists begin with alike.
+fn common_prefix(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Continues sequence `options.seq` of `context` by `prompt` and generated tokens, and hands every event to `on_event`,
+/// which may end the generation: then nothing more is handed out. What holds for [`Generator`] holds here.
+pub fn generate<'a>(
+    context: &mut Context,
+    sampler: &mut Sampler,
+    prompt: impl Into<Prompt<'a>>,
+    options: &GenerateOptions,
+    mut on_event: impl FnMut(&Event<'_>) -> ControlFlow<()>,
+) -> Result<Usage> {
+    let mut generator = Generator::new(context, prompt, options)?;
+    loop {
+        let event = generator.next(context, sampler)?;
+        let control = on_event(&event);
+        if matches!(event.kind, EventKind::End(_)) {
+            return Ok(generator.usage());
+        }
+        if control.is_break() {
+            generator.stop();
+            generator.next(context, sampler)?;
+            return Ok(generator.usage());
+        }
+    }
 }

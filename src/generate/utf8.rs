@@ -34,6 +34,11 @@ impl Utf8Assembler {
         &self.text
     }
 
+    /// What the last call returned.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Ends the text: an unfinished code point becomes U+FFFD.
     pub fn finish(&mut self) -> &str {
         self.text.clear();

@@ -8,10 +8,13 @@ use std::path::Path;
 
 use memmap2::Mmap;
 
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 
 /// Alignment of owned bytes: one cache line, and the widest vector register in use.
 const ALIGNMENT: usize = 64;
+/// Bytes that are read between two looks at what may end the reading.
+const READ_BYTES: u64 = 16 << 20;
 
 /// The immutable bytes of a file, `Send + Sync`. The first byte is at least 64-byte-aligned, so that an aligned offset
 /// in the file is an aligned address.
@@ -38,7 +41,7 @@ impl FileBytes {
         // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
         match unsafe { Mmap::map(&file) } {
             Ok(map) => Ok(FileBytes(Storage::Mapped(map))),
-            Err(_) => read_all(file, len),
+            Err(_) => read_all(file, len, Watch::default()),
         }
     }
 
@@ -48,8 +51,16 @@ impl FileBytes {
     /// `Io` when the file is missing, a directory, not a regular file or unreadable, `Format` when it is empty,
     /// `NoMemory` when it does not fit in memory.
     pub fn read(path: &Path) -> Result<FileBytes> {
+        FileBytes::read_under(path, Watch::default())
+    }
+
+    /// As [`FileBytes::read`], unless `watch` ends it.
+    ///
+    /// # Errors
+    /// As [`FileBytes::read`], and `Cancelled`.
+    pub fn read_under(path: &Path, watch: Watch<'_>) -> Result<FileBytes> {
         let (file, len) = open_regular(path)?;
-        read_all(file, len)
+        read_all(file, len, watch)
     }
 
     /// Copies `bytes` into owned memory.
@@ -169,16 +180,21 @@ fn open_regular(path: &Path) -> Result<(File, u64)> {
 }
 
 /// Reads the `len` bytes of `file` into owned memory.
-fn read_all(file: File, len: u64) -> Result<FileBytes> {
+fn read_all(file: File, len: u64, watch: Watch<'_>) -> Result<FileBytes> {
     let too_big =
         |_| Error::NoMemory(format!("the file has {len} bytes, more than this machine can address"));
     let (mut buffer, start) = aligned_buffer(usize::try_from(len).map_err(too_big)?)?;
-    let n_read = file
-        .take(len)
-        .read_to_end(&mut buffer)
-        .map_err(|e| Error::Io(format!("the file cannot be read: {e}")))?;
-    if n_read as u64 != len {
-        return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
+    let mut n_read = 0;
+    while n_read < len {
+        watch.check()?;
+        let n = (&file)
+            .take(READ_BYTES.min(len - n_read))
+            .read_to_end(&mut buffer)
+            .map_err(|e| Error::Io(format!("the file cannot be read: {e}")))?;
+        if n == 0 {
+            return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
+        }
+        n_read += n as u64;
     }
     Ok(FileBytes(Storage::Owned { buffer, start }))
 }

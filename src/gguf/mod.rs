@@ -30,6 +30,7 @@ pub use parts::Parts;
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use index::NameIndex;
 
@@ -59,7 +60,7 @@ impl Gguf {
     /// malformed or cut short, or contradicts the other files of the model; `Unsupported` for version 1, big-endian
     /// files and sizes beyond Ember's limits. Every sentence begins with the path of the file at fault.
     pub fn open(path: &Path) -> Result<Gguf> {
-        split::open(path, FileBytes::map)
+        split::open(path, &FileBytes::map)
     }
 
     /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no
@@ -68,7 +69,15 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::open`], and `NoMemory` when the file does not fit in memory.
     pub fn read(path: &Path) -> Result<Gguf> {
-        split::open(path, FileBytes::read)
+        Gguf::read_under(path, Watch::default())
+    }
+
+    /// As [`Gguf::read`], unless `watch` ends it.
+    ///
+    /// # Errors
+    /// As [`Gguf::read`], and `Cancelled`.
+    pub fn read_under(path: &Path, watch: Watch<'_>) -> Result<Gguf> {
+        split::open(path, &|path| FileBytes::read_under(path, watch))
     }
 
     /// Reads a file that is already in memory. The bytes are copied, to 64-byte-aligned memory; `name` stands for the

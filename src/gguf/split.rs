@@ -63,7 +63,7 @@ pub(super) fn refuse(gguf: &Gguf) -> Result<()> {
 }
 
 /// Opens the file at `path`, and the others of its model when it is one of several.
-pub(super) fn open(path: &Path, load: fn(&Path) -> Result<FileBytes>) -> Result<Gguf> {
+pub(super) fn open(path: &Path, load: &dyn Fn(&Path) -> Result<FileBytes>) -> Result<Gguf> {
     let name = path.display().to_string();
     let within = |e: Error| e.within(&name);
     let opened = Gguf::named(name.clone(), || load(path))?;

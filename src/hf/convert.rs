@@ -10,6 +10,7 @@ use super::family::{Family, Head, Keys};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::weights::{Stored, Weights};
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, Parts, TensorInfo, TensorType, quoted};
 
@@ -36,6 +37,7 @@ pub fn convert(
         tensors: Vec::new(),
         heads,
         stacks: BTreeMap::new(),
+        watch: folder.watch,
     };
     let has_own_head = has_own_head(family, config)?;
     let mut found_head = false;
@@ -91,6 +93,7 @@ struct Draft<'a> {
     heads: Heads,
     /// The parts of stacked tensors by GGUF name and number.
     stacks: BTreeMap<String, BTreeMap<usize, &'a Stored>>,
+    watch: Watch<'a>,
 }
 
 impl<'a> Draft<'a> {
@@ -123,6 +126,7 @@ impl<'a> Draft<'a> {
     }
 
     fn place(&mut self, name: &str, tensor: Tensor<'_>) -> Result<()> {
+        self.watch.check()?;
         let (file, offset) = match tensor.data {
             Laid::InPlace(stored) => (stored.file, stored.offset),
             Laid::Owned(data) => {

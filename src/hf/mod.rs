@@ -17,6 +17,7 @@ mod weights;
 
 use std::path::Path;
 
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, Gguf};
 use config::Config;
@@ -47,9 +48,17 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// a key or tensor; `Unsupported` for a `model_type`, a variation of a model or an element type that Ember does not
 /// know, and for folders with PyTorch pickles only. Every sentence begins with the folder's path and names the file.
 pub fn open(path: &Path, use_mmap: bool) -> Result<HfFolder> {
+    open_under(path, use_mmap, Watch::default())
+}
+
+/// As [`open`], unless `watch` ends it.
+///
+/// # Errors
+/// As [`open`], and `Cancelled`.
+pub fn open_under(path: &Path, use_mmap: bool, watch: Watch<'_>) -> Result<HfFolder> {
     let name = path.display().to_string();
     let read = || -> Result<_> {
-        let folder = Folder { path, load: if use_mmap { FileBytes::map } else { FileBytes::read } };
+        let folder = Folder { path, use_mmap, watch };
         if !folder.has("config.json") {
             return Err(Error::Io("this directory has no config.json: it is no Hugging Face model".into()));
         }
@@ -79,7 +88,9 @@ fn end_tokens(folder: &Folder<'_>, config: &Config) -> Result<Vec<u32>> {
 /// The folder and how its large files are opened.
 struct Folder<'a> {
     path: &'a Path,
-    load: fn(&Path) -> Result<FileBytes>,
+    use_mmap: bool,
+    /// Looked at for every tensor, and while files are read.
+    watch: Watch<'a>,
 }
 
 impl Folder<'_> {
@@ -94,6 +105,11 @@ impl Folder<'_> {
 
     /// A file of weights, mapped or read as asked.
     fn load(&self, file: &str) -> Result<FileBytes> {
-        (self.load)(&self.path.join(file)).map_err(|e| e.within(file))
+        let path = self.path.join(file);
+        let loaded = match self.use_mmap {
+            true => FileBytes::map(&path),
+            false => FileBytes::read_under(&path, self.watch),
+        };
+        loaded.map_err(|e| e.within(file))
     }
 }

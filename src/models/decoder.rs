@@ -33,7 +33,7 @@ impl<B: Backend> Model<B> for DecoderModel<B> {
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
-        self.decoder.forward(backend, ws, kv, batch, out);
-        backend.finish()
+        let outcome = self.decoder.forward(backend, ws, kv, batch, out);
+        backend.finish().and(outcome)
     }
 }

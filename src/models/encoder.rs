@@ -36,11 +36,11 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
-        match out {
+        let outcome = match out {
             Output::Hidden(out) => self.encoder.forward(backend, ws, kv, batch, out),
-            Output::Logits(_) => return Err(Error::Unsupported(self.info.no_logits())),
-        }
-        backend.finish()
+            Output::Logits(_) | Output::Each { .. } => Err(Error::Unsupported(self.info.no_logits())),
+        };
+        backend.finish().and(outcome)
     }
 }
 

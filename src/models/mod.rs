@@ -105,7 +105,8 @@ pub struct ExpertInfo {
 pub trait Model<B: Backend>: Send + Sync {
     /// Its dimensions.
     fn info(&self) -> &ModelInfo;
-    /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`.
+    /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`. `Cancelled`
+    /// when `batch.watch` ended it, which leaves the keys and values of some layers behind.
     fn forward(
         &self,
         backend: &mut B,

@@ -10,6 +10,7 @@ use super::norm::{NormKind, NormLayer};
 use super::workspace::Workspace;
 use super::{Batch, Source};
 use crate::backend::{AddNorm, Backend, Embed};
+use crate::error::Result;
 
 /// A decoder bound to its weights.
 pub struct Decoder<B: Backend> {
@@ -60,7 +61,7 @@ pub struct DecoderLayer<B: Backend> {
 }
 
 impl<B: Backend> Decoder<B> {
-    /// Runs a batch and writes `out` for its outputs.
+    /// Runs a batch and writes `out` for its outputs. Errors: `Cancelled` by the batch's `watch`.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -68,7 +69,7 @@ impl<B: Backend> Decoder<B> {
         kv: &mut B::Kv,
         batch: &Batch<'_>,
         out: Output<'_>,
-    ) {
+    ) -> Result<()> {
         let n = batch.tokens.len();
         let len = n * ws.shape.n_embd;
         backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.x });
@@ -80,6 +81,7 @@ impl<B: Backend> Decoder<B> {
             backend.add(&mut ws.x, &ws.proj, len);
         }
         for (i, layer) in self.layers.iter().enumerate() {
+            batch.watch.check()?;
             let input = match &layer.attn_norm {
                 Some(norm) => {
                     norm.forward(backend, &ws.x, None, n, &mut ws.norm);
@@ -110,7 +112,7 @@ impl<B: Backend> Decoder<B> {
             layer.ffn.forward(input, backend, ws, n);
             self.add(layer.post_ffn_norm.as_ref(), None, backend, ws, n);
         }
-        self.head.forward(&self.token_embd, backend, ws, batch.outputs, out);
+        self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
     /// Adds `ws.proj`, normalised by `post`, to the residual stream, whose norm `next` then goes to `ws.norm`.

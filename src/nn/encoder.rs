@@ -8,6 +8,7 @@ use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Source};
 use crate::backend::{Backend, Embed};
+use crate::error::Result;
 
 /// An encoder bound to its weights.
 pub struct Encoder<B: Backend> {
@@ -40,6 +41,7 @@ pub struct EncoderLayer<B: Backend> {
 impl<B: Backend> Encoder<B> {
     /// Runs a batch of whole texts, each one run of it, and writes the hidden states of its outputs,
     /// `[outputs, n_embd]`. A layer's keys and values are used within the layer only, so all share the first store.
+    /// Errors: `Cancelled` by the batch's `watch`.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -47,7 +49,7 @@ impl<B: Backend> Encoder<B> {
         kv: &mut B::Kv,
         batch: &Batch<'_>,
         out: &mut [f32],
-    ) {
+    ) -> Result<()> {
         let (n, n_embd) = (batch.tokens.len(), ws.shape.n_embd);
         backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj });
         if let Some(token_type) = &self.token_type {
@@ -59,6 +61,7 @@ impl<B: Backend> Encoder<B> {
         }
         self.embd_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
         for layer in &self.layers {
+            batch.watch.check()?;
             layer.attn.forward(&self.attention, 0, Source::Residual, backend, ws, kv, batch);
             backend.add(&mut ws.proj, &ws.x, n * n_embd);
             layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
@@ -69,5 +72,6 @@ impl<B: Backend> Encoder<B> {
         for (&row, out) in batch.outputs.iter().zip(out.chunks_exact_mut(n_embd)) {
             backend.read(&ws.x, row as usize * n_embd, out);
         }
+        Ok(())
     }
 }

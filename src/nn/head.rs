@@ -1,16 +1,25 @@
 //! The output head: final norm and vocabulary projection of the rows that asked.
 #![forbid(unsafe_code)]
 
+use super::Batch;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
 use crate::backend::{Backend, Product};
+use crate::error::Result;
 
-/// What a forward pass writes for each row of [`Batch::outputs`](super::Batch::outputs).
+/// What a forward pass gives for each row of [`Batch::outputs`].
 pub enum Output<'a> {
     /// `[outputs, n_vocab]`.
     Logits(&'a mut [f32]),
     /// The last hidden state after the final norm, `[outputs, n_embd]`.
     Hidden(&'a mut [f32]),
+    /// Logits that are looked at once and not kept.
+    Each {
+        /// Where a row's logits lie for as long as they are looked at, `[n_vocab]`.
+        row: &'a mut [f32],
+        /// Gets a row of the batch and its logits.
+        look: &'a mut dyn FnMut(usize, &[f32]),
+    },
 }
 
 /// Final norm, projection and what some models do to logits.
@@ -26,42 +35,58 @@ pub struct Head<B: Backend> {
 }
 
 impl<B: Backend> Head<B> {
-    /// Writes `out` for rows `outputs` of `ws.x`; no other row is computed.
+    /// Writes `out` for the rows of `ws.x` that the batch names as outputs; no other row is computed.
     pub fn forward(
         &self,
         token_embd: &B::Weight,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        outputs: &[u32],
-        out: Output<'_>,
-    ) {
-        let (n_embd, n_vocab) = (ws.shape.n_embd, ws.shape.n_vocab);
-        let (out, width) = match out {
-            Output::Logits(out) => (out, n_vocab),
-            Output::Hidden(out) => {
-                for (rows, out) in
-                    outputs.chunks(ws.shape.n_tokens).zip(out.chunks_mut(ws.shape.n_tokens * n_embd))
-                {
-                    self.norm.forward(backend, &ws.x, Some(rows), rows.len(), &mut ws.norm);
-                    backend.read(&ws.norm, 0, out);
+        batch: &Batch<'_>,
+        mut out: Output<'_>,
+    ) -> Result<()> {
+        let outputs = batch.outputs;
+        if let Output::Hidden(out) = out {
+            let (n_tokens, n_embd) = (ws.shape.n_tokens, ws.shape.n_embd);
+            for (rows, out) in outputs.chunks(n_tokens).zip(out.chunks_mut(n_tokens * n_embd)) {
+                self.norm.forward(backend, &ws.x, Some(rows), rows.len(), &mut ws.norm);
+                backend.read(&ws.norm, 0, out);
+            }
+            return Ok(());
+        }
+        let (n_out, n_vocab) = (ws.n_out, ws.shape.n_vocab);
+        for (turn, rows) in outputs.chunks(n_out).enumerate() {
+            batch.watch.check()?;
+            self.logits(token_embd, backend, ws, rows);
+            match &mut out {
+                Output::Logits(out) => {
+                    let at = turn * n_out * n_vocab;
+                    backend.read(&ws.logits, 0, &mut out[at..at + rows.len() * n_vocab]);
                 }
-                return;
+                Output::Each { row, look } => {
+                    for (i, &of) in rows.iter().enumerate() {
+                        backend.read(&ws.logits, i * n_vocab, row);
+                        look(of as usize, row);
+                    }
+                }
+                Output::Hidden(_) => {}
             }
-        };
-        for (rows, out) in outputs.chunks(ws.n_out).zip(out.chunks_mut(ws.n_out * width)) {
-            let n = rows.len();
-            self.norm.forward(backend, &ws.x, Some(rows), n, &mut ws.norm);
-            match &self.output {
-                Some(output) => output.forward(backend, &ws.norm, n, &mut ws.logits),
-                None => backend.matmul(&ws.norm, n, Product { weight: token_embd, out: &mut ws.logits }),
-            }
-            if let Some(factor) = self.scale {
-                backend.scale(&mut ws.logits, factor, n * n_vocab);
-            }
-            if let Some(cap) = self.softcap {
-                backend.softcap(&mut ws.logits, cap, n * n_vocab);
-            }
-            backend.read(&ws.logits, 0, out);
+        }
+        Ok(())
+    }
+
+    /// Computes one turn: `ws.logits` of `rows` of `ws.x`.
+    fn logits(&self, token_embd: &B::Weight, backend: &mut B, ws: &mut Workspace<B>, rows: &[u32]) {
+        let (n, n_vocab) = (rows.len(), ws.shape.n_vocab);
+        self.norm.forward(backend, &ws.x, Some(rows), n, &mut ws.norm);
+        match &self.output {
+            Some(output) => output.forward(backend, &ws.norm, n, &mut ws.logits),
+            None => backend.matmul(&ws.norm, n, Product { weight: token_embd, out: &mut ws.logits }),
+        }
+        if let Some(factor) = self.scale {
+            backend.scale(&mut ws.logits, factor, n * n_vocab);
+        }
+        if let Some(cap) = self.softcap {
+            backend.softcap(&mut ws.logits, cap, n * n_vocab);
         }
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::backend::Run;
+use crate::cancel::Watch;
 
 pub mod attention;
 pub mod decoder;
@@ -41,4 +42,6 @@ pub struct Batch<'a> {
     pub outputs: &'a [u32],
     /// Positions that a sequence of this context can have: LongRoPE chooses its factors by it.
     pub n_ctx: usize,
+    /// What may end the pass early: looked at before each layer, and before each turn of logits.
+    pub watch: Watch<'a>,
 }

@@ -51,10 +51,18 @@ expect "generate --scalar prints text" succeeded
 run generate -m "$model" -p "It was a dark and stormy night, and the little boat" -n 48 --temp 0
 expect "generate --temp 0 gives PyTorch's text" grep -q \
     "^It was a dark and stormy night, and the little boat was panting on the ground\. The boat was lifted up" "$work/out"
+run generate -m "$model" -p "It was a dark and stormy night, and the little boat" -n 48 --temp 0 --stop "ground" --stop "The boat"
+expect "generate --stop ends before the text" grep -qx \
+    "It was a dark and stormy night, and the little boat was panting on the " "$work/out"
+expect "generate --stop tells why it ended" grep -q "finish: stop text" "$work/err"
 run hello
 expect "hello prints more than its prompt" grep -q "^The sea was calm, and the moon.\{20\}" "$work/out"
 run generate --help
 expect "generate --help" grep -q "top-k, top-p, temperature" "$work/out"
+run generate --stop
+expect "generate --stop without a value" refused --stop 2
+run generate --stop ''
+expect "generate --stop of nothing" refused --stop 2
 for option in -n --temp --top-k --top-p --seed -t -c; do
     run generate "$option" 1x
     expect "generate $option 1x" refused "$option" 2

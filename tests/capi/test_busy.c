@@ -24,9 +24,9 @@ static void count_errors(int32_t level, const char *text, size_t len, void *user
     w->error_lines++;
 }
 
-static int32_t ignore(const char *text, size_t len, void *user_data)
+static int32_t ignore(const ember_event *event, void *user_data)
 {
-    (void)text, (void)len, (void)user_data;
+    (void)event, (void)user_data;
     return 0;
 }
 
@@ -51,6 +51,15 @@ static void all_is_busy(struct work *w)
     FAILS(EMBER_E_BUSY, "context",
           ember_embed_tokens(w->context, &token, 1, &one, 1, NULL, vector, 1, &n_needed, E));
     CHECK(n_needed == 77);
+    ember_generator *generator = NULL;
+    ember_score_result score = {.struct_size = sizeof score};
+    FAILS(EMBER_E_BUSY, "context", ember_generate_tokens(w->context, &token, 1, NULL, NULL, ignore, NULL, NULL, E));
+    FAILS(EMBER_E_BUSY, "context", ember_generator_new(w->context, "a", 1, NULL, NULL, &generator, E));
+    FAILS(EMBER_E_BUSY, "context", ember_generator_new_tokens(w->context, &token, 1, NULL, NULL, &generator, E));
+    FAILS(EMBER_E_BUSY, "context", ember_score(w->context, "a", 1, "b", 1, NULL, NULL, 0, NULL, &score, E));
+    FAILS(EMBER_E_BUSY, "context", ember_score_tokens(w->context, &token, 1, 1, NULL, NULL, 0, NULL, &score, E));
+    FAILS(EMBER_E_BUSY, "context", ember_context_set_cancel_token(w->context, NULL, E));
+    CHECK(generator == NULL);
     FAILS(EMBER_E_BUSY, "sampler", ember_generate(w->other, "a", 1, NULL, w->sampler, ignore, NULL, NULL, E));
     FAILS(EMBER_E_BUSY, "sampler", ember_sampler_add_greedy(w->sampler, E));
     FAILS(EMBER_E_BUSY, "sampler", ember_sampler_add_temperature(w->sampler, 1.0f, E));
@@ -82,10 +91,10 @@ static struct work set_up(const char *path)
     return w;
 }
 
-static int32_t use_everything(const char *text, size_t len, void *user_data)
+static int32_t use_everything(const ember_event *event, void *user_data)
 {
     struct work *w = user_data;
-    (void)text, (void)len;
+    (void)event;
     if (w->pieces++ > 0)
         return 0;
     all_is_busy(w);
@@ -120,9 +129,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int inside, may_go_on;
 
-static int32_t wait_inside(const char *text, size_t len, void *user_data)
+static int32_t wait_inside(const ember_event *event, void *user_data)
 {
-    (void)text, (void)len, (void)user_data;
+    (void)event, (void)user_data;
     pthread_mutex_lock(&lock);
     inside = 1;
     pthread_cond_broadcast(&changed);

@@ -13,16 +13,23 @@ struct received {
     int stop_after;
 };
 
-static int32_t receive(const char *text, size_t len, void *user_data)
+/* Appends an event's text; counts those that have some. */
+static int32_t receive(const ember_event *event, void *user_data)
 {
     struct received *r = user_data;
-    CHECK(len > 0 && r->len + len < sizeof r->text);
+    const size_t len = event->text_len;
+    CHECK(event->struct_size == sizeof *event && event->text != NULL && event->bytes != NULL);
+    CHECK(event->kind == EMBER_EVENT_TOKEN || event->kind == EMBER_EVENT_END);
+    CHECK((event->kind == EMBER_EVENT_END) == (event->token == EMBER_TOKEN_NONE));
+    CHECK((event->kind == EMBER_EVENT_END) == (event->finish_reason != EMBER_FINISH_NONE));
+    CHECK(event->n_tops == 0 && event->tops == NULL && event->logprob != event->logprob);
+    CHECK(r->len + len < sizeof r->text);
     if (r->len + len < sizeof r->text) {
-        memcpy(r->text + r->len, text, len);
+        memcpy(r->text + r->len, event->text, len);
         r->len += len;
     }
-    r->pieces++;
-    return r->pieces == r->stop_after ? -5 : 0;
+    r->pieces += len > 0;
+    return len > 0 && r->pieces == r->stop_after ? -5 : 0;
 }
 
 /* Options for `n` tokens that go on after the end of the text, so that counts do not depend on the weights. */
@@ -57,7 +64,7 @@ static void text_comes_and_is_counted(void)
     ember_context *context = new_context(model, 64, 1);
     struct received r = {.len = 0}, sampled = {.len = 0};
     ember_generate_result result = generate(context, PROMPT, 12, &r);
-    CHECK(result.struct_size == sizeof result && result.reserved == 0);
+    CHECK(result.struct_size == sizeof result && result.n_reused == 0);
     CHECK(result.n_prompt > 0 && result.n_generated == 12 && result.finish_reason == EMBER_FINISH_MAX_TOKENS);
     CHECK(result.prefill_ns > 0 && result.decode_ns > 0);
     CHECK(n_past(context, 0) == result.n_prompt + 12);
@@ -213,7 +220,22 @@ static void options_refuse_nonsense(void)
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_parse_special(wrong[i], true, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_render_special(wrong[i], true, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_ignore_eog(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_add_stop(wrong[i], "a", 1, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_include_stop(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_reuse_prefix(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_echo(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_logprobs(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_n_top(wrong[i], 1, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_generate_options_set_cancel_token(wrong[i], NULL, E));
     }
+    ember_generate_options *o = for_tokens(1);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "stop", ember_generate_options_add_stop(o, "", 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "stop", ember_generate_options_add_stop(o, NULL, 1, E));
+    FAILS(EMBER_E_UTF8, "stop", ember_generate_options_add_stop(o, "a\xff", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "n_top", ember_generate_options_set_n_top(o, 65, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "token",
+          ember_generate_options_set_cancel_token(o, (ember_cancel_token *)(void *)model, E));
+    ember_generate_options_free(o);
     ember_generate_options_free(NULL);
     ember_generate_options_free(foreign); /* left alone */
 }

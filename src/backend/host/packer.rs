@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::Zeroed;
+use crate::cancel::{CancelToken, Watch, cancelled};
 use crate::error::Result;
 use crate::gguf::FileBytes;
 use crate::quant::Format;
@@ -102,9 +104,15 @@ impl Task<'_> {
 #[derive(Default)]
 pub struct Packer {
     sources: Vec<Source>,
+    cancel: Option<CancelToken>,
 }
 
 impl Packer {
+    /// Has the packing end early when `cancel` says so. Every task looks at it.
+    pub fn set_cancel(&mut self, cancel: Option<CancelToken>) {
+        self.cancel = cancel;
+    }
+
     /// Has `source` packed by the next [`Packer::run`].
     pub fn add(&mut self, source: Source) {
         self.sources.push(source);
@@ -112,7 +120,7 @@ impl Packer {
 
     /// Packs what was added.
     ///
-    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed.
+    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`.
     pub fn run(&mut self, pool: &mut ThreadPool) -> Result<()> {
         self.run_in_blocks(BLOCK_BYTES, pool)
     }
@@ -121,8 +129,10 @@ impl Packer {
     fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool) -> Result<()> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.sort_by_key(|s| (Arc::as_ptr(&s.file).addr(), s.range.start));
+        let watch = Watch::new(self.cancel.as_ref(), None);
         let mut rest = &sources[..];
         while !rest.is_empty() {
+            watch.check()?;
             let mut n_bytes = 0;
             let n = rest.iter().take_while(|s| {
                 let fits = n_bytes < block_bytes;
@@ -130,7 +140,7 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            pack_block(block, n_bytes, pool)?;
+            pack_block(block, n_bytes, pool, watch)?;
             rest = others;
         }
         Ok(())
@@ -138,7 +148,7 @@ impl Packer {
 }
 
 /// Packs matrices into one allocation of `n_bytes`.
-fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool) -> Result<()> {
+fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool, watch: Watch<'_>) -> Result<()> {
     let Some(first) = sources.first() else { return Ok(()) };
     let what = match sources.len() {
         1 => format!("the packed rows of the tensor {:?}", first.name),
@@ -164,10 +174,18 @@ fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool) -> Resu
         }
     };
     (0..TASKS_AHEAD).for_each(fetch);
+    let skipped = AtomicBool::new(false);
     pool.for_parts(&mut tasks, 1, |i, tasks| {
+        if watch.is_cancelled() {
+            skipped.store(true, Relaxed);
+            return;
+        }
         fetch(i + TASKS_AHEAD);
         tasks.iter_mut().for_each(Task::run);
     });
+    if skipped.into_inner() {
+        return Err(cancelled());
+    }
     let block = Arc::new(block);
     let mut end = 0;
     for source in sources {
@@ -235,6 +253,19 @@ mod tests {
             }
             packer.run(&mut pool).expect("nothing to do");
         }
+    }
+
+    #[test]
+    fn a_cancelled_run_packs_nothing_and_says_so() {
+        let mut pool = ThreadPool::new(2, None).expect("threads");
+        let (cancel, mut packer) = (CancelToken::new(), Packer::default());
+        packer.set_cancel(Some(cancel.clone()));
+        let all = sources();
+        let slots: Vec<_> = all.iter().map(|source| Arc::clone(&source.slot)).collect();
+        all.into_iter().for_each(|source| packer.add(source));
+        cancel.cancel();
+        assert!(matches!(packer.run(&mut pool), Err(Error::Cancelled(_))));
+        assert!(slots.iter().all(|slot| slot.get().is_none()));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
     WeightRole, WeightSource,
 };
+use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
 use crate::quant::{Dot, Q8Block, packed};
@@ -97,6 +98,11 @@ impl ThreadedBackend {
     /// Which of the weights uploaded from now on are packed.
     pub fn set_pack(&mut self, pack: Pack) {
         self.pack = pack;
+    }
+
+    /// Has [`Backend::finish`] end packing early, with `Cancelled`, when `cancel` says so.
+    pub fn set_cancel(&mut self, cancel: Option<CancelToken>) {
+        self.packer.set_cancel(cancel);
     }
 
     /// Weight rows of a task: a whole number of packed groups.

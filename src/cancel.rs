@@ -1,0 +1,82 @@
+//! Ending a call early from elsewhere: [`CancelToken`], the handle that is given away, and [`Watch`], the tokens that a
+//! call under way looks at now and then.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use crate::error::{Error, Result};
+
+/// A switch that ends the calls it was given to. Clones are the same switch. Any thread may use it at any time, a signal
+/// handler too: turning it is one store to memory.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// A token that is not cancelled.
+    pub fn new() -> CancelToken {
+        CancelToken::default()
+    }
+
+    /// Ends the calls under way that were given this token, and those to come, until [`CancelToken::reset`].
+    pub fn cancel(&self) {
+        self.0.store(true, SeqCst);
+    }
+
+    /// Makes the token fit for new calls. A call under way that did not look in between goes on.
+    pub fn reset(&self) {
+        self.0.store(false, SeqCst);
+    }
+
+    /// Whether it is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(SeqCst)
+    }
+}
+
+/// The tokens that end a call: its own and its object's, where there are such. Without any it never ends early.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watch<'a>([Option<&'a CancelToken>; 2]);
+
+impl<'a> Watch<'a> {
+    /// Watches both, as far as they are there.
+    pub fn new(one: Option<&'a CancelToken>, other: Option<&'a CancelToken>) -> Watch<'a> {
+        Watch([one, other])
+    }
+
+    /// Whether one of them is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.iter().flatten().any(|token| token.is_cancelled())
+    }
+
+    /// `Cancelled` when one of them is.
+    pub fn check(&self) -> Result<()> {
+        match self.is_cancelled() {
+            true => Err(cancelled()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The error of a call that its token ended.
+pub fn cancelled() -> Error {
+    Error::Cancelled("the call was ended by its cancel token".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_token_ends_a_call_and_a_reset_takes_it_back() {
+        let (one, other) = (CancelToken::new(), CancelToken::new());
+        let clone = other.clone();
+        let watch = Watch::new(Some(&one), Some(&other));
+        assert!(watch.check().is_ok() && Watch::default().check().is_ok());
+        clone.cancel();
+        assert!(matches!(watch.check(), Err(Error::Cancelled(_))));
+        assert!(!one.is_cancelled() && Watch::new(Some(&one), None).check().is_ok());
+        other.reset();
+        assert!(watch.check().is_ok());
+    }
+}

@@ -1,0 +1,151 @@
+//! Generation in pull form.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use super::args::{array, fill_struct, free_handle, handle, output, output_struct, text};
+use super::context::{ContextState, ember_context};
+use super::error::ember_error;
+use super::generate::{
+    ember_event, ember_generate_result, ember_token_logprob, sampler_or_greedy, to_event, to_result,
+};
+use super::generate_options::{ember_generate_options, options_or_default};
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use super::sampler::ember_sampler;
+use crate::error::{Result, ember_status};
+use crate::generate::{Generator, Prompt};
+use crate::sampler::Sampler;
+
+/// A generation under way. One thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_generator {
+    _private: (),
+}
+
+impl CType for ember_generator {
+    type Object = Exclusive<GeneratorState>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:gnrt");
+    const NAME: &'static str = "ember_generator";
+}
+
+/// What stands behind an `ember_generator`.
+pub struct GeneratorState {
+    generator: Generator,
+    context: Arc<Exclusive<ContextState>>,
+    sampler: Arc<Exclusive<Sampler>>,
+    tops: Vec<ember_token_logprob>,
+}
+
+impl GeneratorState {
+    fn new(
+        context: &Arc<Exclusive<ContextState>>,
+        prompt: Prompt<'_>,
+        options: *const ember_generate_options,
+        sampler: *mut ember_sampler,
+    ) -> Result<*mut ember_generator> {
+        let options = options_or_default(options)?;
+        let state = GeneratorState {
+            generator: Generator::new(&context.lock("context")?.context, prompt, &options)?,
+            context: Arc::clone(context),
+            sampler: sampler_or_greedy(sampler)?,
+            tops: Vec::with_capacity(options.n_top),
+        };
+        Ok(into_raw::<ember_generator>(Exclusive::new(state)))
+    }
+
+    fn next(&mut self) -> Result<ember_event> {
+        let mut context = self.context.lock("the generator's context")?;
+        let mut sampler = self.sampler.lock("the generator's sampler")?;
+        let event = self.generator.next(&mut context.context, &mut sampler)?;
+        Ok(to_event(&event, &mut self.tops))
+    }
+}
+
+/// Frees a generator unless a call is using it, which the log then says.
+fn may_go(state: &Exclusive<GeneratorState>) -> bool {
+    let idle = state.is_idle();
+    if !idle {
+        log::error!("ember_generator_free: the generator is in use by another call and was not freed");
+    }
+    idle
+}
+
+/// Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
+/// come from ember_generator_next, the first of which runs the prompt.
+/// The generator keeps the context and the sampler alive, so they may be freed in any order. It uses them during
+/// ember_generator_next only: between two of those the context may do other work, such as generators on its other
+/// sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
+/// `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
+/// Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
+/// encoder or a model without a tokenizer, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generator_new(
+    context: *mut ember_context,
+    prompt: *const c_char,
+    prompt_len: usize,
+    options: *const ember_generate_options,
+    sampler: *mut ember_sampler,
+    out: *mut *mut ember_generator,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, prompt, out) = (handle!(context), text!(prompt, prompt_len), output!(out));
+        out.set(GeneratorState::new(context, Prompt::Text(prompt), options, sampler)?)
+    })
+}
+
+/// As ember_generator_new for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer,
+/// unless there are stop strings or an echo.
+/// Errors: as ember_generator_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generator_new_tokens(
+    context: *mut ember_context,
+    tokens: *const u32,
+    n_tokens: usize,
+    options: *const ember_generate_options,
+    sampler: *mut ember_sampler,
+    out: *mut *mut ember_generator,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, tokens, out) = (handle!(context), array!(tokens, n_tokens), output!(out));
+        out.set(GeneratorState::new(context, Prompt::Tokens(tokens), options, sampler)?)
+    })
+}
+
+/// Frees a generator. NULL is fine. What was generated stays in the context's sequence. While a call is using the
+/// generator (on another thread) it is not freed, and the log says so: free it afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generator_free(generator: *mut ember_generator) {
+    guard_value((), || free_handle!(generator, may_go))
+}
+
+/// Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
+/// generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
+/// events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
+/// Errors leave the sequence as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit;
+/// EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
+/// EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generator_next(
+    generator: *mut ember_generator,
+    event: *mut ember_event,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (generator, out) = (handle!(generator), output_struct!(event));
+        out.set(&generator.lock("generator")?.next()?)
+    })
+}
+
+/// Writes what the generation did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE
+/// before EMBER_EVENT_END. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generator_usage(
+    generator: *const ember_generator,
+    out: *mut ember_generate_result,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || fill_struct!(out, to_result(&handle!(generator).lock("generator")?.generator.usage())))
+}

@@ -1,0 +1,140 @@
+//! Scores: how likely a continuation is.
+
+use std::ffi::c_char;
+
+use super::args::{array, fill, handle, needs_room, optional_struct, text};
+use super::context::ember_context;
+use super::error::ember_error;
+use super::generate_options::{ember_generate_options, options_or_default};
+use super::guard::guard;
+use crate::context::Context;
+use crate::error::{Result, ember_status};
+use crate::generate::score::{Score, ScoreOptions, Scoring, TokenScore};
+
+/// What a token of a continuation scores. Of fixed size.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_token_score {
+    /// The token.
+    pub token: u32,
+    /// Natural logarithm of its probability given all tokens before it, at most 0.
+    pub logprob: f32,
+    /// How many tokens are likelier at its place: 0 for the one that a greedy sampler would have taken.
+    pub rank: u32,
+}
+
+/// What a continuation scores. Set struct_size to sizeof(ember_score_result) before the call.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_score_result {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// The sum of its tokens' log-probabilities.
+    pub logprob: f64,
+    /// Its tokens.
+    pub n_scored: u32,
+    /// Tokens before them.
+    pub n_prompt: u32,
+    /// Of these, those that the sequence held already.
+    pub n_reused: u32,
+    /// 1 when a greedy sampler would have generated all of it, else 0.
+    pub is_greedy: u32,
+}
+
+fn to_result(score: &Score) -> ember_score_result {
+    ember_score_result {
+        struct_size: std::mem::size_of::<ember_score_result>(),
+        logprob: score.sum(),
+        n_scored: score.tokens.len() as u32,
+        n_prompt: score.n_prompt as u32,
+        n_reused: score.n_reused as u32,
+        is_greedy: u32::from(score.is_greedy()),
+    }
+}
+
+/// What of the options concerns scoring.
+fn score_options(options: *const ember_generate_options) -> Result<ScoreOptions> {
+    let options = options_or_default(options)?;
+    Ok(ScoreOptions { seq: options.seq, parse_special: options.parse_special, cancel: options.cancel })
+}
+
+/// Runs it and fills the caller's buffer, unless `n_needed` is NULL.
+fn run(
+    context: &mut Context,
+    scoring: &Scoring,
+    scores: *mut ember_token_score,
+    capacity: usize,
+    n_needed: *mut usize,
+) -> Result<ember_score_result> {
+    if n_needed.is_null() {
+        return Ok(to_result(&scoring.run(context)?));
+    }
+    needs_room!(scoring.n_scored(), scores, capacity, n_needed);
+    let score = scoring.run(context)?;
+    let of_token = |t: &TokenScore| ember_token_score { token: t.id, logprob: t.logprob, rank: t.rank };
+    let list: Vec<ember_token_score> = score.tokens.iter().map(of_token).collect();
+    fill!(list, scores, capacity, n_needed)?;
+    Ok(to_result(&score))
+}
+
+/// Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
+/// Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
+/// from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
+/// Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
+/// in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
+/// continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
+/// The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
+/// with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
+/// wanted.
+/// Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL and
+/// EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
+/// without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_score(
+    context: *mut ember_context,
+    prompt: *const c_char,
+    prompt_len: usize,
+    continuation: *const c_char,
+    continuation_len: usize,
+    options: *const ember_generate_options,
+    scores: *mut ember_token_score,
+    capacity: usize,
+    n_needed: *mut usize,
+    out_result: *mut ember_score_result,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (prompt, continuation) = (text!(prompt, prompt_len), text!(continuation, continuation_len));
+        let (mut state, out) = (handle!(context).lock("context")?, optional_struct!(out_result));
+        let scoring = Scoring::of_text(&state.context, prompt, continuation, &score_options(options)?)?;
+        let result = run(&mut state.context, &scoring, scores, capacity, n_needed)?;
+        out.map_or(Ok(()), |out| out.set(&result))
+    })
+}
+
+/// As ember_score for `n_tokens` token ids, of which the first `n_prompt`, at least one, are the prompt. Nothing is added; the
+/// model needs no tokenizer.
+/// Errors: as ember_score, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_score_tokens(
+    context: *mut ember_context,
+    tokens: *const u32,
+    n_tokens: usize,
+    n_prompt: usize,
+    options: *const ember_generate_options,
+    scores: *mut ember_token_score,
+    capacity: usize,
+    n_needed: *mut usize,
+    out_result: *mut ember_score_result,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let tokens = array!(tokens, n_tokens);
+        let (mut state, out) = (handle!(context).lock("context")?, optional_struct!(out_result));
+        let scoring = Scoring::of_tokens(&state.context, tokens, n_prompt, &score_options(options)?)?;
+        let result = run(&mut state.context, &scoring, scores, capacity, n_needed)?;
+        out.map_or(Ok(()), |out| out.set(&result))
+    })
+}

@@ -1,0 +1,364 @@
+//! The engine of generation, in pull form.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::logprobs::{LogSoftmax, TokenLogprob};
+use super::text::TextAssembler;
+use super::{GenerateOptions, MAX_TOPS, Prompt};
+use crate::cancel::Watch;
+use crate::context::{Context, LoadedModel, Tokens};
+use crate::error::{Error, Result};
+use crate::sampler::Sampler;
+use crate::tokenizer::Tokenizer;
+
+/// Why generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// `max_tokens` were generated.
+    MaxTokens,
+    /// The model gave an end-of-generation token.
+    EndOfGeneration,
+    /// The caller asked to stop.
+    Stopped,
+    /// The context has no room for another token.
+    ContextFull,
+    /// A stop string was generated.
+    StopString,
+    /// A cancel token ended it.
+    Cancelled,
+}
+
+/// What a generation did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Tokens of the prompt, BOS included.
+    pub n_prompt: usize,
+    /// Of these, those that the sequence held already (`reuse_prefix`).
+    pub n_reused: usize,
+    /// Tokens generated, an end-of-generation token not counted.
+    pub n_generated: usize,
+    /// Time spent on the prompt.
+    pub prefill: Duration,
+    /// Time spent on generated tokens.
+    pub decode: Duration,
+    /// Why it ended; `None` while it has not.
+    pub finish: Option<FinishReason>,
+}
+
+/// What happens in a generation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Event<'a> {
+    /// Text that is new and certain; may be empty. All events' texts in a row are the text.
+    pub text: &'a str,
+    /// What the event is.
+    pub kind: EventKind<'a>,
+}
+
+/// The kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EventKind<'a> {
+    /// The prompt's text, when an echo was asked for; the first event.
+    Echo,
+    /// A token was generated. The event's text may be less or more than the token's.
+    Token(Token<'a>),
+    /// The last event; its text is what was held back as the possible beginning of a stop string.
+    End(FinishReason),
+}
+
+/// A generated token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Token<'a> {
+    /// Its number.
+    pub id: u32,
+    /// The bytes it stands for, perhaps part of a code point or of a stop string; none for a control token that is not
+    /// rendered, and without a tokenizer.
+    pub bytes: &'a [u8],
+    /// Its log-probability as the model gave it, if asked for.
+    pub logprob: Option<f32>,
+    /// The likeliest tokens at this place, the likeliest first.
+    pub tops: &'a [TokenLogprob],
+}
+
+/// Where a generator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Echo,
+    Prompt,
+    Tokens,
+    Ended,
+}
+
+/// What a step came to.
+enum Step {
+    Token { id: u32, logprob: Option<f32> },
+    End(FinishReason),
+}
+
+/// A generation under way: [`Generator::next`] gives its events one after the other.
+///
+/// Between two events the context is free for other work, such as generators on its other sequences; if the generator's
+/// own sequence does not hold what the generator left there, the next step is an error. After the last event the
+/// sequence holds the prompt and all generated tokens but for an end-of-generation token, so that the next generation
+/// can go on from there, with an empty prompt in the midst of the text. Whoever leaves earlier leaves the token of
+/// the last event out of the sequence.
+///
+/// A step allocates nothing once the first one is done, unless a token's text is of unusual length.
+pub struct Generator {
+    model: Arc<LoadedModel>,
+    has_tokenizer: bool,
+    options: GenerateOptions,
+    /// Text of the prompt, for the echo.
+    echo: String,
+    prompt: Vec<u32>,
+    /// What the sequence holds.
+    tokens: Vec<u32>,
+    /// The last generated token, which is not yet in the sequence.
+    pending: Option<u32>,
+    text: TextAssembler,
+    tops: Vec<TokenLogprob>,
+    phase: Phase,
+    stopping: bool,
+    usage: Usage,
+}
+
+impl Generator {
+    /// Prepares the continuation of sequence `options.seq` of `context` by `prompt`, which runs with the first step.
+    ///
+    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is the whole of
+    /// what the sequence shall hold.
+    ///
+    /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
+    /// stop string; `Unsupported` for an encoder, and for text or stop strings without a tokenizer.
+    pub fn new<'a>(
+        context: &Context,
+        prompt: impl Into<Prompt<'a>>,
+        options: &GenerateOptions,
+    ) -> Result<Generator> {
+        let model = Arc::clone(context.model());
+        model.require_logits()?;
+        check(options)?;
+        let past = context.tokens(options.seq)?;
+        let is_start = past.is_empty() || options.reuse_prefix;
+        let prompt = prompt.into();
+        if !options.stops.is_empty() {
+            model.tokenizer()?;
+        }
+        let ids = match prompt {
+            Prompt::Text(text) => super::encode(model.tokenizer()?, text, is_start, options.parse_special)?,
+            Prompt::Tokens(ids) => ids.to_vec(),
+        };
+        super::check_ids(context, &ids)?;
+        if ids.is_empty() && is_start {
+            return Err(Error::InvalidArgument(
+                "the prompt is empty and so is the sequence: nothing to continue".into(),
+            ));
+        }
+        if ids.is_empty()
+            && let Err(e) = context.end_logits(options.seq)
+        {
+            return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
+        }
+        let echo = match prompt {
+            _ if !options.echo => String::new(),
+            Prompt::Text(text) => text.to_owned(),
+            Prompt::Tokens(ids) => {
+                String::from_utf8_lossy(&model.tokenizer()?.decode(ids, options.render_special)?).into_owned()
+            }
+        };
+        let mut tokens = past.to_vec();
+        let more = ids.len().saturating_add(options.max_tokens);
+        tokens.reserve(more.min(context.options().n_ctx));
+        Ok(Generator {
+            has_tokenizer: model.tokenizer().is_ok(),
+            model,
+            phase: if echo.is_empty() { Phase::Prompt } else { Phase::Echo },
+            echo,
+            usage: Usage { n_prompt: ids.len(), ..Usage::default() },
+            prompt: ids,
+            tokens,
+            pending: None,
+            text: TextAssembler::new(&options.stops, options.include_stop),
+            tops: Vec::with_capacity(options.n_top),
+            options: options.clone(),
+            stopping: false,
+        })
+    }
+
+    /// The next event. The first step runs the prompt; each step runs the token of the event before. After the last
+    /// event, that one comes again, without text.
+    ///
+    /// `context` must be the one the generator was made with, or one of the same model whose sequence holds the same.
+    ///
+    /// Errors leave the sequence as it was, and the step can be tried again: `ContextFull` when the prompt does not
+    /// fit; `InvalidArgument` when the sequence was changed by somebody else; what decoding and sampling report. A
+    /// cancel token gives no error but the end; with `reuse_prefix` a prompt cancelled has made the sequence the
+    /// common prefix, otherwise the sequence lacks no more than the last event's token.
+    pub fn next(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Event<'_>> {
+        match (self.phase, self.usage.finish) {
+            (Phase::Echo, _) => {
+                self.phase = Phase::Prompt;
+                return Ok(Event { text: &self.echo, kind: EventKind::Echo });
+            }
+            (Phase::Ended, Some(reason)) => return Ok(Event { text: "", kind: EventKind::End(reason) }),
+            _ => {}
+        }
+        let step = match self.step(context, sampler) {
+            Err(Error::Cancelled(_)) => Step::End(FinishReason::Cancelled),
+            other => other?,
+        };
+        match step {
+            Step::Token { id, logprob } => {
+                let token = Token { id, bytes: self.bytes(id), logprob, tops: &self.tops };
+                Ok(Event { text: self.text.text(), kind: EventKind::Token(token) })
+            }
+            Step::End(reason) => {
+                self.phase = Phase::Ended;
+                self.usage.finish = Some(reason);
+                let text = if reason == FinishReason::Stopped { "" } else { self.text.finish() };
+                Ok(Event { text, kind: EventKind::End(reason) })
+            }
+        }
+    }
+
+    /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
+    /// no text.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// What was done so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn step(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Step> {
+        let start = Instant::now();
+        Watch::new(self.options.cancel.as_ref(), None).check()?;
+        if self.phase == Phase::Prompt {
+            if self.stopping {
+                return Ok(Step::End(FinishReason::Stopped));
+            }
+            self.prefill(context)?;
+            self.phase = Phase::Tokens;
+            self.usage.prefill = start.elapsed();
+        } else {
+            self.check_sequence(context)?;
+        }
+        let start = Instant::now();
+        if let Some(token) = self.pending {
+            let (ids, seqs) = ([token], [self.options.seq]);
+            let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) };
+            context.decode_under(tokens, self.options.cancel.as_ref())?;
+            self.tokens.push(token);
+            self.pending = None;
+        }
+        let step = self.choose(context, sampler);
+        self.usage.decode += start.elapsed();
+        step
+    }
+
+    /// Runs the prompt, or what is new of it.
+    fn prefill(&mut self, context: &mut Context) -> Result<()> {
+        let seq = self.options.seq;
+        if self.options.reuse_prefix {
+            // One token at least has to run for its logits.
+            let most = self.prompt.len().saturating_sub(1);
+            self.usage.n_reused = super::keep_prefix(context, seq, &self.prompt, most)?;
+            self.tokens.clear();
+            self.tokens.extend_from_slice(&self.prompt[..self.usage.n_reused]);
+        }
+        self.check_sequence(context)?;
+        let ids = &self.prompt[self.usage.n_reused..];
+        if !ids.is_empty() {
+            let seqs = vec![seq; ids.len()];
+            let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(ids) };
+            context.decode_under(tokens, self.options.cancel.as_ref())?;
+            self.tokens.extend_from_slice(ids);
+        }
+        Ok(())
+    }
+
+    /// `InvalidArgument` unless the sequence holds what it should.
+    fn check_sequence(&self, context: &Context) -> Result<()> {
+        let seq = self.options.seq;
+        if !Arc::ptr_eq(context.model(), &self.model) {
+            return Err(Error::InvalidArgument("the generator was made for another model's context".into()));
+        }
+        match context.tokens(seq)? == self.tokens {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!(
+                "sequence {seq} was changed by somebody else since the generator's last step"
+            ))),
+        }
+    }
+
+    /// Chooses the token that goes on from the end of the sequence, if there is to be one.
+    fn choose(&mut self, context: &Context, sampler: &mut Sampler) -> Result<Step> {
+        let o = &self.options;
+        if self.stopping {
+            return Ok(Step::End(FinishReason::Stopped));
+        }
+        if self.text.is_stopped() {
+            return Ok(Step::End(FinishReason::StopString));
+        }
+        if self.usage.n_generated >= o.max_tokens {
+            return Ok(Step::End(FinishReason::MaxTokens));
+        }
+        if context.n_past(o.seq)? == context.options().n_ctx {
+            return Ok(Step::End(FinishReason::ContextFull));
+        }
+        let logits = context.end_logits(o.seq)?;
+        let id = sampler.sample(logits)?;
+        if !o.ignore_eog && self.tokenizer().is_some_and(|tokenizer| tokenizer.is_eog(id)) {
+            return Ok(Step::End(FinishReason::EndOfGeneration));
+        }
+        let mut logprob = None;
+        if o.logprobs || o.n_top > 0 {
+            let softmax = LogSoftmax::of(logits);
+            logprob = Some(softmax.logprob(logits[id as usize]));
+            softmax.top(logits, o.n_top, &mut self.tops);
+        }
+        let model = Arc::clone(&self.model);
+        let tokenizer = if self.has_tokenizer { model.tokenizer().ok() } else { None };
+        self.text.push(bytes(tokenizer, id, self.options.render_special));
+        self.usage.n_generated += 1;
+        self.pending = Some(id);
+        Ok(Step::Token { id, logprob })
+    }
+
+    /// The tokenizer, if there is one; its absence costs nothing.
+    fn tokenizer(&self) -> Option<&Tokenizer> {
+        if self.has_tokenizer { self.model.tokenizer().ok() } else { None }
+    }
+
+    fn bytes(&self, id: u32) -> &[u8] {
+        bytes(self.tokenizer(), id, self.options.render_special)
+    }
+}
+
+/// What token `id` adds to the text.
+fn bytes(tokenizer: Option<&Tokenizer>, id: u32, render_special: bool) -> &[u8] {
+    match tokenizer {
+        // Embeddings may have more rows than there are tokens, for the sake of even sizes; those have no text.
+        Some(tokenizer) if (id as usize) < tokenizer.n_vocab() => {
+            let hidden = tokenizer.is_hidden(id) && !render_special;
+            if hidden { &[] } else { tokenizer.token_bytes(id).unwrap_or(&[]) }
+        }
+        _ => &[],
+    }
+}
+
+fn check(options: &GenerateOptions) -> Result<()> {
+    if options.n_top > MAX_TOPS {
+        return Err(Error::InvalidArgument(format!(
+            "n_top must be at most {MAX_TOPS}, got {}",
+            options.n_top
+        )));
+    }
+    match options.stops.iter().any(String::is_empty) {
+        true => Err(Error::InvalidArgument("a stop string is empty: it would end every text".into())),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,110 @@
+//! Log-probabilities: the logarithms of the softmax of a row of logits, as the model gave it, before any sampling stage.
+#![forbid(unsafe_code)]
+
+/// A token and the logarithm of its probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenLogprob {
+    /// The token.
+    pub id: u32,
+    /// Natural logarithm, at most 0; `-inf` for a token that is ruled out.
+    pub logprob: f32,
+}
+
+/// What turns the logits of one row into log-probabilities.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSoftmax {
+    max: f32,
+    /// `ln Σ exp(logit - max)`.
+    log_sum: f64,
+}
+
+impl LogSoftmax {
+    /// Of the row `logits`.
+    pub fn of(logits: &[f32]) -> LogSoftmax {
+        /// Of so little even 2²⁴ terms would not show in the sum.
+        const NEGLIGIBLE: f64 = -50.0;
+        let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
+        let term = |&logit: &f32| {
+            let x = below(logit, max);
+            if x < NEGLIGIBLE { 0.0 } else { libm::exp(x) }
+        };
+        LogSoftmax { max, log_sum: libm::log(logits.iter().map(term).sum()) }
+    }
+
+    /// The log-probability of the token with this logit; NaN if the row has a NaN.
+    pub fn logprob(&self, logit: f32) -> f32 {
+        (below(logit, self.max) - self.log_sum) as f32
+    }
+
+    /// The `n` likeliest tokens into `out`, the likeliest first, of equals the one with the lower id. Allocates nothing
+    /// when `out` has room for them.
+    pub fn top(&self, logits: &[f32], n: usize, out: &mut Vec<TokenLogprob>) {
+        out.clear();
+        if n == 0 {
+            return;
+        }
+        for (id, &logit) in (0..).zip(logits) {
+            // Until the end `logprob` holds the logit.
+            if out.len() == n {
+                if out.last().is_some_and(|last| logit <= last.logprob) {
+                    continue;
+                }
+                out.pop();
+            }
+            let at = out.partition_point(|other| other.logprob >= logit);
+            out.insert(at, TokenLogprob { id, logprob: logit });
+        }
+        out.iter_mut().for_each(|token| token.logprob = self.logprob(token.logprob));
+    }
+}
+
+/// `logit - max`, and 0 for the largest, be it infinite.
+fn below(logit: f32, max: f32) -> f64 {
+    if logit == max { 0.0 } else { f64::from(logit) - f64::from(max) }
+}
+
+/// How many tokens are likelier than `id`, of equals those with a lower id: 0 for what a greedy sampler takes.
+pub fn rank(logits: &[f32], id: u32) -> u32 {
+    let own = logits[id as usize];
+    let before = |&(i, &logit): &(u32, &f32)| logit > own || (logit == own && i < id);
+    (0..).zip(logits).filter(before).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_logarithm_of_the_softmax() {
+        let logits = [1.0f32, -3.5, 80.0, 79.0, f32::NEG_INFINITY, -200.0];
+        let softmax = LogSoftmax::of(&logits);
+        let sum: f64 = logits.iter().map(|&l| f64::from(l).exp()).sum();
+        for logit in logits {
+            let expected = f64::from(logit) - sum.ln();
+            let got = f64::from(softmax.logprob(logit));
+            assert!(got == expected || (got - expected).abs() <= 1e-5, "{logit}: {got}, {expected}");
+        }
+        assert_eq!(LogSoftmax::of(&[3.0]).logprob(3.0), 0.0);
+        let certain = LogSoftmax::of(&[f32::INFINITY, 5.0, f32::INFINITY]);
+        assert_eq!(certain.logprob(f32::INFINITY), -std::f32::consts::LN_2);
+        assert_eq!(certain.logprob(5.0), f32::NEG_INFINITY);
+        assert!(LogSoftmax::of(&[f32::NAN, 5.0]).logprob(5.0).is_nan());
+    }
+
+    #[test]
+    fn the_likeliest_come_first_and_lower_ids_before_equals() {
+        let logits = [0.5f32, 2.0, -1.0, 2.0, 0.5, 3.0, 0.5];
+        let softmax = LogSoftmax::of(&logits);
+        let order = [5u32, 1, 3, 0, 4, 6, 2];
+        for n in 0..9 {
+            let mut top = Vec::new();
+            softmax.top(&logits, n, &mut top);
+            let ids: Vec<u32> = top.iter().map(|t| t.id).collect();
+            assert_eq!(ids, order[..n.min(order.len())]);
+            assert!(top.iter().all(|t| t.logprob == softmax.logprob(logits[t.id as usize])));
+        }
+        for (expected, id) in (0..).zip(order) {
+            assert_eq!(rank(&logits, id), expected);
+        }
+    }
+}

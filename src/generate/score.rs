@@ -1,0 +1,144 @@
+//! How likely a given continuation is: the log-probability of each of its tokens, given all before it.
+#![forbid(unsafe_code)]
+
+use super::logprobs::{LogSoftmax, rank};
+use super::{check_ids, common_prefix, encode, keep_prefix};
+use crate::cancel::CancelToken;
+use crate::context::{Context, Tokens};
+use crate::error::{Error, Result};
+
+/// How to score.
+#[derive(Debug, Clone, Default)]
+pub struct ScoreOptions {
+    /// The sequence to run in. What it begins with in common with the prompt is kept, the rest forgotten.
+    pub seq: u32,
+    /// Whether the text of special tokens stands for these tokens.
+    pub parse_special: bool,
+    /// Ends it early.
+    pub cancel: Option<CancelToken>,
+}
+
+/// One token of the continuation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenScore {
+    /// The token.
+    pub id: u32,
+    /// Its log-probability given all tokens before it.
+    pub logprob: f32,
+    /// How many tokens are likelier at its place: 0 for the one that a greedy sampler would have taken.
+    pub rank: u32,
+}
+
+/// What a continuation scores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// Its tokens.
+    pub tokens: Vec<TokenScore>,
+    /// Tokens before them.
+    pub n_prompt: usize,
+    /// Of these, those that the sequence held already.
+    pub n_reused: usize,
+}
+
+impl Score {
+    /// The log-probability of the whole continuation.
+    pub fn sum(&self) -> f64 {
+        self.tokens.iter().map(|token| f64::from(token.logprob)).sum()
+    }
+
+    /// Whether a greedy sampler would have generated it.
+    pub fn is_greedy(&self) -> bool {
+        self.tokens.iter().all(|token| token.rank == 0)
+    }
+}
+
+/// A prompt and its continuation, ready to be scored.
+#[derive(Debug, Clone)]
+pub struct Scoring {
+    ids: Vec<u32>,
+    /// Of these, how many are given.
+    n_prompt: usize,
+    options: ScoreOptions,
+}
+
+impl Scoring {
+    /// Scores the text `continuation` behind the text `prompt`. Both together are tokenized as one text, with the special
+    /// tokens it begins with (BOS); scored are the tokens from the first on that is not one of the prompt's alone, so
+    /// a token that spans the border counts as continuation. An empty prompt needs a model that begins texts with
+    /// BOS.
+    ///
+    /// Errors: `Unsupported` for an encoder or a model without a tokenizer; `InvalidArgument` when there is no token
+    /// to score, or none before it.
+    pub fn of_text(
+        context: &Context,
+        prompt: &str,
+        continuation: &str,
+        options: &ScoreOptions,
+    ) -> Result<Scoring> {
+        let model = context.model();
+        model.require_logits()?;
+        let tokenizer = model.tokenizer()?;
+        let ids = |text: &str| encode(tokenizer, text, true, options.parse_special);
+        let (given, whole) = (ids(prompt)?, ids(&[prompt, continuation].concat())?);
+        let n_prompt = common_prefix(&given, &whole);
+        Scoring::of_tokens(context, &whole, n_prompt, options)
+    }
+
+    /// Scores the tokens `ids[n_prompt..]` behind the others, of which there must be one. Nothing is added.
+    ///
+    /// Errors: as [`Scoring::of_text`], and `InvalidArgument` for a sequence out of range.
+    pub fn of_tokens(
+        context: &Context,
+        ids: &[u32],
+        n_prompt: usize,
+        options: &ScoreOptions,
+    ) -> Result<Scoring> {
+        context.model().require_logits()?;
+        context.n_past(options.seq)?;
+        if n_prompt >= ids.len() {
+            return Err(Error::InvalidArgument(format!(
+                "there is no token to score: {n_prompt} of {} tokens are the prompt's",
+                ids.len()
+            )));
+        }
+        if n_prompt == 0 {
+            return Err(Error::InvalidArgument(
+                "the prompt has no token (the model begins texts with none): the first token has no probability".into(),
+            ));
+        }
+        check_ids(context, ids)?;
+        Ok(Scoring { ids: ids.to_vec(), n_prompt, options: options.clone() })
+    }
+
+    /// How many tokens will be scored.
+    pub fn n_scored(&self) -> usize {
+        self.ids.len() - self.n_prompt
+    }
+
+    /// Runs it. Memory for logits does not grow with the text. Afterwards the sequence holds the prompt and all of the
+    /// continuation but its last token, which the next call with the same prompt makes use of.
+    ///
+    /// Errors: `ContextFull` when it does not fit (the sequence is as before); `Cancelled`, `InvalidArgument` for logits
+    /// that are NaN, and what decoding reports (the sequence may be cut down to what it has in common with the prompt).
+    pub fn run(&self, context: &mut Context) -> Result<Score> {
+        let (n, seq) = (self.ids.len(), self.options.seq);
+        let rest = &self.ids[..n - 1];
+        let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1)?;
+        let rest = &rest[n_reused..];
+        let seqs = vec![seq; rest.len()];
+        let wants: Vec<bool> = (n_reused..n - 1).map(|i| i + 1 >= self.n_prompt).collect();
+        let tokens = Tokens { ids: rest, positions: None, seqs: Some(&seqs), outputs: Some(&wants) };
+        let mut scores = Vec::with_capacity(self.n_scored());
+        context.decode_each(tokens, self.options.cancel.as_ref(), &mut |i, logits| {
+            let id = self.ids[n_reused + i + 1];
+            let logprob = LogSoftmax::of(logits).logprob(logits[id as usize]);
+            scores.push(TokenScore { id, logprob, rank: rank(logits, id) });
+        })?;
+        if let Some(i) = scores.iter().position(|score| score.logprob.is_nan()) {
+            return Err(Error::InvalidArgument(format!(
+                "the logits of token {i} of the continuation are NaN"
+            )));
+        }
+        Ok(Score { tokens: scores, n_prompt: self.n_prompt, n_reused })
+    }
+}
