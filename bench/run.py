@@ -157,8 +157,11 @@ class Bench:
             return
         sizes = read_sizes(path)
         for depth in args.d:
-            # Many sequences at a depth would only say again what one does.
+            # Long prompts and many sequences at a depth would only say again what shorter depths do.
             batches = args.b if depth == 0 and decode else args.b[:1]
+            prefill = prefill if depth == 0 else []
+            if not prefill and not decode:
+                continue
             command = ["-m", path, "-t", str(threads), "-r", str(args.r), "--step", "-d", str(depth),
                        "-b", joined(batches), "-p", joined(prefill or [0]), "-n", joined(decode or [0])]
             engines = [Engine(name, [*program, *command]) for name, program in self.engines.items()]
@@ -244,12 +247,18 @@ class Bench:
 
     def write(self, path: pathlib.Path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        rows = self.rows
+        if self.args.append and path.exists():
+            lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+            key = lambda row: tuple(str(row[c]) for c in COLUMNS[:COLUMNS.index("unit")])
+            new = {key(row) for row in rows}
+            rows = [row for row in csv.DictReader(lines) if key(row) not in new] + rows
         with open(path, "w", newline="") as out:
             for line in self.header():
                 print(f"# {line}", file=out)
             table = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
             table.writeheader()
-            table.writerows(self.rows)
+            table.writerows(rows)
 
     def run(self):
         paths = {name: model_file(name) for name in self.args.models}
@@ -306,6 +315,7 @@ def read_arguments():
     parser.add_argument("--no-llama", dest="llama", action="store_false", help="Ember alone")
     parser.add_argument("--no-peaks", dest="peaks", action="store_false", help="without the machine's peaks")
     parser.add_argument("--note", default="", help="what the table should say about the run")
+    parser.add_argument("--append", action="store_true", help="keep what the table has already and is not measured again")
     parser.add_argument("--out", type=pathlib.Path, help="the table (default: bench/results/DATE-MACHINE.csv)")
     args = parser.parse_args()
     full = {"p": [128, 512, 2048], "n": [64], "d": [0, 1024, 4096], "b": [1, 4, 8], "t": sorted({1, cores}), "r": 5}
