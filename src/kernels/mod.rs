@@ -25,7 +25,7 @@ use half::f16;
 
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
-pub use attention::{AttnState, AttnTile, KvData, KvStore};
+pub use attention::{AttnState, AttnTile, KvBlock, KvStore, KvType};
 pub use select::ISA_VARIABLE;
 
 /// An instruction-set level, lowest first.
@@ -175,6 +175,8 @@ pub struct Kernels {
     pub expand: [Expand; FORMAT_COUNT],
     /// Rounds to binary16, ties to even.
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
+    /// Rounds blocks of 32 numbers to bytes and a scale, exactly as [`crate::quant::q8_0::quantize`] does.
+    pub narrow_q8_0: fn(x: &[f32], codes: &mut [i8], scales: &mut [f16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
