@@ -1,5 +1,8 @@
 //! AVX2 with FMA and F16C (Intel from Haswell, AMD from Zen).
 
+pub mod group;
+#[macro_use]
+mod products;
 mod packed;
 mod vector;
 
