@@ -35,6 +35,8 @@ pub enum Isa {
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
+    /// AVX2 with VNNI.
+    AvxVnni,
     /// AVX-512 with VNNI.
     Avx512,
     /// AVX-512 and the integer tiles of AMX.
@@ -69,6 +71,13 @@ pub static ISAS: &[IsaInfo] = &[
         name: "avx2",
         supported: x86_64::avx2::supported,
         kernels: &x86_64::avx2::AVX2,
+    },
+    #[cfg(target_arch = "x86_64")]
+    IsaInfo {
+        isa: Isa::AvxVnni,
+        name: "avxvnni",
+        supported: x86_64::avxvnni::supported,
+        kernels: &x86_64::avxvnni::AVXVNNI,
     },
     #[cfg(target_arch = "x86_64")]
     IsaInfo {
