@@ -19,6 +19,7 @@ import numpy as np
 
 WARM_UP, COLD_PROMPT = 512, 8
 ERROR = 4  # ggml's log level
+KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml type numbers
 FLASH = {"auto": -1, "off": 0, "on": 1}
 MASK = (1 << 64) - 1
 
@@ -78,6 +79,7 @@ class Run:
         params.n_threads = params.n_threads_batch = n_threads
         params.flash_attn_type = FLASH[self.args.fa]
         params.swa_full = False
+        params.type_k = params.type_v = KV_TYPES[self.args.kv]
         self.ctx = c.llama_init_from_model(self.model, params)
         if not self.ctx:
             raise SystemExit("llama.cpp cannot make a context")
@@ -228,6 +230,7 @@ def main():
     parser.add_argument("-t", type=numbers, default=[1], help="threads")
     parser.add_argument("-r", type=int, default=5, help="repetitions")
     parser.add_argument("--fa", choices=FLASH, default="auto", help="flash attention")
+    parser.add_argument("--kv", choices=KV_TYPES, default="f16", help="keys and values; q8_0 needs flash attention")
     parser.add_argument("--n-batch", type=int, default=2048, help="tokens to a call")
     parser.add_argument("--n-ubatch", type=int, default=512, help="tokens to a step")
     parser.add_argument("--cold", action="store_true", help="time from the start to a token, and nothing else")

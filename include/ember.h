@@ -111,7 +111,7 @@ typedef int32_t ember_status;
 #endif // __cplusplus
 
 /**
- * Element type of the KV cache.
+ * What keys and values in the KV cache are rounded to.
  */
 enum ember_kv_type
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -126,6 +126,11 @@ enum ember_kv_type
      * binary32: twice the memory, no rounding.
      */
     EMBER_KV_F32 = 1,
+    /**
+     * Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16.
+     * The length of the model's heads must be a multiple of 32.
+     */
+    EMBER_KV_Q8_0 = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -744,12 +749,27 @@ ember_status ember_context_options_set_worker_cpus(struct ember_context_options 
                                                    struct ember_error **err);
 
 /**
- * Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
- * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ * What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+ * is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
+ * a context is made.
  */
 ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
                                                int32_t kv_type,
                                                struct ember_error **err);
+
+/**
+ * As ember_context_options_set_kv_type, for keys alone.
+ */
+ember_status ember_context_options_set_k_type(struct ember_context_options *options,
+                                              int32_t k_type,
+                                              struct ember_error **err);
+
+/**
+ * As ember_context_options_set_kv_type, for values alone.
+ */
+ember_status ember_context_options_set_v_type(struct ember_context_options *options,
+                                              int32_t v_type,
+                                              struct ember_error **err);
 
 /**
  * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.

@@ -61,6 +61,12 @@ fn models() -> Vec<PathBuf> {
     models
 }
 
+/// What keys and values can be rounded to in heads of this length.
+fn kv_types(head_dim: usize) -> impl Iterator<Item = (KvType, KvType)> {
+    let all = [(KvType::F16, KvType::F16), (KvType::F32, KvType::F32), (KvType::Q8_0, KvType::F16)];
+    all.into_iter().take(if head_dim.is_multiple_of(32) { 3 } else { 2 })
+}
+
 fn samplers() -> [Sampler; 2] {
     let mut greedy = Sampler::new(0);
     greedy.push(Stage::Greedy).expect("valid");
@@ -82,9 +88,15 @@ fn check_rust(path: &std::path::Path) {
     let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 1);
     for backend in [BackendKind::Auto, BackendKind::Scalar] {
         for n_threads in [1, 2] {
-            for kv_type in [KvType::F16, KvType::F32] {
-                let options =
-                    ContextOptions { n_ctx: n + 1, backend, n_threads, kv_type, ..ContextOptions::default() };
+            for (k_type, v_type) in kv_types(model.info().head_dim) {
+                let options = ContextOptions {
+                    n_ctx: n + 1,
+                    backend,
+                    n_threads,
+                    k_type,
+                    v_type,
+                    ..ContextOptions::default()
+                };
                 let mut context = context(&model, &options);
                 for mut sampler in samplers() {
                     context.rewind(0, 0).expect("a sequence");

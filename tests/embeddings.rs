@@ -32,7 +32,12 @@ fn texts(tokens: &[u32]) -> Vec<&[u32]> {
 }
 
 fn f32_kv() -> ContextOptions {
-    ContextOptions { kv_type: KvType::F32, backend: BackendKind::Scalar, ..ContextOptions::default() }
+    ContextOptions {
+        k_type: KvType::F32,
+        v_type: KvType::F32,
+        backend: BackendKind::Scalar,
+        ..ContextOptions::default()
+    }
 }
 
 fn raw(pooling: Pooling) -> EmbedOptions {

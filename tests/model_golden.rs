@@ -72,8 +72,9 @@ impl Case {
     ) -> Vec<f32> {
         // A context as long as the prompt: LongRoPE's factors depend on it, and PyTorch chooses them by the prompt.
         let n_ctx = tokens.len();
-        let kv_type = KvType::F32;
-        let options = ContextOptions { n_ctx, kv_type, backend, n_threads, ..ContextOptions::default() };
+        let (k_type, v_type) = (KvType::F32, KvType::F32);
+        let options =
+            ContextOptions { n_ctx, k_type, v_type, backend, n_threads, ..ContextOptions::default() };
         let mut context = context(model, &options);
         match self.hidden {
             true => all_hidden(&mut context, tokens),

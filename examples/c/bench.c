@@ -26,6 +26,7 @@ struct settings {
     struct list threads;
     uint32_t repetitions;
     uint32_t n_batch;
+    const char *kv; /* what keys and values are rounded to */
     int cold;
     int step;
 };
@@ -62,6 +63,7 @@ static void print_help(const char *program)
            "  -t N,...     threads; 0: one for each core (default: 0)\n"
            "  -r N         repetitions (default: 5)\n"
            "  --n-batch N  rows run through the model at a time; 0: the library's default (default: 0)\n"
+           "  --kv TYPE    what keys and values are rounded to: f16, q8_0 or f32 (default: f16)\n"
            "  --cold       time from the start of the program to a token after a prompt of %d, and nothing else\n"
            "  --step       wait for a line on standard input before every repetition and print each by itself\n"
            "  -h, --help   this text\n"
@@ -96,7 +98,7 @@ static struct list option_list(int argc, char **argv, int *i, uint32_t max)
 
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {"examples/models/ember-tales.gguf", {1, {512}}, {1, {128}}, {1, {0}}, {1, {1}}, {1, {0}}, 5, 0, 0, 0};
+    struct settings s = {"examples/models/ember-tales.gguf", {1, {512}}, {1, {128}}, {1, {0}}, {1, {1}}, {1, {0}}, 5, 0, "f16", 0, 0};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
@@ -118,6 +120,8 @@ static struct settings read_command_line(int argc, char **argv)
             s.repetitions = (uint32_t)option_unsigned(argc, argv, &i, 1000);
         else if (strcmp(arg, "--n-batch") == 0)
             s.n_batch = (uint32_t)option_unsigned(argc, argv, &i, 65536);
+        else if (strcmp(arg, "--kv") == 0)
+            s.kv = option_value(argc, argv, &i);
         else if (strcmp(arg, "--cold") == 0)
             s.cold = 1;
         else if (strcmp(arg, "--step") == 0)
@@ -125,6 +129,8 @@ static struct settings read_command_line(int argc, char **argv)
         else
             usage_error(argv[0], "there is no option %s", arg);
     }
+    if (strcmp(s.kv, "f16") != 0 && strcmp(s.kv, "q8_0") != 0 && strcmp(s.kv, "f32") != 0)
+        usage_error(argv[0], "the option --kv takes f16, q8_0 or f32, not \"%s\"", s.kv);
     for (size_t i = 0; i < s.batch.n; i++)
         if (s.batch.values[i] == 0)
             usage_error(argv[0], "the option -b takes numbers from 1 on");
@@ -210,6 +216,12 @@ static void print_memory(const struct run *r)
            peak_kib());
 }
 
+/* The number of a name that the command line may give. */
+static int32_t kv_type(const char *name)
+{
+    return strcmp(name, "f32") == 0 ? EMBER_KV_F32 : strcmp(name, "q8_0") == 0 ? EMBER_KV_Q8_0 : EMBER_KV_F16;
+}
+
 static ember_status make_context(struct run *r, uint32_t n_ctx, uint32_t n_seq, uint32_t n_threads)
 {
     ember_context_options *options = NULL;
@@ -223,6 +235,8 @@ static ember_status make_context(struct run *r, uint32_t n_ctx, uint32_t n_seq, 
         status = ember_context_options_set_n_batch(options, r->settings->n_batch, &r->err);
     if (status == EMBER_OK)
         status = ember_context_options_set_n_threads(options, n_threads, &r->err);
+    if (status == EMBER_OK)
+        status = ember_context_options_set_kv_type(options, kv_type(r->settings->kv), &r->err);
     if (status == EMBER_OK)
         status = ember_context_new(r->model, options, &r->context, &r->err);
     if (status == EMBER_OK)

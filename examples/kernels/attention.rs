@@ -1,10 +1,10 @@
-//! Attention over a cache of binary16, for four query heads to a head of keys and values.
+//! Attention over caches of binary16 and of bytes with scales, for four query heads to a head of keys and values.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 
 use std::hint::black_box;
 
 use ember::kernels::attention::PAGE_LEN;
-use ember::kernels::{AttnState, AttnTile, Kernels, KvData, KvStore};
+use ember::kernels::{AttnState, AttnTile, Kernels, KvStore, KvType};
 use half::f16;
 
 use crate::peaks::shortest;
@@ -20,16 +20,22 @@ const NEAR: usize = 512;
 /// Tokens of a prompt that are taken at once.
 const TOKENS: usize = 16;
 
-/// Prints a line for each length of a head: what one token reads from memory and from caches, and what the tokens of a prompt
-/// multiply over `2 * NEAR` positions.
+/// What keys and values are stored as.
+const TYPES: [KvType; 2] = [KvType::F16, KvType::Q8_0];
+
+/// Prints a line for each length of a head: what one token reads from memory, how many positions of one head it passes there
+/// and in caches, and what the tokens of a prompt multiply over `2 * NEAR` positions.
 pub fn measure(kernels: &'static Kernels, threads: usize) {
-    println!("{:>12} {:>10} {:>10} {:>10}", "attention", "GB/s", "GB/s cache", "GMAC/s");
-    for head_dim in [64, 128, 256] {
+    println!("{:>16} {:>10} {:>10} {:>10} {:>10}", "attention", "GB/s", "Mtokens/s", "of cache", "GMAC/s");
+    for (head_dim, kv_type) in [64, 128, 256].into_iter().flat_map(|dim| TYPES.map(|kv_type| (dim, kv_type)))
+    {
         let far = FAR * 64 / head_dim;
         // Keys and values of a page lie together; each thread has pages of its own.
-        let part = KV_HEADS * PAGE_LEN * head_dim;
-        let data = vec![f16::from_f32(0.5); 2 * far / PAGE_LEN * part];
-        let store = |offset| KvStore { data: KvData::F16(&data), page_stride: 2 * part, offset };
+        let part = KV_HEADS * kv_type.block_bytes(head_dim);
+        // As codes these are 0 and 56, as scales a half.
+        let data = vec![f16::from_f32(0.5); far / PAGE_LEN * part];
+        let bytes = bytemuck::cast_slice(&data);
+        let store = |offset| KvStore { bytes, kv_type, page_stride: 2 * part, offset };
         let q: Vec<f32> = (0..TOKENS * GROUP * head_dim).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
         let seconds = |n_tokens: usize, n_positions: usize, kv_heads: usize, n_times: usize| {
             shortest(threads, 5, |thread| {
@@ -57,14 +63,17 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                 }
             })
         };
-        let bytes = |positions: usize| (2 * 2 * head_dim * positions * threads) as f64;
+        let bytes =
+            |positions: usize| (2 * kv_type.block_bytes(head_dim) / PAGE_LEN * positions * threads) as f64;
         let far = far / threads / PAGE_LEN * PAGE_LEN;
         let macs = (2 * head_dim * GROUP * TOKENS * 2 * NEAR * 100 * threads) as f64;
+        let from_memory = seconds(1, far, KV_HEADS, 1);
         println!(
-            "{:>12} {:10.1} {:10.1} {:10.1}",
-            format!("head of {head_dim}"),
-            bytes(far * KV_HEADS) / seconds(1, far, KV_HEADS, 1) / 1e9,
-            bytes(NEAR * 500) / seconds(1, NEAR, 1, 500) / 1e9,
+            "{:>16} {:10.1} {:10.1} {:10.1} {:10.1}",
+            format!("{kv_type:?}, {head_dim}"),
+            bytes(far * KV_HEADS) / from_memory / 1e9,
+            (far * KV_HEADS * threads) as f64 / from_memory / 1e6,
+            (NEAR * 500 * threads) as f64 / seconds(1, NEAR, 1, 500) / 1e6,
             macs / seconds(TOKENS, 2 * NEAR, 1, 100) / 1e9
         );
     }

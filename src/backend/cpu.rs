@@ -187,9 +187,7 @@ impl Backend for CpuBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
-            args.kv.append(self.kernels, args.layer, part, args.slots, x);
-        }
+        args.kv.append(self.kernels, args.layer, args.slots, (args.k, args.v));
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {

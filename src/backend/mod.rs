@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::gguf::FileBytes;
+pub use crate::kernels::KvType;
 use crate::kernels::{GeluForm, RopeStyle};
 use crate::quant::Format;
 
@@ -50,15 +51,6 @@ pub enum WeightRole {
     Vector,
 }
 
-/// Element type of the KV cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KvType {
-    /// IEEE binary16: the default.
-    F16,
-    /// f32: twice the memory, no rounding.
-    F32,
-}
-
 /// Shape of a KV cache: for each layer two stores, K and V, as [`KvStore`](crate::kernels::KvStore) lays them out, in
 /// pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN) tokens.
 #[derive(Debug, Clone, Copy)]
@@ -71,8 +63,10 @@ pub struct KvShape {
     pub n_head_kv: usize,
     /// Length of a head's vector.
     pub head_dim: usize,
-    /// Element type.
-    pub kv_type: KvType,
+    /// What keys are rounded to.
+    pub k_type: KvType,
+    /// What values are rounded to.
+    pub v_type: KvType,
 }
 
 /// Upper bounds of what will be asked of a backend, so that it can take its scratch memory beforehand.

@@ -7,6 +7,7 @@ use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Zeroed};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
+use crate::error::Error;
 use crate::kernels::{Isa, Kernels};
 use crate::quant::FORMATS;
 use crate::quant::tests::sample_row;
@@ -62,7 +63,7 @@ fn nmse(got: &[f32], want: &[f32]) -> f64 {
 
 /// Runs `op` on the scalar backend and at every level on 1, 2 and 7 threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
-    let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 16, n_head: 4, n_ctx: 1024 };
+    let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 32, n_head: 4, n_ctx: 1024 };
     let mut cpu = CpuBackend::new();
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
@@ -318,25 +319,33 @@ fn rotary_positions() {
     }
 }
 
+/// What keys and what values are rounded to.
+const KV_TYPES: [(KvType, KvType); 4] = [
+    (KvType::F16, KvType::F16),
+    (KvType::F32, KvType::F32),
+    (KvType::Q8_0, KvType::Q8_0),
+    (KvType::Q8_0, KvType::F16),
+];
+
 #[test]
 fn attention_over_scattered_pages() {
-    for kv_type in [KvType::F16, KvType::F32] {
+    for (k_type, v_type) in KV_TYPES {
         for (window, softcap, causal) in [(None, None, true), (Some(5), Some(2.0), true), (None, None, false)]
         {
             check!("attention", F32, |b| {
-                let shape = KvShape { n_layer: 2, n_pages: 4, n_head_kv: 2, head_dim: 16, kv_type };
+                let shape = KvShape { n_layer: 2, n_pages: 4, n_head_kv: 2, head_dim: 32, k_type, v_type };
                 let mut kv = b.alloc_kv(&shape).expect("memory");
                 // Sequence A has 36 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
                 let slots: Vec<u32> = (96..128).chain(32..36).chain(0..3).collect();
-                let (k, v) = (buffer(b, &noise(39 * 32, 1)), buffer(b, &noise(39 * 32, 2)));
+                let (k, v) = (buffer(b, &noise(39 * 64, 1)), buffer(b, &noise(39 * 64, 2)));
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
-                let q = buffer(b, &noise(6 * 64, 3));
+                let q = buffer(b, &noise(6 * 128, 3));
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
                     Run { first: 0, len: 4, position: 32, pages: 0 },
                     Run { first: 4, len: 2, position: 1, pages: 2 },
                 ];
-                let mut out = b.alloc(6 * 64).expect("memory");
+                let mut out = b.alloc(6 * 128).expect("memory");
                 let args = Attention {
                     kv: &kv,
                     layer: 1,
@@ -354,4 +363,43 @@ fn attention_over_scattered_pages() {
             });
         }
     }
+}
+
+#[test]
+fn many_keys_and_values_go_where_few_do() {
+    let (n, n_head_kv, head_dim) = (300, 3, 64);
+    for (k_type, v_type) in KV_TYPES {
+        check!("kv_append", 0.0, |b| {
+            let shape = KvShape { n_layer: 2, n_pages: 12, n_head_kv, head_dim, k_type, v_type };
+            let mut kv = b.alloc_kv(&shape).expect("memory");
+            let len = n * n_head_kv * head_dim;
+            let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
+            // Pages in an order of their own, the first one from its seventh slot on.
+            let slots: Vec<u32> = (7..7 + n as u32).map(|p| p / 32 * 5 % 12 * 32 + p % 32).collect();
+            b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
+            kv.bytes_mut().iter().map(|&byte| f32::from(byte)).collect()
+        });
+    }
+}
+
+#[test]
+fn heads_that_cannot_be_cut_into_blocks_are_refused() {
+    let mut shape = KvShape {
+        n_layer: 1,
+        n_pages: 1,
+        n_head_kv: 1,
+        head_dim: 80,
+        k_type: KvType::Q8_0,
+        v_type: KvType::F16,
+    };
+    for name in ["k_type", "v_type"] {
+        let error = CpuBackend::new().alloc_kv(&shape).err().expect("80 is no multiple of 32");
+        let sentence = format!(
+            "{name} is q8_0, which has a scale for each 32 components, but the model's head_dim is 80"
+        );
+        assert!(matches!(&error, Error::InvalidArgument(m) if m.starts_with(&sentence)), "{error}");
+        (shape.k_type, shape.v_type) = (shape.v_type, shape.k_type);
+    }
+    let huge = KvShape { n_pages: usize::MAX / 2, k_type: KvType::F16, v_type: KvType::F16, ..shape };
+    assert!(matches!(CpuBackend::new().alloc_kv(&huge), Err(Error::NoMemory(_))));
 }

@@ -44,7 +44,7 @@ pub struct ContextState {
     wants: Vec<bool>,
 }
 
-/// Element type of the KV cache.
+/// What keys and values in the KV cache are rounded to.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,9 @@ pub enum ember_kv_type {
     EMBER_KV_F16 = 0,
     /// binary32: twice the memory, no rounding.
     EMBER_KV_F32 = 1,
+    /// Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16.
+    /// The length of the model's heads must be a multiple of 32.
+    EMBER_KV_Q8_0 = 2,
 }
 
 /// Implementation of the mathematics.
@@ -94,11 +97,12 @@ fn context_info(context: &Context) -> ember_context_info {
     }
 }
 
-fn to_kv_type(kv_type: i32) -> Result<KvType> {
+fn to_kv_type(arg: &str, kv_type: i32) -> Result<KvType> {
     match kv_type {
         0 => Ok(KvType::F16),
         1 => Ok(KvType::F32),
-        _ => Err(Error::InvalidArgument(format!("kv_type must be an ember_kv_type (0 or 1), got {kv_type}"))),
+        2 => Ok(KvType::Q8_0),
+        _ => Err(Error::InvalidArgument(format!("{arg} must be an ember_kv_type (0 to 2), got {kv_type}"))),
     }
 }
 
@@ -247,8 +251,9 @@ pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     })
 }
 
-/// Element type of the KV cache, an ember_kv_type. An encoder's, which holds one layer at a time, is float32 all the same.
-/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+/// is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
+/// a context is made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,
@@ -256,7 +261,35 @@ pub unsafe extern "C" fn ember_context_options_set_kv_type(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.kv_type = to_kv_type(kv_type)?;
+        let mut options = handle!(options).lock("options")?;
+        let kv_type = to_kv_type("kv_type", kv_type)?;
+        (options.k_type, options.v_type) = (kv_type, kv_type);
+        Ok(())
+    })
+}
+
+/// As ember_context_options_set_kv_type, for keys alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_k_type(
+    options: *mut ember_context_options,
+    k_type: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.k_type = to_kv_type("k_type", k_type)?;
+        Ok(())
+    })
+}
+
+/// As ember_context_options_set_kv_type, for values alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_v_type(
+    options: *mut ember_context_options,
+    v_type: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.v_type = to_kv_type("v_type", v_type)?;
         Ok(())
     })
 }

@@ -191,7 +191,7 @@ impl Context {
     /// each token of each text, in their order.
     ///
     /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
-    /// sequences and logits stay as they are. With the default `kv_type` a text's embedding has the same bits whatever
+    /// sequences and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits whatever
     /// it is embedded with.
     ///
     /// Errors: `InvalidArgument` for a text without tokens, a token out of range and a context of a parent process,

@@ -36,7 +36,8 @@ impl<B: Backend> EngineOn<B> {
             n_head_kv: info.n_head_kv,
             head_dim: info.head_dim,
             // What rounding would save is little where one layer's keys and values are all there are.
-            kv_type: if info.causal { o.kv_type } else { KvType::F32 },
+            k_type: if info.causal { o.k_type } else { KvType::F32 },
+            v_type: if info.causal { o.v_type } else { KvType::F32 },
         };
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let kv = backend.alloc_kv(&shape)?;
@@ -54,11 +55,11 @@ impl<B: Backend> Engine for EngineOn<B> {
 pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Result<Box<dyn Engine>> {
     match options.backend {
         BackendKind::Auto => {
-            // An f16 cache would round the last bits that blocked products change up to its own, 1e-4 of a logit; so the
-            // same tokens would give other logits when they are cut into other calls.
-            let f32_products = match options.kv_type {
-                KvType::F16 => F32Products::Dots,
-                KvType::F32 => F32Products::Blocked,
+            // A cache that rounds would make the last bits that blocked products change as large as its own, 1e-4 of a
+            // logit in f16; so the same tokens would give other logits when they are cut into other calls.
+            let f32_products = match (options.k_type, options.v_type) {
+                (KvType::F32, KvType::F32) => F32Products::Blocked,
+                _ => F32Products::Dots,
             };
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
             let backend = ThreadedBackend::new(model.kernels(), pool, f32_products)?;

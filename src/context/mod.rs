@@ -62,8 +62,10 @@ pub struct ContextOptions {
     pub n_threads: usize,
     /// The CPUs that the context's own threads run on; `None`: the system chooses. The caller's thread is never bound.
     pub worker_cpus: Option<CpuSet>,
-    /// Element type of the KV cache; an encoder's, which holds one layer at a time, is f32 all the same.
-    pub kv_type: KvType,
+    /// What keys in the KV cache are rounded to; an encoder's cache, which holds one layer at a time, is f32 all the same.
+    pub k_type: KvType,
+    /// What values are rounded to, likewise.
+    pub v_type: KvType,
     /// Implementation.
     pub backend: BackendKind,
 }
@@ -76,7 +78,8 @@ impl Default for ContextOptions {
             n_batch: 0,
             n_threads: 0,
             worker_cpus: None,
-            kv_type: KvType::F16,
+            k_type: KvType::F16,
+            v_type: KvType::F16,
             backend: BackendKind::Auto,
         }
     }

@@ -13,26 +13,78 @@ pub const CHUNK_LEN: usize = 512;
 /// Most queries of one call.
 pub const MAX_QUERIES: usize = 64;
 
-/// Elements of a KV cache.
-#[derive(Debug, Clone, Copy)]
-pub enum KvData<'a> {
-    /// Of binary32.
-    F32(&'a [f32]),
-    /// Of binary16.
-    F16(&'a [f16]),
+/// Components of a head that share a scale in [`KvType::Q8_0`].
+pub const SCALED: usize = 32;
+
+/// Number format of keys or of values in a KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvType {
+    /// binary16: the default.
+    F16,
+    /// binary32: twice the memory, no rounding.
+    F32,
+    /// Bytes with a binary16 scale for each [`SCALED`] components of a head, rounded as the weight format Q8_0 is
+    /// ([`crate::quant::q8_0`]): a little more than half the memory of F16. Heads are a multiple of 32 components long.
+    Q8_0,
 }
 
-/// The keys or the values of one layer: block `kv_head` of page `page` begins at element
-/// `page * page_stride + offset + kv_head * PAGE_LEN * head_dim`. In a block of keys lie `[head_dim][token in page]`, so that
-/// one component of all tokens fills a register; in one of values `[token in page][head_dim]`.
+impl KvType {
+    /// Bytes of a block: of one head's vectors of [`PAGE_LEN`] tokens.
+    pub const fn block_bytes(self, head_dim: usize) -> usize {
+        match self {
+            KvType::F16 => PAGE_LEN * head_dim * 2,
+            KvType::F32 => PAGE_LEN * head_dim * 4,
+            KvType::Q8_0 => PAGE_LEN * (head_dim + head_dim / SCALED * 2),
+        }
+    }
+
+    /// A block's memory as what it holds.
+    #[inline(always)]
+    pub fn block(self, bytes: &[u8], head_dim: usize) -> KvBlock<'_> {
+        match self {
+            KvType::F16 => KvBlock::F16(bytemuck::cast_slice(bytes)),
+            KvType::F32 => KvBlock::F32(bytemuck::cast_slice(bytes)),
+            KvType::Q8_0 => {
+                let (codes, scales) = bytes.split_at(PAGE_LEN * head_dim);
+                KvBlock::Q8_0(bytemuck::cast_slice(codes), bytemuck::cast_slice(scales))
+            }
+        }
+    }
+}
+
+/// One head's keys or values of the [`PAGE_LEN`] tokens of a page. Keys lie `[head_dim][token]`, so that one component of all
+/// tokens fills a register; values `[token][head_dim]`.
+#[derive(Debug, Clone, Copy)]
+pub enum KvBlock<'a> {
+    /// Numbers.
+    F32(&'a [f32]),
+    /// Numbers.
+    F16(&'a [f16]),
+    /// Codes, and their scales, `[head_dim / SCALED][token]` of keys and values alike.
+    Q8_0(&'a [i8], &'a [f16]),
+}
+
+/// The keys or the values of one layer: block `kv_head` of page `page` begins at byte
+/// `page * page_stride + offset + kv_head * kv_type.block_bytes(head_dim)`.
 #[derive(Debug, Clone, Copy)]
 pub struct KvStore<'a> {
-    /// All pages of all layers.
-    pub data: KvData<'a>,
-    /// From one page to the next.
+    /// All pages of all layers; its address is aligned for f32.
+    pub bytes: &'a [u8],
+    /// What is in there.
+    pub kv_type: KvType,
+    /// Bytes from one page to the next.
     pub page_stride: usize,
     /// Where this part of a page begins.
     pub offset: usize,
+}
+
+impl<'a> KvStore<'a> {
+    /// Block `kv_head` of page `page`.
+    #[inline(always)]
+    pub fn block(&self, page: usize, kv_head: usize, head_dim: usize) -> &'a [u8] {
+        let len = self.kv_type.block_bytes(head_dim);
+        &self.bytes[page * self.page_stride + self.offset + kv_head * len..][..len]
+    }
 }
 
 /// Query heads that read the same head of keys and values, for some consecutive tokens:
@@ -84,11 +136,11 @@ impl AttnTile<'_> {
         &self.q[i / self.group * self.stride + i % self.group * self.head_dim..][..self.head_dim]
     }
 
-    /// Where the keys of page number `page` of the sequence begin, and where its values do.
-    pub fn blocks(&self, page: usize) -> (usize, usize) {
-        let (page, head) = (self.pages[page] as usize, self.kv_head * PAGE_LEN * self.head_dim);
-        let block = |store: &KvStore<'_>| page * store.page_stride + store.offset + head;
-        (block(&self.k), block(&self.v))
+    /// The memory of the keys and of the values of page number `page` of the sequence.
+    #[inline(always)]
+    pub fn blocks(&self, page: usize) -> (&[u8], &[u8]) {
+        let page = self.pages[page] as usize;
+        (self.k.block(page, self.kv_head, self.head_dim), self.v.block(page, self.kv_head, self.head_dim))
     }
 
     /// The positions that query `i` sees.

@@ -25,7 +25,7 @@ use half::f16;
 
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
-pub use attention::{AttnState, AttnTile, KvData, KvStore};
+pub use attention::{AttnState, AttnTile, KvBlock, KvStore, KvType};
 pub use select::ISA_VARIABLE;
 
 /// An instruction-set level, lowest first.
@@ -35,6 +35,8 @@ pub enum Isa {
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
+    /// AVX2 with VNNI.
+    AvxVnni,
     /// AVX-512 with VNNI.
     Avx512,
     /// AVX-512 and the integer tiles of AMX.
@@ -69,6 +71,13 @@ pub static ISAS: &[IsaInfo] = &[
         name: "avx2",
         supported: x86_64::avx2::supported,
         kernels: &x86_64::avx2::AVX2,
+    },
+    #[cfg(target_arch = "x86_64")]
+    IsaInfo {
+        isa: Isa::AvxVnni,
+        name: "avxvnni",
+        supported: x86_64::avxvnni::supported,
+        kernels: &x86_64::avxvnni::AVXVNNI,
     },
     #[cfg(target_arch = "x86_64")]
     IsaInfo {
@@ -188,6 +197,8 @@ pub struct Kernels {
     pub expand: [Expand; FORMAT_COUNT],
     /// Rounds to binary16, ties to even.
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
+    /// Rounds blocks of 32 numbers to bytes and a scale, exactly as [`crate::quant::q8_0::quantize`] does.
+    pub narrow_q8_0: fn(x: &[f32], codes: &mut [i8], scales: &mut [f16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see

@@ -46,6 +46,13 @@ pub(super) fn join_nibbles([low, high]: [u128; 2]) -> [u8; 16] {
     (low | high << 4).to_le_bytes()
 }
 
+/// Sixteen numbers of two bits: word `j` of four bytes goes to bits `2j..2j + 2` of the result's bytes.
+#[inline]
+pub(super) fn plane(numbers: u128) -> [u8; 4] {
+    let pairs = numbers | numbers >> 30;
+    ((pairs | pairs >> 60) as u32).to_le_bytes()
+}
+
 /// Bit `g` of byte `i` as bit `i`: run `g` of [`unpack1`], packed.
 #[inline]
 pub(super) fn gather1(bytes: &[u8; 32], g: usize) -> [u8; 4] {

@@ -2,10 +2,10 @@
 //! four neighbouring values of each. A *group* is sixteen rows (missing ones are zeros); it is cut into *pieces* of 32
 //! columns. In a group all codes come first, then all scales:
 //!
-//! - codes of a piece: *quads* of 64 bytes, byte `4r + k` of quad `j` for row `r` and column `4j + k`. Codes of four
-//!   bits put quad `j` into the low and quad `j + 4` into the high nibbles of quad `j`; the bits above follow as planes:
-//!   the fifth as eight masks of 64 bits, one per quad, the fifth and sixth as two planes of 64 bytes, whose bits
-//!   `2i..2i + 2` belong to quad `4p + i` of plane `p`.
+//! - codes of a piece: *quads* of 64 bytes, byte `4r + k` of quad `j` for row `r` and column `4j + k`. Codes of two bits
+//!   are two planes of 64 bytes, whose bits `2i..2i + 2` belong to quad `4p + i` of plane `p`. Codes of four bits put quad
+//!   `j` into the low and quad `j + 4` into the high nibbles of quad `j`; the bits above follow: the fifth as eight masks of
+//!   64 bits, one per quad, the fifth and sixth as two such planes.
 //! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
 //!
 //! Numbers that are no codes (F16, BF16) lie column after column, those of a column side by side, and have no scales.
@@ -30,6 +30,8 @@ const ALIGN: usize = 64;
 /// How the codes of a piece are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codes {
+    /// Two bits.
+    U2,
     /// Four bits.
     U4,
     /// Five bits.
@@ -46,6 +48,7 @@ impl Codes {
     /// Bytes of a piece.
     pub const fn bytes(self) -> usize {
         match self {
+            Codes::U2 => 128,
             Codes::U4 => 256,
             Codes::U5 => 320,
             Codes::U6 => 384,
@@ -73,6 +76,10 @@ pub enum Scales {
     /// Per row and half piece a signed byte: of all rows for the first half, then for the second; after all pieces, for
     /// each eight of them, the binary16 units.
     Halves,
+    /// Per row and half piece a byte, the scale in its low nibble and the minimum in the high one: of all rows for the first
+    /// half, then for the second; after all pieces, for each eight of them, the binary16 units of the scales and then of
+    /// the minima, which are subtracted.
+    HalvesMin,
 }
 
 impl Scales {
@@ -80,7 +87,7 @@ impl Scales {
     pub const fn bytes(self) -> usize {
         match self {
             Scales::None => 0,
-            Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves => 32,
+            Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves | Scales::HalvesMin => 32,
             Scales::F16Min => 64,
         }
     }
@@ -89,7 +96,7 @@ impl Scales {
     pub const fn unit_bytes(self) -> usize {
         match self {
             Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
-            Scales::Super => 64,
+            Scales::Super | Scales::HalvesMin => 64,
             Scales::Halves => 32,
         }
     }
@@ -161,6 +168,10 @@ pub(super) trait RowCodes: Copy {
     fn put(rows: [&Self; ROWS], out: &mut [u8]);
 }
 
+/// Two bits: those of column `16p + 4i + k` in bits `2i..2i + 2` of byte `4p + k`.
+#[derive(Clone, Copy)]
+pub(super) struct U2(pub [u8; 8]);
+
 /// Four bits: byte `i` holds column `i` in its low nibble and column `i + 16` in its high nibble.
 #[derive(Clone, Copy)]
 pub(super) struct U4(pub [u8; 16]);
@@ -169,7 +180,7 @@ pub(super) struct U4(pub [u8; 16]);
 #[derive(Clone, Copy)]
 pub(super) struct U5(pub [u8; 16], pub [u8; 4]);
 
-/// Six bits: the lower four as in [`U4`], and the others of column `16p + 4i + k` in bits `2i..2i + 2` of byte `4p + k`.
+/// Six bits: the lower four as in [`U4`], and the others as in [`U2`].
 #[derive(Clone, Copy)]
 pub(super) struct U6(pub [u8; 16], pub [u8; 8]);
 
@@ -184,6 +195,15 @@ fn put_words<const N: usize>(rows: [&[u8; N]; ROWS], out: &mut [u8]) {
         for (row, word) in rows.iter().zip(quad.as_chunks_mut::<4>().0) {
             *word = std::array::from_fn(|k| row[4 * j + k]);
         }
+    }
+}
+
+impl RowCodes for U2 {
+    const ZERO: U2 = U2([0; 8]);
+    const CODES: Codes = Codes::U2;
+    #[inline]
+    fn put(rows: [&U2; ROWS], out: &mut [u8]) {
+        put_words(rows.map(|row| &row.0), out);
     }
 }
 
@@ -240,7 +260,7 @@ pub(super) struct Piece<C> {
     pub d: [u8; 2],
     /// The minimum, or its unit: a binary16.
     pub m: [u8; 2],
-    /// Bytes in units of `d` and `m`, as [`Scales::Super`] and [`Scales::Halves`] have them.
+    /// Bytes in units of `d` and `m`, as [`Scales::Super`], [`Scales::Halves`] and [`Scales::HalvesMin`] have them.
     pub bytes: [u8; 2],
 }
 
@@ -287,7 +307,7 @@ pub(super) fn interleave<B: Pod, C: RowCodes, const N: usize>(
                     put_pairs(low, |r| strip[r][i].d);
                     put_pairs(high, |r| strip[r][i].m);
                 }
-                Scales::Super | Scales::Halves => {
+                Scales::Super | Scales::Halves | Scales::HalvesMin => {
                     for (r, strip) in strip.iter().enumerate() {
                         (low[r], low[ROWS + r]) = (strip[i].bytes[0], strip[i].bytes[1]);
                     }

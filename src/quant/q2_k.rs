@@ -2,11 +2,12 @@
 //! group `g` is `d * scale[g] * q[i] - dmin * min[g]`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{pack2, unpack2};
-use super::blocks::{OffsetGroups, pack_row, unpack_row};
+use super::bits::{cut, halves, pack2, plane, unpack2};
+use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
+use super::packed::{Codes, Packing, Piece, Scales, U2, Values, interleave};
 use super::search::{Ranges, fit_with_minima};
-use super::{Dot, Format, FormatInfo};
+use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -23,8 +24,13 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: Some(quantize),
-    dot: Dot::F32,
-    packing: None,
+    dot: Dot::Q8(dot),
+    packing: Some(Packing {
+        codes: Codes::U2,
+        values: Values::Minus(0),
+        scales: Scales::HalvesMin,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -73,4 +79,25 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
 /// Packs values as [`search`](mod@super::search) finds best.
 pub fn quantize(src: &[f32], dst: &mut [u8]) {
     pack_row(src, dst, |values| pack(&fit_with_minima(values, &RANGES)));
+}
+
+/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks, less `Σ dmin · min · Σ x`.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// See [`Packing::pack`].
+fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
+    interleave(rows, out, Scales::HalvesMin, |packed: &Packed| {
+        let q: &[[u8; 32]; 2] = bytemuck::cast_ref(&packed.q);
+        std::array::from_fn::<_, 8, _>(|g| {
+            let planes = halves(&q[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)));
+            Piece {
+                codes: U2(bytemuck::cast(planes)),
+                d: packed.d,
+                m: packed.dmin,
+                bytes: [packed.groups[2 * g], packed.groups[2 * g + 1]],
+            }
+        })
+    });
 }

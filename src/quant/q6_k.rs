@@ -2,7 +2,7 @@
 //! `d * scale[g] * (q[i] - 32)`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{Runs, cut, halves, join_nibbles, pack2, pack4, unpack2, unpack4};
+use super::bits::{Runs, cut, halves, join_nibbles, pack2, pack4, plane, unpack2, unpack4};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
 use super::packed::{Codes, Packing, Piece, Scales, U6, Values, interleave};
@@ -103,7 +103,7 @@ fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
         std::array::from_fn::<_, 8, _>(|g| {
             // The run's nibbles; see `swapped`.
             let low = halves(&low[g / 4 * 2 + g % 2]).map(|half| cut(&half, g % 4 / 2 * 4, 15));
-            let planes = halves(&high[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)).to_le_bytes());
+            let planes = halves(&high[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)));
             Piece {
                 codes: U6(join_nibbles(low), bytemuck::cast(planes)),
                 d: packed.d,
@@ -112,11 +112,4 @@ fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
             }
         })
     });
-}
-
-/// Sixteen numbers of two bits: word `j` of four bytes goes to bits `2j..2j + 2` of the result's bytes.
-#[inline]
-fn plane(numbers: u128) -> u32 {
-    let pairs = numbers | numbers >> 30;
-    (pairs | pairs >> 60) as u32
 }

@@ -116,11 +116,14 @@ static void options_refuse_nonsense(void)
     ember_context_options *o = NULL;
     OK(ember_context_options_new(&o, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_context_options_new(NULL, E));
-    const int32_t bad[] = {2, -1, 1000, INT32_MIN, INT32_MAX};
+    const int32_t bad[] = {3, -1, 1000, INT32_MIN, INT32_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         FAILS(EMBER_E_INVALID_ARGUMENT, "kv_type", ember_context_options_set_kv_type(o, bad[i], E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "k_type", ember_context_options_set_k_type(o, bad[i], E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "v_type", ember_context_options_set_v_type(o, bad[i], E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "backend", ember_context_options_set_backend(o, bad[i], E));
     }
+    FAILS(EMBER_E_INVALID_ARGUMENT, "backend", ember_context_options_set_backend(o, 2, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_ctx", ember_context_options_set_n_ctx(o, UINT32_MAX, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_seq", ember_context_options_set_n_seq(o, 0, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_seq", ember_context_options_set_n_seq(o, 4097, E));
@@ -134,6 +137,8 @@ static void options_refuse_nonsense(void)
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_n_batch(wrong[i], 1, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_n_threads(wrong[i], 1, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_kv_type(wrong[i], 0, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_k_type(wrong[i], 0, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_v_type(wrong[i], 0, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_backend(wrong[i], 0, E));
     }
     ember_context_options_free(foreign); /* left alone */
@@ -305,6 +310,42 @@ static void every_implementation_agrees(void)
     }
 }
 
+/* Keys and values in bytes, which heads of 32 components can have. */
+static void a_cache_of_bytes(void)
+{
+    ember_context_options *o = NULL;
+    ember_context *exact = NULL, *rounded = NULL;
+    ember_context *const poison = (ember_context *)(void *)&poison_target;
+    ember_context *none = poison;
+    ember_model *wide = load_model("tests/fixtures/models/llama3-untied-biased.gguf");
+    ember_model_info info = {.struct_size = sizeof info};
+    const float *a = NULL, *b = NULL;
+    float largest = 0.0f, most = 0.0f;
+    OK(ember_model_info_get(wide, &info, E));
+    OK(ember_context_options_new(&o, E));
+    OK(ember_context_options_set_k_type(o, EMBER_KV_F32, E));
+    OK(ember_context_options_set_v_type(o, EMBER_KV_F32, E));
+    OK(ember_context_new(wide, o, &exact, E));
+    OK(ember_context_options_set_k_type(o, EMBER_KV_Q8_0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "head_dim", ember_context_new(model, o, &none, E));
+    CHECK(none == poison);
+    OK(ember_context_options_set_kv_type(o, EMBER_KV_Q8_0, E));
+    OK(ember_context_new(wide, o, &rounded, E));
+    OK(ember_context_decode(exact, TOKENS, NULL, NULL, NULL, N, E));
+    OK(ember_context_decode(rounded, TOKENS, NULL, NULL, NULL, N, E));
+    OK(ember_context_logits(exact, N - 1, &a, E));
+    OK(ember_context_logits(rounded, N - 1, &b, E));
+    for (uint32_t i = 0; i < info.n_vocab; i++) {
+        largest = fmaxf(largest, fabsf(a[i]));
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+    }
+    CHECK(most > 0.0f && most < 0.02f * largest);
+    ember_context_free(exact);
+    ember_context_free(rounded);
+    ember_context_options_free(o);
+    ember_model_release(wide);
+}
+
 int main(void)
 {
     model = load_model(FIXTURE);
@@ -317,6 +358,7 @@ int main(void)
     rewinding();
     two_sequences();
     every_implementation_agrees();
+    a_cache_of_bytes();
     ember_model_release(model);
     return finish("context");
 }

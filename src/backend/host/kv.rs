@@ -1,24 +1,22 @@
 //! The KV store.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
+use bytemuck::cast_slice_mut;
 use half::f16;
 
 use super::Zeroed;
 use crate::backend::{KvShape, KvType};
 use crate::error::{Error, Result};
-use crate::kernels::attention::PAGE_LEN;
-use crate::kernels::{Kernels, KvData, KvStore};
+use crate::kernels::attention::{PAGE_LEN, SCALED};
+use crate::kernels::{Kernels, KvStore};
 
 /// Keys and values of all layers, `[page][layer][K, V][n_head_kv]` blocks: what a page holds lies together.
 pub struct HostKv {
     /// Its shape.
     pub shape: KvShape,
-    data: Data,
-}
-
-enum Data {
-    F16(Zeroed<f16>),
-    F32(Zeroed<f32>),
+    bytes: Zeroed<u8>,
 }
 
 /// K or V.
@@ -30,80 +28,144 @@ pub enum Part {
     V,
 }
 
+impl KvShape {
+    /// What a part is rounded to.
+    fn kv_type(&self, part: Part) -> KvType {
+        match part {
+            Part::K => self.k_type,
+            Part::V => self.v_type,
+        }
+    }
+
+    /// Bytes of a layer in a page, or none if they cannot be counted.
+    fn layer_bytes(&self) -> Option<usize> {
+        // The largest block has four bytes for each component.
+        self.head_dim.checked_mul(PAGE_LEN * 4 * 2)?.checked_mul(self.n_head_kv)?;
+        let block = |kv_type: KvType| kv_type.block_bytes(self.head_dim);
+        Some(self.n_head_kv * (block(self.k_type) + block(self.v_type)))
+    }
+
+    /// Bytes of a page.
+    fn page_stride(&self) -> usize {
+        self.n_layer * self.layer_bytes().unwrap_or(0)
+    }
+
+    /// Where a layer's K or V begins in a page.
+    fn offset(&self, layer: usize, part: Part) -> usize {
+        let begin = layer * self.layer_bytes().unwrap_or(0);
+        match part {
+            Part::K => begin,
+            Part::V => begin + self.n_head_kv * self.k_type.block_bytes(self.head_dim),
+        }
+    }
+
+    /// The bytes of a block.
+    pub fn block(&self, page: usize, layer: usize, part: Part, head: usize) -> Range<usize> {
+        let len = self.kv_type(part).block_bytes(self.head_dim);
+        let at = page * self.page_stride() + self.offset(layer, part) + head * len;
+        at..at + len
+    }
+
+    /// `InvalidArgument` where heads cannot be cut into the pieces that share a scale.
+    fn check_scales(&self) -> Result<()> {
+        for (name, kv_type) in [("k_type", self.k_type), ("v_type", self.v_type)] {
+            if kv_type == KvType::Q8_0 && !self.head_dim.is_multiple_of(SCALED) {
+                return Err(Error::InvalidArgument(format!(
+                    "{name} is q8_0, which has a scale for each {SCALED} components, but the model's head_dim is {}: \
+                     take f16 or f32",
+                    self.head_dim
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl HostKv {
     /// An empty cache; its memory is handed out by the operating system as it fills.
+    /// `InvalidArgument` for a type that does not fit the length of heads, `NoMemory`.
     pub fn new(shape: &KvShape) -> Result<HostKv> {
-        let len = [shape.n_layer, 2, shape.n_pages, shape.n_head_kv, PAGE_LEN, shape.head_dim]
-            .iter()
-            .try_fold(1usize, |n, &d| n.checked_mul(d))
-            .ok_or_else(|| {
-                Error::NoMemory(format!("a KV cache of {shape:?} has more elements than memory"))
-            })?;
-        let data = match shape.kv_type {
-            KvType::F16 => Data::F16(Zeroed::new(len, "the KV cache")?),
-            KvType::F32 => Data::F32(Zeroed::new(len, "the KV cache")?),
-        };
-        Ok(HostKv { shape: *shape, data })
+        shape.check_scales()?;
+        let too_much = || Error::NoMemory(format!("a KV cache of {shape:?} has more bytes than memory"));
+        let pages = shape.n_layer.checked_mul(shape.n_pages);
+        let len = pages.zip(shape.layer_bytes()).and_then(|(pages, bytes)| pages.checked_mul(bytes));
+        let mut bytes = Zeroed::new(len.ok_or_else(too_much)?, "the KV cache")?;
+        // Pages are handed out from the front, so what is touched lies together.
+        bytes.prefer_large_pages();
+        Ok(HostKv { shape: *shape, bytes })
     }
 
     /// One layer's K or V.
     pub fn store(&self, layer: usize, part: Part) -> KvStore<'_> {
-        let data = match &self.data {
-            Data::F16(d) => KvData::F16(d),
-            Data::F32(d) => KvData::F32(d),
-        };
-        KvStore { data, page_stride: page_stride(&self.shape), offset: offset(&self.shape, layer, part) }
+        KvStore {
+            bytes: &self.bytes,
+            kv_type: self.shape.kv_type(part),
+            page_stride: self.shape.page_stride(),
+            offset: self.shape.offset(layer, part),
+        }
     }
 
-    /// Writes rows of `x`, `[n_head_kv, head_dim]` each, into their `slots`, rounding to the cache's type.
-    pub fn append(&mut self, kernels: &Kernels, layer: usize, part: Part, slots: &[u32], x: &[f32]) {
+    /// The memory, in which [`KvShape::block`] says where what is.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Writes rows of `k` and of `v`, `[n_head_kv, head_dim]` each, into their `slots`, rounding to the cache's types.
+    pub fn append(&mut self, kernels: &Kernels, layer: usize, slots: &[u32], (k, v): (&[f32], &[f32])) {
         let shape = self.shape;
-        let at = offset(&shape, layer, part);
-        match &mut self.data {
-            Data::F16(d) => put(&mut d[at..], &shape, part, slots, x, kernels.narrow_f16),
-            Data::F32(d) => put(&mut d[at..], &shape, part, slots, x, |x, out| out.copy_from_slice(x)),
+        for (part, x) in [(Part::K, k), (Part::V, v)] {
+            for (&slot, row) in slots.iter().zip(x.chunks_exact(shape.n_head_kv * shape.head_dim)) {
+                for (head, x) in row.chunks_exact(shape.head_dim).enumerate() {
+                    let block = shape.block(slot as usize / PAGE_LEN, layer, part, head);
+                    put(kernels, &shape, part, slot, x, &mut self.bytes[block]);
+                }
+            }
         }
     }
 }
 
-/// Elements of a page.
-fn page_stride(shape: &KvShape) -> usize {
-    shape.n_layer * 2 * shape.n_head_kv * PAGE_LEN * shape.head_dim
-}
-
-/// Where a layer's K or V begins in a page.
-fn offset(shape: &KvShape, layer: usize, part: Part) -> usize {
-    (layer * 2 + part as usize) * shape.n_head_kv * PAGE_LEN * shape.head_dim
-}
-
-/// Most elements that are converted at a time.
+/// Most elements that are converted at a time; whole numbers of [`SCALED`].
 const CONVERTED: usize = 64;
 
-/// See [`HostKv::append`]; [`KvStore`] says where elements lie.
-fn put<T: Copy + Default>(
-    store: &mut [T],
-    shape: &KvShape,
+/// Writes one head's vector to its block; [`KvBlock`](crate::kernels::KvBlock) says where elements lie.
+pub fn put(kernels: &Kernels, shape: &KvShape, part: Part, slot: u32, x: &[f32], block: &mut [u8]) {
+    let slot = slot as usize % PAGE_LEN;
+    match shape.kv_type(part) {
+        KvType::F32 => spread(cast_slice_mut(block), part, slot, x, |x, out: &mut [f32]| {
+            out.copy_from_slice(x);
+        }),
+        KvType::F16 => spread(cast_slice_mut(block), part, slot, x, kernels.narrow_f16),
+        KvType::Q8_0 => {
+            let (codes, scales) = block.split_at_mut(PAGE_LEN * x.len());
+            let mut scales = cast_slice_mut::<_, f16>(scales).chunks_exact_mut(PAGE_LEN);
+            spread(cast_slice_mut(codes), part, slot, x, |x, out| {
+                for (x, out) in x.chunks(CONVERTED).zip(out.chunks_mut(CONVERTED)) {
+                    let mut some = [f16::ZERO; CONVERTED / SCALED];
+                    let some = &mut some[..x.len() / SCALED];
+                    (kernels.narrow_q8_0)(x, out, some);
+                    some.iter().zip(&mut scales).for_each(|(x, scales)| scales[slot] = *x);
+                }
+            });
+        }
+    }
+}
+
+/// Converts a vector in ascending parts and puts it into place.
+fn spread<T: Copy + Default>(
+    block: &mut [T],
     part: Part,
-    slots: &[u32],
+    slot: usize,
     x: &[f32],
-    convert: impl Fn(&[f32], &mut [T]),
+    mut convert: impl FnMut(&[f32], &mut [T]),
 ) {
-    let dim = shape.head_dim;
-    for (&slot, row) in slots.iter().zip(x.chunks_exact(shape.n_head_kv * dim)) {
-        let (page, slot) = (slot as usize / PAGE_LEN, slot as usize % PAGE_LEN);
-        for (head, x) in row.chunks_exact(dim).enumerate() {
-            let at = page * page_stride(shape) + head * PAGE_LEN * dim;
-            let page = &mut store[at..at + PAGE_LEN * dim];
-            match part {
-                Part::V => convert(x, &mut page[slot * dim..(slot + 1) * dim]),
-                Part::K => {
-                    let mut buffer = [T::default(); CONVERTED];
-                    for (columns, x) in page.chunks_mut(CONVERTED * PAGE_LEN).zip(x.chunks(CONVERTED)) {
-                        convert(x, &mut buffer[..x.len()]);
-                        for (column, &x) in columns.chunks_exact_mut(PAGE_LEN).zip(&buffer) {
-                            column[slot] = x;
-                        }
-                    }
+    match part {
+        Part::V => convert(x, &mut block[slot * x.len()..(slot + 1) * x.len()]),
+        Part::K => {
+            let mut buffer = [T::default(); CONVERTED];
+            for (columns, x) in block.chunks_mut(CONVERTED * PAGE_LEN).zip(x.chunks(CONVERTED)) {
+                convert(x, &mut buffer[..x.len()]);
+                for (column, &x) in columns.chunks_exact_mut(PAGE_LEN).zip(&buffer) {
+                    column[slot] = x;
                 }
             }
         }

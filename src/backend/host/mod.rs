@@ -5,7 +5,7 @@ mod packer;
 mod weight;
 mod zeroed;
 
-pub use kv::{HostKv, Part};
+pub use kv::{HostKv, Part, put};
 pub use packer::Packer;
 pub use weight::HostWeight;
 pub use zeroed::Zeroed;

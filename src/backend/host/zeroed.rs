@@ -64,8 +64,8 @@ impl<T: Pod> Zeroed<T> {
         Ok(Zeroed { data: aligned(block), len, memory: Memory::Heap(block, layout) })
     }
 
-    /// Asks the system for large pages, which are faster to take and to walk through: for large arrays that will be
-    /// filled whole, since such a page is taken as soon as one byte of it is touched. A hint, on Linux only.
+    /// Asks the system for large pages, which are faster to take and to walk through: for large arrays that are filled
+    /// from the front, since such a page is taken as soon as one byte of it is touched. A hint, on Linux only.
     pub fn prefer_large_pages(&mut self) {
         #[cfg(target_os = "linux")]
         if let Memory::Mapped(map) = &self.memory {

@@ -4,13 +4,14 @@
 
 mod angles;
 mod attention;
+mod kv;
 mod products;
 
 use angles::Angles;
 use products::{Experts, Inputs, PANEL, Target};
 
 use super::cpu::{group, norm_row, route_row, sigmoid};
-use super::host::{HostKv, HostWeight, Packer, Part, Zeroed};
+use super::host::{HostKv, HostWeight, Packer, Zeroed};
 use super::{
     AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
     WeightRole, WeightSource,
@@ -342,9 +343,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        for (part, x) in [(Part::K, args.k), (Part::V, args.v)] {
-            args.kv.append(self.kernels, args.layer, part, args.slots, x);
-        }
+        kv::append(self.kernels, &mut self.pool, args);
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {

@@ -63,6 +63,21 @@ fn nibbles(p: &[Quad], g: usize) -> [uint8x16_t; 8] {
     q
 }
 
+/// Two-bit codes.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn two_bits(p: &[Quad; 2], g: usize) -> Values {
+    let (mut values, mask) = ([vdupq_n_s8(0); 8], vdupq_n_u8(3));
+    for (values, quad) in values.as_chunks_mut::<4>().0.iter_mut().zip(p) {
+        let bits = load(&quad[g]);
+        let planes = [bits, vshrq_n_u8::<2>(bits), vshrq_n_u8::<4>(bits), vshrq_n_u8::<6>(bits)];
+        for (value, plane) in values.iter_mut().zip(planes) {
+            *value = vreinterpretq_s8_u8(vandq_u8(plane, mask));
+        }
+    }
+    values
+}
+
 /// Four-bit codes less the format's offset.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -237,6 +252,30 @@ pub fn half_scales<const Q: usize>(
     (unit, [i8s(&scales[0], g), i8s(&scales[1], g)])
 }
 
+/// The low nibbles of bytes, and the high ones.
+#[inline]
+#[target_feature(enable = "neon")]
+fn u4s(p: &[[u8; 4]; 4], g: usize) -> [uint32x4_t; 2] {
+    let bytes = vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(u64::from(u32::from_le_bytes(p[g]))))));
+    [vandq_u32(bytes, vdupq_n_u32(15)), vshrq_n_u32::<4>(bytes)]
+}
+
+/// The unit, the two scales and the two minima of [`Scales::HalvesMin`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn half_minima<const Q: usize>(
+    parts: &Parts<'_, Q>,
+    i: usize,
+    g: usize,
+) -> (float32x4_t, [int32x4_t; 2], [float32x4_t; 2]) {
+    let scales = &parts.scales[2 * i..][..2];
+    let (units, min_units) = parts.units[i / 8 * 4..][..4].split_at(2);
+    let ([low, low_min], [high, high_min]) = (u4s(&scales[0], g), u4s(&scales[1], g));
+    let minus = vnegq_f32(f16s(min_units, g));
+    let minima = [vmulq_f32(minus, vcvtq_f32_u32(low_min)), vmulq_f32(minus, vcvtq_f32_u32(high_min))];
+    (f16s(units, g), [vreinterpretq_s32_u32(low), vreinterpretq_s32_u32(high)], minima)
+}
+
 /// `acc + d * (x.d * Σ code·x)`.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -266,4 +305,17 @@ pub fn add_halves(
     dots: [int32x4_t; 2],
 ) -> float32x4_t {
     add_scaled(acc, unit, x, vmlaq_s32(vmulq_s32(scales[0], dots[0]), scales[1], dots[1]))
+}
+
+/// As [`add_halves`], with minima.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn add_halves_with_minima(
+    acc: float32x4_t,
+    (unit, scales, minima): (float32x4_t, [int32x4_t; 2], [float32x4_t; 2]),
+    x: &Q8Block,
+    dots: [int32x4_t; 2],
+) -> float32x4_t {
+    let acc = vfmaq_n_f32(vfmaq_n_f32(acc, minima[0], x.sum_low), minima[1], x.sum - x.sum_low);
+    add_halves(acc, (unit, scales), x, dots)
 }

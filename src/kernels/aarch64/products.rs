@@ -23,6 +23,7 @@ macro_rules! packed_products {
             table[Format::Q5_0 as usize] = Some(q5_0::product);
             table[Format::Q5_1 as usize] = Some(q5_1::product);
             table[Format::Q8_0 as usize] = Some(q8_0::product);
+            table[Format::Q2_K as usize] = Some(q2_k::product);
             table[Format::Q3_K as usize] = Some(q3_k::product);
             table[Format::Q4_K as usize] = Some(q4_k::product);
             table[Format::Q5_K as usize] = Some(q5_k::product);
@@ -53,6 +54,7 @@ macro_rules! packed_products {
         product!($features, $one, q5_0, U5, F16, five_bits_centred, f16_scales, whole 16, add_scaled);
         product!($features, $one, q5_1, U5, F16Min, five_bits, f16_minima, whole 31, add_with_minima);
         product!($features, $one, q8_0, U8, F16, eight_bits_centred, f16_scales, whole 128, add_scaled);
+        product!($features, $one, q2_k, U2, HalvesMin, two_bits, half_minima, halves 3, add_halves_with_minima);
         product!($features, $one, q3_k, U4, Halves, four_bits::<4>, half_scales, halves 4, add_halves);
         product!($features, $one, q4_k, U4, Super, four_bits::<0>, super_minima, whole 15, add_with_minima);
         product!($features, $one, q5_k, U5, Super, five_bits, super_minima, whole 31, add_with_minima);

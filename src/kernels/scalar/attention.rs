@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use super::dot::{axpy, axpy_f16};
-use crate::kernels::attention::{PAGE_LEN, factor};
-use crate::kernels::{AttnState, AttnTile, KvData};
+use crate::kernels::attention::{PAGE_LEN, SCALED, factor};
+use crate::kernels::{AttnState, AttnTile, KvBlock};
 
 /// Query by query, page by page.
 pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
@@ -26,14 +26,21 @@ pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mu
 fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mut AttnState<'_>) {
     let dim = tile.head_dim;
     let (keys, values) = tile.blocks(position / PAGE_LEN);
+    let (keys, values) = (tile.k.kv_type.block(keys, dim), tile.v.kv_type.block(values, dim));
     let slot = position % PAGE_LEN;
     let mut buffer = [0.0; PAGE_LEN];
     let scores = &mut buffer[..n];
     for (d, &q) in tile.query(i).iter().enumerate() {
-        let at = keys + d * PAGE_LEN + slot;
-        match tile.k.data {
-            KvData::F32(k) => axpy(scores, q, &k[at..at + n]),
-            KvData::F16(k) => axpy_f16(scores, q, &k[at..at + n]),
+        let at = d * PAGE_LEN + slot;
+        match keys {
+            KvBlock::F32(k) => axpy(scores, q, &k[at..at + n]),
+            KvBlock::F16(k) => axpy_f16(scores, q, &k[at..at + n]),
+            KvBlock::Q8_0(k, scales) => {
+                let scales = &scales[d / SCALED * PAGE_LEN + slot..];
+                for ((score, &code), scale) in scores.iter_mut().zip(&k[at..at + n]).zip(scales) {
+                    *score += q * (f32::from(code) * scale.to_f32());
+                }
+            }
         }
     }
     for score in &mut *scores {
@@ -51,10 +58,16 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
     for (t, &score) in scores.iter().enumerate() {
         let weight = libm::expf(score - max);
         state.sum[i] += weight;
-        let at = values + (slot + t) * dim;
-        match tile.v.data {
-            KvData::F32(v) => axpy(out, weight, &v[at..at + dim]),
-            KvData::F16(v) => axpy_f16(out, weight, &v[at..at + dim]),
+        let at = (slot + t) * dim;
+        match values {
+            KvBlock::F32(v) => axpy(out, weight, &v[at..at + dim]),
+            KvBlock::F16(v) => axpy_f16(out, weight, &v[at..at + dim]),
+            KvBlock::Q8_0(v, scales) => {
+                for (d, (out, &code)) in out.iter_mut().zip(&v[at..at + dim]).enumerate() {
+                    let scale = scales[d / SCALED * PAGE_LEN + slot + t].to_f32();
+                    *out += weight * (f32::from(code) * scale);
+                }
+            }
         }
     }
 }

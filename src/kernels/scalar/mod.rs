@@ -11,8 +11,10 @@ mod norm;
 pub(super) mod packed;
 mod rope;
 
+use half::f16;
+
 use super::{Expand, Isa, Kernels};
-use crate::quant::{Dot, FORMAT_COUNT, FORMATS, quantize_activations};
+use crate::quant::{Dot, FORMAT_COUNT, FORMATS, q8_0, quantize_activations};
 
 /// The table of plain Rust.
 pub static SCALAR: Kernels = Kernels {
@@ -22,6 +24,7 @@ pub static SCALAR: Kernels = Kernels {
     dots_f16: dot::dots_f16,
     expand: format_expansions(),
     narrow_f16: dot::narrow_f16,
+    narrow_q8_0,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     numbers: [None; FORMAT_COUNT],
@@ -38,6 +41,18 @@ pub static SCALAR: Kernels = Kernels {
     rope: rope::rope,
     attention: attention::attention,
 };
+
+/// See [`Kernels::narrow_q8_0`].
+fn narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) {
+    let blocks = x.as_chunks::<{ q8_0::LEN }>().0.iter().zip(codes.as_chunks_mut::<{ q8_0::LEN }>().0);
+    for ((x, codes), scale) in blocks.zip(scales) {
+        let mut bytes = [0; q8_0::BYTES];
+        q8_0::quantize(x, &mut bytes);
+        let [d0, d1, qs @ ..] = bytes;
+        *scale = f16::from_le_bytes([d0, d1]);
+        *codes = qs.map(u8::cast_signed);
+    }
+}
 
 /// The dot product that each format brings itself.
 const fn format_dots() -> [Dot; FORMAT_COUNT] {

@@ -93,6 +93,12 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
             let [low, high] = [here[r], here[ROWS + r]].map(|scale| i32::from(scale.cast_signed()));
             half(units, 0) * x.d * (low * sums[0] + high * sums[1]) as f32
         }
+        Scales::HalvesMin => {
+            let (low, high) = (here[r], here[ROWS + r]);
+            let sum = i32::from(low & 15) * sums[0] + i32::from(high & 15) * sums[1];
+            let min = f32::from(low >> 4) * x.sum_low + f32::from(high >> 4) * (x.sum - x.sum_low);
+            half(units, 0) * x.d * sum as f32 - half(units, 2 * ROWS) * min
+        }
     }
 }
 
@@ -105,6 +111,7 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
             let (quad, k) = (column / 4, column % 4);
             let nibble = || bytes[64 * (quad % 4) + 4 * r + k] >> (quad / 4 * 4) & 15;
             let code = match packing.codes {
+                Codes::U2 => bytes[64 * (quad / 4) + 4 * r + k] >> (quad % 4 * 2) & 3,
                 Codes::U4 => nibble(),
                 Codes::U5 => {
                     let bit = 4 * r + k;

@@ -1,8 +1,11 @@
-//! Activations rounded to int8 with the same bits as [`quantize_activations`](crate::quant::quantize_activations).
+//! Activations rounded to int8 with the same bits as [`quantize_activations`](crate::quant::quantize_activations), and
+//! keys and values with those of [`q8_0::quantize`].
 #![forbid(unsafe_code)]
 
-use super::Simd;
-use crate::quant::Q8Block;
+use half::f16;
+
+use super::{MAX_LANES, Simd};
+use crate::quant::{Q8Block, q8_0};
 
 /// Vectors in a block at most.
 const MOST: usize = 8;
@@ -34,15 +37,7 @@ struct Rounded<S: Simd> {
 #[inline(always)]
 fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) {
     let n = Q8Block::LEN / S::LANES;
-    let mut v = [simd.splat(0.0); MOST];
-    for (v, x) in v.iter_mut().zip(x.chunks_exact(S::LANES)) {
-        *v = simd.load(x);
-    }
-    let mut max = simd.splat(0.0);
-    for &v in &v[..n] {
-        max = simd.max(simd.abs(v), max);
-    }
-    let max = simd.largest(max);
+    let (v, max) = load_block(simd, x);
     let (a, b) = (round_to(simd, &v, max / 127.0), round_to(simd, &v, max / 126.0));
     // Which is better cannot be foreseen, so there is no branch.
     let b_yq = b.yq * (127.0 / 126.0);
@@ -60,18 +55,60 @@ fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) 
     }
 }
 
+/// The vectors of a block, and the largest magnitude in it.
+#[inline(always)]
+fn load_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN]) -> ([S::V; MOST], f32) {
+    let mut v = [simd.splat(0.0); MOST];
+    let mut max = simd.splat(0.0);
+    for (v, x) in v.iter_mut().zip(x.chunks_exact(S::LANES)) {
+        *v = simd.load(x);
+        max = simd.max(simd.abs(*v), max);
+    }
+    (v, simd.largest(max))
+}
+
+/// `x` times `inverse`, 0 where that is no finite number, and what it is rounded to.
+#[inline(always)]
+fn round<S: Simd>(simd: S, x: S::V, inverse: S::V) -> (S::V, S::V) {
+    let y = simd.mul(x, inverse);
+    let y = simd.select_less(simd.abs(y), simd.splat(f32::INFINITY), y, simd.splat(0.0));
+    (y, simd.trunc(simd.add(y, simd.copysign(simd.splat(BELOW_HALF), y))))
+}
+
+/// `1 / unit`, and 0 for a unit of zero.
+#[inline(always)]
+fn reciprocal(unit: f32) -> f32 {
+    if unit == 0.0 { 0.0 } else { 1.0 / unit }
+}
+
+/// See [`crate::kernels::Kernels::narrow_q8_0`].
+#[inline(always)]
+pub fn narrow_q8_0<S: Simd>(simd: S, x: &[f32], codes: &mut [i8], scales: &mut [f16]) {
+    debug_assert!(x.len() == codes.len() && x.len() == scales.len() * q8_0::LEN, "the lengths do not agree");
+    let blocks = x.as_chunks::<{ q8_0::LEN }>().0.iter().zip(codes.as_chunks_mut::<{ q8_0::LEN }>().0);
+    for ((x, codes), scale) in blocks.zip(scales) {
+        let (v, max) = load_block(simd, x);
+        let d = max / 127.0;
+        let mut halves = [f16::ZERO; MAX_LANES];
+        simd.store_f16(simd.splat(d), &mut halves);
+        *scale = halves[0];
+        let inverse = simd.splat(reciprocal(d));
+        for (v, codes) in v.into_iter().zip(codes.chunks_exact_mut(S::LANES)) {
+            simd.store_i8(round(simd, v, inverse).1, codes);
+        }
+    }
+}
+
 /// Sums of whole numbers are exact in any order; that of products adds halves as the definition does.
 #[inline(always)]
 fn round_to<S: Simd>(simd: S, x: &[S::V; MOST], unit: f32) -> Rounded<S> {
     let n = Q8Block::LEN / S::LANES;
     let zero = simd.splat(0.0);
-    let inverse = simd.splat(if unit == 0.0 { 0.0 } else { 1.0 / unit });
+    let inverse = simd.splat(reciprocal(unit));
     let (mut qs, mut products) = ([zero; MOST], [zero; MOST]);
     let (mut low, mut high, mut qq) = (zero, zero, zero);
     for i in 0..n {
-        let y = simd.mul(x[i], inverse);
-        let y = simd.select_less(simd.abs(y), simd.splat(f32::INFINITY), y, zero);
-        let q = simd.trunc(simd.add(y, simd.copysign(simd.splat(BELOW_HALF), y)));
+        let (y, q) = round(simd, x[i], inverse);
         qs[i] = q;
         products[i] = simd.mul(y, q);
         qq = simd.mul_add(q, q, qq);

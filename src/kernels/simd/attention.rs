@@ -4,38 +4,30 @@
 
 use std::ops::Range;
 
+use half::f16;
+
 use super::elementwise::exp;
 use super::{Element, Simd, load_some};
-use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN};
-use crate::kernels::{AttnState, AttnTile, KvData};
+use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN, SCALED};
+use crate::kernels::{AttnState, AttnTile, KvBlock};
 
 /// Queries whose sums are kept in registers.
 const BLOCK: usize = 6;
 
+/// What the scores of a page become: those of each query, and the factors on what was summed up before.
+struct Weights {
+    /// `[MAX_QUERIES, PAGE_LEN]`.
+    rows: [f32; MAX_QUERIES * PAGE_LEN],
+    factors: [f32; MAX_QUERIES],
+}
+
 /// See [`crate::kernels::Kernels::attention`].
 #[inline(always)]
 pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
-    match (tile.k.data, tile.v.data) {
-        (KvData::F32(k), KvData::F32(v)) => pages(simd, tile, k, v, positions, state),
-        (KvData::F16(k), KvData::F16(v)) => pages(simd, tile, k, v, positions, state),
-        _ => unreachable!("keys and values have one element type"),
-    }
-}
-
-#[inline(always)]
-fn pages<S: Simd, E: Element>(
-    simd: S,
-    tile: &AttnTile<'_>,
-    k: &[E],
-    v: &[E],
-    positions: Range<usize>,
-    state: &mut AttnState<'_>,
-) {
     state.clear();
     let (n, dim) = (tile.n_queries(), tile.head_dim);
     assert!(n <= MAX_QUERIES, "{n} queries in one tile, at most {MAX_QUERIES} are planned for");
-    let mut weights = [0.0; MAX_QUERIES * PAGE_LEN];
-    let mut factors = [0.0; MAX_QUERIES];
+    let mut weights = Weights { rows: [0.0; MAX_QUERIES * PAGE_LEN], factors: [0.0; MAX_QUERIES] };
     if positions.is_empty() {
         return;
     }
@@ -44,23 +36,15 @@ fn pages<S: Simd, E: Element>(
         // The slots of the page that any query sees.
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
         let (keys, values) = tile.blocks(page);
-        let (keys, values) = (&k[keys..keys + PAGE_LEN * dim], &v[values..values + PAGE_LEN * dim]);
         // A block is as long as a page of memory, where the machine stops to fetch ahead by itself.
-        let mut next_keys: &[E] = &[];
-        if first + PAGE_LEN < positions.end {
-            let next = tile.blocks(page + 1).0;
-            next_keys = &k[next..next + PAGE_LEN * dim];
-        }
-        let mut i = 0;
-        while i < n {
-            i += match n - i {
-                1 => scores::<S, E, 1>(simd, tile, i, (keys, values), &mut weights),
-                2 => scores::<S, E, 2>(simd, tile, i, (keys, values), &mut weights),
-                3 => scores::<S, E, 3>(simd, tile, i, (keys, values), &mut weights),
-                4 => scores::<S, E, 4>(simd, tile, i, (keys, values), &mut weights),
-                5 => scores::<S, E, 5>(simd, tile, i, (keys, values), &mut weights),
-                _ => scores::<S, E, BLOCK>(simd, tile, i, (keys, values), &mut weights),
-            };
+        let next_keys = match first + PAGE_LEN < positions.end {
+            true => tile.blocks(page + 1).0,
+            false => &[],
+        };
+        match tile.k.kv_type.block(keys, dim) {
+            KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, (k, &[]), values, &mut weights),
+            KvBlock::F16(k) => all_scores::<S, f16>(simd, tile, (k, &[]), values, &mut weights),
+            KvBlock::Q8_0(k, scales) => all_scores::<S, i8>(simd, tile, (k, scales), values, &mut weights),
         }
         let mut all_see_all = true;
         for i in 0..n {
@@ -68,83 +52,158 @@ fn pages<S: Simd, E: Element>(
             let seen = seen.start.max(positions.start).saturating_sub(first)
                 ..seen.end.min(positions.end).saturating_sub(first);
             all_see_all &= seen.start <= slots.start && seen.end >= slots.end;
-            let row = &mut weights[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            factors[i] = weigh(simd, tile, seen, row, &mut state.max[i], &mut state.sum[i]);
+            let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
+            weights.factors[i] = weigh(simd, tile, seen, row, &mut state.max[i], &mut state.sum[i]);
         }
-        // A weight of 0 hides a value unless that is infinite or NaN.
-        if all_see_all || are_finite(simd, &values[slots.start * dim..slots.end * dim]) {
-            let mut i = 0;
-            while i < n {
-                let block = (i, &weights[..], &factors[..]);
-                i += match n - i {
-                    1 => {
-                        add_values::<S, E, 1>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
-                    }
-                    2 => {
-                        add_values::<S, E, 2>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
-                    }
-                    3 => {
-                        add_values::<S, E, 3>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
-                    }
-                    4 => {
-                        add_values::<S, E, 4>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
-                    }
-                    5 => {
-                        add_values::<S, E, 5>(simd, dim, (values, next_keys), slots.clone(), block, state.out)
-                    }
-                    _ => add_values::<S, E, BLOCK>(
-                        simd,
-                        dim,
-                        (values, next_keys),
-                        slots.clone(),
-                        block,
-                        state.out,
-                    ),
-                };
-            }
-        } else {
-            for i in 0..n {
-                let seen = tile.seen_by(i);
-                let own = seen.start.saturating_sub(first).max(slots.start)
-                    ..seen.end.saturating_sub(first).min(slots.end);
-                let block = (i, &weights[..], &factors[..]);
-                add_values::<S, E, 1>(simd, dim, (values, next_keys), own, block, state.out);
+        let page = Page { first, slots, all_see_all, next_keys };
+        match tile.v.kv_type.block(values, dim) {
+            KvBlock::F32(v) => add_all_values::<S, f32>(simd, tile, (v, &[]), page, &weights, state.out),
+            KvBlock::F16(v) => add_all_values::<S, f16>(simd, tile, (v, &[]), page, &weights, state.out),
+            KvBlock::Q8_0(v, scales) => {
+                add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, state.out)
             }
         }
     }
 }
 
+/// The products of all queries with the keys of a page.
+#[inline(always)]
+fn all_scores<S: Simd, E: Element>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    keys: (&[E], &[f16]),
+    values: &[u8],
+    weights: &mut Weights,
+) {
+    let (n, rows) = (tile.n_queries(), &mut weights.rows);
+    let mut i = 0;
+    while i < n {
+        i += match n - i {
+            1 => scores::<S, E, 1>(simd, tile, i, keys, values, rows),
+            2 => scores::<S, E, 2>(simd, tile, i, keys, values, rows),
+            3 => scores::<S, E, 3>(simd, tile, i, keys, values, rows),
+            4 => scores::<S, E, 4>(simd, tile, i, keys, values, rows),
+            5 => scores::<S, E, 5>(simd, tile, i, keys, values, rows),
+            _ => scores::<S, E, BLOCK>(simd, tile, i, keys, values, rows),
+        };
+    }
+}
+
+/// What a page adds its values with.
+struct Page<'a> {
+    /// Its first position.
+    first: usize,
+    /// The slots that any query sees.
+    slots: Range<usize>,
+    /// Whether every query sees all of these.
+    all_see_all: bool,
+    /// The next page's keys, to be fetched.
+    next_keys: &'a [u8],
+}
+
+/// The sums of a page's values, added to all queries'.
+#[inline(always)]
+fn add_all_values<S: Simd, E: Element>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    values: (&[E], &[f16]),
+    page: Page<'_>,
+    weights: &Weights,
+    out: &mut [f32],
+) {
+    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let Page { first, slots, all_see_all, next_keys } = page;
+    // A weight of 0 hides a value unless that is infinite or NaN.
+    if all_see_all || all_finite(simd, dim, values, slots.clone()) {
+        let mut i = 0;
+        while i < n {
+            let slots = slots.clone();
+            i += match n - i {
+                1 => add_values::<S, E, 1>(simd, dim, values, next_keys, slots, (i, weights), out),
+                2 => add_values::<S, E, 2>(simd, dim, values, next_keys, slots, (i, weights), out),
+                3 => add_values::<S, E, 3>(simd, dim, values, next_keys, slots, (i, weights), out),
+                4 => add_values::<S, E, 4>(simd, dim, values, next_keys, slots, (i, weights), out),
+                5 => add_values::<S, E, 5>(simd, dim, values, next_keys, slots, (i, weights), out),
+                _ => add_values::<S, E, BLOCK>(simd, dim, values, next_keys, slots, (i, weights), out),
+            };
+        }
+    } else {
+        for i in 0..n {
+            let seen = tile.seen_by(i);
+            let own = seen.start.saturating_sub(first).max(slots.start)
+                ..seen.end.saturating_sub(first).min(slots.end);
+            let own = own.start.min(own.end)..own.end;
+            add_values::<S, E, 1>(simd, dim, values, next_keys, own, (i, weights), out);
+        }
+    }
+}
+
+/// Whether a page's values in `slots` are numbers.
+#[inline(always)]
+fn all_finite<S: Simd, E: Element>(
+    simd: S,
+    dim: usize,
+    (values, scales): (&[E], &[f16]),
+    slots: Range<usize>,
+) -> bool {
+    let mut finite = E::SCALED || are_finite(simd, &values[slots.start * dim..slots.end * dim]);
+    for scales in scales.chunks_exact(PAGE_LEN) {
+        finite &= are_finite(simd, &scales[slots.clone()]);
+    }
+    finite
+}
+
 /// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile; returns `M`.
+/// Codes that share a scale are added up first.
 #[inline(always)]
 fn scores<S: Simd, E: Element, const M: usize>(
     simd: S,
     tile: &AttnTile<'_>,
     i: usize,
-    (keys, values): (&[E], &[E]),
+    (keys, scales): (&[E], &[f16]),
+    values: &[u8],
     weights: &mut [f32],
 ) -> usize {
     let dim = tile.head_dim;
     let q: [&[f32]; M] = std::array::from_fn(|m| &tile.query(i + m)[..dim]);
     let keys = &keys.as_chunks::<PAGE_LEN>().0[..dim];
-    let values = &values.as_chunks::<PAGE_LEN>().0[..if i == 0 { dim } else { 0 }];
+    let mut values = values.chunks_exact((values.len() / dim.max(1)).max(1));
+    let run = if E::SCALED { SCALED } else { dim };
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
-        let mut acc = [[simd.splat(0.0); 2]; M];
-        for d in 0..dim {
-            let key = &keys[d];
-            if first == 0 && d < values.len() {
-                simd.prefetch(&values[d]);
+        let mut begin = 0;
+        while begin < dim {
+            let mut acc = [[simd.splat(0.0); 2]; M];
+            for d in begin..begin + run {
+                let key = &keys[d];
+                if first == 0
+                    && i == 0
+                    && let Some(values) = values.next()
+                {
+                    simd.prefetch(values);
+                }
+                let k = [E::load(simd, &key[first..]), E::load(simd, &key[first + S::LANES..])];
+                for m in 0..M {
+                    let x = simd.splat(q[m][d]);
+                    acc[m][0] = simd.mul_add(x, k[0], acc[m][0]);
+                    acc[m][1] = simd.mul_add(x, k[1], acc[m][1]);
+                }
             }
-            let k = [E::load(simd, &key[first..]), E::load(simd, &key[first + S::LANES..])];
             for m in 0..M {
-                let x = simd.splat(q[m][d]);
-                acc[m][0] = simd.mul_add(x, k[0], acc[m][0]);
-                acc[m][1] = simd.mul_add(x, k[1], acc[m][1]);
+                let row = &mut weights[(i + m) * PAGE_LEN + first..][..2 * S::LANES];
+                if E::SCALED {
+                    let scales = &scales[begin / SCALED * PAGE_LEN + first..][..2 * S::LANES];
+                    for (half, acc) in acc[m].iter_mut().enumerate() {
+                        let scale = simd.load_f16(&scales[half * S::LANES..]);
+                        *acc = match begin {
+                            0 => simd.mul(scale, *acc),
+                            _ => simd.mul_add(scale, *acc, simd.load(&row[half * S::LANES..])),
+                        };
+                    }
+                }
+                simd.store(acc[m][0], row);
+                simd.store(acc[m][1], &mut row[S::LANES..]);
             }
-        }
-        for m in 0..M {
-            let row = &mut weights[(i + m) * PAGE_LEN + first..][..2 * S::LANES];
-            simd.store(acc[m][0], row);
-            simd.store(acc[m][1], &mut row[S::LANES..]);
+            begin += run;
         }
     }
     M
@@ -214,33 +273,52 @@ fn weigh<S: Simd>(
 }
 
 /// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
-/// keys are fetched; returns `M`.
+/// keys are fetched; returns `M`. A value's scale goes into its weight.
 #[inline(always)]
 fn add_values<S: Simd, E: Element, const M: usize>(
     simd: S,
     dim: usize,
-    (values, next_keys): (&[E], &[E]),
+    (values, scales): (&[E], &[f16]),
+    next_keys: &[u8],
     slots: Range<usize>,
-    (i, weights, factors): (usize, &[f32], &[f32]),
+    (i, weights): (usize, &Weights),
     out: &mut [f32],
 ) -> usize {
     let mut rows = [&[0.0; PAGE_LEN]; M];
-    for (row, weights) in rows.iter_mut().zip(&weights.as_chunks::<PAGE_LEN>().0[i..]) {
+    for (row, weights) in rows.iter_mut().zip(&weights.rows.as_chunks::<PAGE_LEN>().0[i..]) {
         *row = weights;
     }
-    let weights = rows;
-    let next_keys = next_keys.chunks_exact(dim.max(1));
+    let factors = &weights.factors[i..i + M];
+    let mut scaled = [[0.0; PAGE_LEN]; M];
+    let mut next_keys = next_keys.chunks_exact((next_keys.len() / PAGE_LEN).max(1));
     let out = &mut out[i * dim..(i + M) * dim];
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
+        if E::SCALED && first % SCALED == 0 {
+            let scales = &scales[first / SCALED * PAGE_LEN..][..PAGE_LEN];
+            for slot in (0..PAGE_LEN).step_by(S::LANES) {
+                let scale = simd.load_f16(&scales[slot..]);
+                for m in 0..M {
+                    simd.store(simd.mul(simd.load(&rows[m][slot..]), scale), &mut scaled[m][slot..]);
+                }
+            }
+        }
+        let mut weights = rows;
+        if E::SCALED {
+            for (weights, scaled) in weights.iter_mut().zip(&scaled) {
+                *weights = scaled;
+            }
+        }
         let mut acc = [[simd.splat(0.0); 2]; M];
         for m in 0..M {
-            let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[i + m]));
+            let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[m]));
             acc[m] = [simd.mul(simd.load(row), factor), simd.mul(simd.load(&row[S::LANES..]), factor)];
         }
-        let mut next_keys = next_keys.clone().take(if i == 0 && first == 0 { PAGE_LEN } else { 0 });
         for (slot, row) in slots.clone().zip(values[slots.start * dim..slots.end * dim].chunks_exact(dim)) {
-            if let Some(next) = next_keys.next() {
+            if i == 0
+                && first == 0
+                && let Some(next) = next_keys.next()
+            {
                 simd.prefetch(next);
             }
             let row = &row[first..first + 2 * S::LANES];
@@ -258,14 +336,15 @@ fn add_values<S: Simd, E: Element, const M: usize>(
         }
         first += 2 * S::LANES;
     }
+    // Heads with scales have no such rest.
     while first < dim {
         let n = S::LANES.min(dim - first);
         for m in 0..M {
             let out = &mut out[m * dim + first..][..n];
-            let mut acc = simd.mul(simd.load_some(out, 0.0), simd.splat(factors[i + m]));
+            let mut acc = simd.mul(simd.load_some(out, 0.0), simd.splat(factors[m]));
             for slot in slots.clone() {
                 let v = load_some(simd, &values[slot * dim + first..][..n]);
-                acc = simd.mul_add(simd.splat(weights[m][slot % PAGE_LEN]), v, acc);
+                acc = simd.mul_add(simd.splat(rows[m][slot % PAGE_LEN]), v, acc);
             }
             simd.store_some(acc, out);
         }

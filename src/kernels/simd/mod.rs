@@ -36,6 +36,8 @@ pub trait Simd: Copy {
     fn load_f16(self, x: &[f16]) -> Self::V;
     /// The first elements of `x`, widened.
     fn load_bf16(self, x: &[bf16]) -> Self::V;
+    /// The first elements of `x`, widened.
+    fn load_i8(self, x: &[i8]) -> Self::V;
     /// Writes the first elements of `out`.
     fn store(self, v: Self::V, out: &mut [f32]);
     /// Writes the first elements of `out`, rounded to the nearest, ties to even.
@@ -103,6 +105,8 @@ pub trait Simd: Copy {
 pub trait Element: Copy {
     /// 0.
     const ZERO: Self;
+    /// Whether it is a code that counts units of a scale.
+    const SCALED: bool = false;
     /// The first elements of `x`.
     fn load<S: Simd>(simd: S, x: &[Self]) -> S::V;
     /// As f32.
@@ -118,6 +122,19 @@ impl Element for f32 {
     #[inline(always)]
     fn widen(self) -> f32 {
         self
+    }
+}
+
+impl Element for i8 {
+    const ZERO: i8 = 0;
+    const SCALED: bool = true;
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, x: &[i8]) -> S::V {
+        simd.load_i8(x)
+    }
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f32::from(self)
     }
 }
 

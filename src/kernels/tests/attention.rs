@@ -4,35 +4,62 @@ use crate::kernels::attention::{CHUNK_LEN, PAGE_LEN};
 const KV_HEADS: usize = 3;
 const PAGES: usize = 40;
 
-/// A store of `PAGES` pages in both element types, of values that a binary16 holds exactly.
+/// A store of `PAGES` pages of one layer's keys or values, which have exactly the values that are listed beside it.
 struct Store {
+    kv_type: KvType,
+    /// Its memory.
+    words: Vec<f32>,
     values: Vec<f32>,
-    halves: Vec<f16>,
     /// From one token's vector to the next one's, and from one component to the next.
     strides: (usize, usize),
     dim: usize,
 }
 
 impl Store {
-    fn keys(dim: usize) -> Store {
-        Store::new(dim, 1, (1, PAGE_LEN))
+    fn keys(kv_type: KvType, dim: usize) -> Store {
+        Store::new(kv_type, dim, 1, (1, PAGE_LEN))
     }
 
-    fn values(dim: usize) -> Store {
-        Store::new(dim, 2, (dim, 1))
+    fn values(kv_type: KvType, dim: usize) -> Store {
+        Store::new(kv_type, dim, 2, (dim, 1))
     }
 
-    fn new(dim: usize, seed: u32, strides: (usize, usize)) -> Store {
-        let halves = halves(&noise(PAGES * KV_HEADS * PAGE_LEN * dim, seed));
-        Store { values: halves.iter().map(|h| h.to_f32()).collect(), halves, strides, dim }
+    fn new(kv_type: KvType, dim: usize, seed: u32, strides: (usize, usize)) -> Store {
+        let block = PAGE_LEN * dim;
+        let mut values = noise(PAGES * KV_HEADS * block, seed);
+        let mut words = vec![0.0f32; PAGES * KV_HEADS * kv_type.block_bytes(dim) / 4];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        let blocks = values.chunks_exact_mut(block).zip(bytes.chunks_exact_mut(kv_type.block_bytes(dim)));
+        for (values, bytes) in blocks {
+            match kv_type {
+                KvType::F32 => bytes.copy_from_slice(bytemuck::cast_slice(values)),
+                KvType::F16 => {
+                    let halves = halves(values);
+                    bytes.copy_from_slice(bytemuck::cast_slice(&halves));
+                    values.iter_mut().zip(&halves).for_each(|(x, half)| *x = half.to_f32());
+                }
+                KvType::Q8_0 => {
+                    let (codes, scales) = bytes.split_at_mut(block);
+                    let scales: &mut [f16] = bytemuck::cast_slice_mut(scales);
+                    let some = values.iter().map(|x| f16::from_f32((x + 1.1) / 200.0));
+                    scales.iter_mut().zip(some).for_each(|(scale, x)| *scale = x);
+                    for (i, (x, code)) in values.iter_mut().zip(codes).enumerate() {
+                        let (token, d) = match strides.0 {
+                            1 => (i % PAGE_LEN, i / PAGE_LEN),
+                            _ => (i / dim, i % dim),
+                        };
+                        let q = (*x * 127.0) as i8;
+                        *code = q.cast_unsigned();
+                        *x = f32::from(q) * scales[d / 32 * PAGE_LEN + token].to_f32();
+                    }
+                }
+            }
+        }
+        Store { kv_type, words, values, strides, dim }
     }
 
-    fn f32(&self) -> KvStore<'_> {
-        store(KvData::F32(&self.values), self.dim)
-    }
-
-    fn f16(&self) -> KvStore<'_> {
-        store(KvData::F16(&self.halves), self.dim)
+    fn store(&self) -> KvStore<'_> {
+        store(self.kv_type, &self.words, self.dim)
     }
 
     /// Where component `d` of position `p` is.
@@ -47,8 +74,9 @@ impl Store {
 }
 
 /// A cache of one layer's keys or values alone.
-fn store(data: KvData<'_>, dim: usize) -> KvStore<'_> {
-    KvStore { data, page_stride: KV_HEADS * PAGE_LEN * dim, offset: 0 }
+fn store(kv_type: KvType, words: &[f32], dim: usize) -> KvStore<'_> {
+    let page_stride = KV_HEADS * kv_type.block_bytes(dim);
+    KvStore { bytes: bytemuck::cast_slice(words), kv_type, page_stride, offset: 0 }
 }
 
 fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
@@ -117,30 +145,52 @@ fn tile<'a>(
     }
 }
 
+/// Every type of keys and every type of values.
+const TYPES: [(KvType, KvType); 5] = [
+    (KvType::F32, KvType::F32),
+    (KvType::F16, KvType::F16),
+    (KvType::Q8_0, KvType::Q8_0),
+    (KvType::Q8_0, KvType::F16),
+    (KvType::F32, KvType::Q8_0),
+];
+
+/// Those that heads of this length can have.
+fn types(dim: usize) -> impl Iterator<Item = (KvType, KvType)> {
+    let fits = move |t: KvType| t != KvType::Q8_0 || dim.is_multiple_of(32);
+    TYPES.into_iter().filter(move |&(k, v)| fits(k) && fits(v))
+}
+
 #[test]
 fn tiles_agree_with_the_formula() {
     let pages = table();
-    for dim in [8, 24, 40, 64, 80, 256] {
-        let (k, v) = (Store::keys(dim), Store::values(dim));
+    for (dim, types) in [8, 24, 32, 40, 64, 80, 96, 256].map(|dim| (dim, types(dim))) {
         let q = noise(64 * dim, 3);
-        let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
-        for (kernels, (group, n_tokens, position)) in tables().flat_map(|t| shapes.map(|s| (t, s))) {
-            for (window, softcap, causal, scale) in [
-                (None, None, true, 0.3),
-                (Some(1), None, true, 0.3),
-                (Some(33), Some(5.0), true, 0.3),
-                (None, Some(2.0), false, 4.0),
-            ] {
-                for stores in [(k.f32(), v.f32()), (k.f16(), v.f16())] {
-                    let shape = (group, n_tokens, position, dim);
-                    let tile = AttnTile { window, softcap, causal, scale, ..tile(&q, &pages, stores, shape) };
-                    let out = attend(kernels, &tile);
-                    for (i, out) in out.chunks_exact(dim).enumerate() {
-                        for (got, expected) in out.iter().zip(naive(&tile, i, &k, &v)) {
-                            let what = format!("{} dim {dim}, query {i} of {shape:?}", kernels.isa.name());
-                            assert_close(*got, expected, 3e-6, &what);
-                        }
-                    }
+        for (k, v) in types.map(|(k, v)| (Store::keys(k, dim), Store::values(v, dim))) {
+            for kernels in tables() {
+                check_shapes(kernels, &q, &pages, (&k, &v), dim);
+            }
+        }
+    }
+}
+
+fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &Store), dim: usize) {
+    let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
+    for (group, n_tokens, position) in shapes {
+        for (window, softcap, causal, scale) in [
+            (None, None, true, 0.3),
+            (Some(1), None, true, 0.3),
+            (Some(33), Some(5.0), true, 0.3),
+            (None, Some(2.0), false, 4.0),
+        ] {
+            let shape = (group, n_tokens, position, dim);
+            let stores = (k.store(), v.store());
+            let tile = AttnTile { window, softcap, causal, scale, ..tile(q, pages, stores, shape) };
+            let out = attend(kernels, &tile);
+            for (i, out) in out.chunks_exact(dim).enumerate() {
+                for (got, expected) in out.iter().zip(naive(&tile, i, k, v)) {
+                    let isa = kernels.isa.name();
+                    let what = format!("{isa}, {:?}, {:?}, query {i} of {shape:?}", k.kv_type, v.kv_type);
+                    assert_close(*got, expected, 3e-6, &what);
                 }
             }
         }
@@ -150,17 +200,70 @@ fn tiles_agree_with_the_formula() {
 #[test]
 fn a_query_has_the_same_bits_in_every_tile() {
     let (pages, dim) = (table(), 64);
-    let (k, v) = (Store::keys(dim), Store::values(dim));
-    let stores = (k.f16(), v.f16());
     let q = noise(60 * dim, 3);
-    for (kernels, window) in tables().flat_map(|t| [None, Some(40)].map(|w| (t, w))) {
-        let whole = AttnTile { window, ..tile(&q, &pages, stores, (3, 20, CHUNK_LEN - 10, dim)) };
-        let expected = attend(kernels, &whole);
-        for (t, n_tokens) in [(0, 1), (7, 1), (19, 1), (3, 5), (13, 7)] {
-            let position = whole.position + t;
-            let part =
-                AttnTile { q: &q[t * whole.stride..], n_tokens, position, end: position + n_tokens, ..whole };
-            assert_eq!(attend(kernels, &part), expected[t * 3 * dim..(t + n_tokens) * 3 * dim]);
+    for (k, v) in types(dim).map(|(k, v)| (Store::keys(k, dim), Store::values(v, dim))) {
+        let stores = (k.store(), v.store());
+        for (kernels, window) in tables().flat_map(|t| [None, Some(40)].map(|w| (t, w))) {
+            let whole = AttnTile { window, ..tile(&q, &pages, stores, (3, 20, CHUNK_LEN - 10, dim)) };
+            let expected = attend(kernels, &whole);
+            for (t, n_tokens) in [(0, 1), (7, 1), (19, 1), (3, 5), (13, 7)] {
+                let position = whole.position + t;
+                let q = &q[t * whole.stride..];
+                let part = AttnTile { q, n_tokens, position, end: position + n_tokens, ..whole };
+                assert_eq!(attend(kernels, &part), expected[t * 3 * dim..(t + n_tokens) * 3 * dim]);
+            }
+        }
+    }
+}
+
+/// What a query does not see has no part in its sum, though it is infinite, whatever side of the window it lies on.
+#[test]
+fn infinite_values_beyond_a_window_are_hidden() {
+    let dim = 32;
+    let pages: Vec<u32> = (0..3).collect();
+    let q = noise(90 * dim, 1);
+    for (kernels, kv_type) in tables().flat_map(|t| [KvType::F32, KvType::Q8_0].map(|kv| (t, kv))) {
+        let (k, mut v) = (Store::keys(kv_type, dim), Store::values(kv_type, dim));
+        let expected = attend(
+            kernels,
+            &AttnTile { window: Some(3), ..tile(&q, &pages, (k.store(), v.store()), (1, 60, 20, dim)) },
+        );
+        // Position 31 becomes infinite: its first component, or the scale of all of them.
+        let block = KvType::block_bytes(kv_type, dim);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut v.words);
+        let (at, infinity) = match kv_type {
+            KvType::Q8_0 => (block + PAGE_LEN * dim + 31 * 2, &f16::INFINITY.to_ne_bytes()[..]),
+            _ => (block + 31 * dim * 4, &f32::INFINITY.to_ne_bytes()[..]),
+        };
+        bytes[at..at + infinity.len()].copy_from_slice(infinity);
+        let tile = tile(&q, &pages, (k.store(), v.store()), (1, 60, 20, dim));
+        let out = attend(kernels, &AttnTile { window: Some(3), ..tile });
+        for (i, (out, expected)) in out.chunks(dim).zip(expected.chunks(dim)).enumerate() {
+            match (31..34).contains(&(20 + i)) {
+                true => assert!(!out[0].is_finite(), "query {i}"),
+                false => assert_eq!(out, expected, "{}, {kv_type:?}, query {i}", kernels.isa.name()),
+            }
+        }
+    }
+}
+
+#[test]
+fn rounding_to_bytes_is_that_of_the_format() {
+    for (kernels, n) in tables().flat_map(|k| [0, 32, 64, 96, 256].map(|n| (k, n))) {
+        let mut x = noise(n, 7);
+        x.iter_mut().enumerate().for_each(|(i, x)| *x *= 2f32.powi((i / 32) as i32 * 9 - 24));
+        let odd = [f32::NAN, -0.0, 0.0, f32::MIN_POSITIVE];
+        x.iter_mut().zip(odd).for_each(|(x, odd)| *x = odd);
+        if let Some(x) = x.get_mut(70) {
+            *x = f32::NEG_INFINITY;
+        }
+        let (mut codes, mut scales) = (vec![1; n], vec![f16::ONE; n / 32]);
+        (kernels.narrow_q8_0)(&x, &mut codes, &mut scales);
+        let mut row = vec![0; n / 32 * 34];
+        crate::quant::q8_0::quantize(&x, &mut row);
+        for (i, block) in row.chunks_exact(34).enumerate() {
+            assert_eq!(scales[i].to_le_bytes(), block[..2], "{}, block {i}", kernels.isa.name());
+            assert_eq!(bytemuck::cast_slice::<i8, u8>(&codes[i * 32..(i + 1) * 32]), &block[2..]);
         }
     }
 }
@@ -175,7 +278,7 @@ fn no_positions_and_odd_numbers() {
         let none = AttnTile {
             end: 0,
             causal: false,
-            ..tile(&q, &[0], (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim)), (1, 1, 0, dim))
+            ..tile(&q, &[0], (store(KvType::F32, &k, dim), store(KvType::F32, &v, dim)), (1, 1, 0, dim))
         };
         let mut buffer = vec![f32::NAN; AttnState::len(1, dim)];
         let mut state = AttnState::of(&mut buffer, 1, dim);
@@ -188,7 +291,7 @@ fn no_positions_and_odd_numbers() {
         k[head + 1] = f32::NEG_INFINITY;
         v[head + 2 * dim] = f32::NAN;
         v[head + 3 * dim..head + 4 * dim].fill(f32::INFINITY);
-        let stores = (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim));
+        let stores = (store(KvType::F32, &k, dim), store(KvType::F32, &v, dim));
         let out = attend(kernels, &tile(&q, &[0], stores, (1, 4, 0, dim)));
         assert_eq!(out[..2 * dim], [0.25; 2 * 16], "{}", kernels.isa.name());
         assert!(out[2 * dim].is_nan() && out[2 * dim + 1] == 0.25);
@@ -196,7 +299,7 @@ fn no_positions_and_odd_numbers() {
         k[head + 1] = f32::NAN;
         let out = attend(
             kernels,
-            &tile(&q, &[0], (store(KvData::F32(&k), dim), store(KvData::F32(&v), dim)), (1, 4, 0, dim)),
+            &tile(&q, &[0], (store(KvType::F32, &k, dim), store(KvType::F32, &v, dim)), (1, 4, 0, dim)),
         );
         assert!(out[0] == 0.25 && out[dim..].iter().all(|x| x.is_nan()), "a key that is no number");
     }
@@ -205,10 +308,10 @@ fn no_positions_and_odd_numbers() {
 #[test]
 fn pages_that_nobody_sees_are_not_looked_at() {
     let dim = 8;
-    let (k, v) = (Store::keys(dim), Store::values(dim));
+    let (k, v) = (Store::keys(KvType::F32, dim), Store::values(KvType::F32, dim));
     let q = noise(2 * dim, 1);
     for kernels in tables() {
-        let stores = (k.f32(), v.f32());
+        let stores = (k.store(), v.store());
         let pages = [u32::MAX, 5, u32::MAX];
         let seen = AttnTile { window: Some(3), ..tile(&q, &pages, stores, (1, 2, PAGE_LEN + 2, dim)) };
         let out = attend(kernels, &seen);

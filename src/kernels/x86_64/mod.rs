@@ -1,8 +1,10 @@
 //! Instruction sets of x86-64 beyond its baseline.
 
 pub mod amx;
+#[macro_use]
 pub mod avx2;
 pub mod avx512;
+pub mod avxvnni;
 
 /// Fetches `x` from memory before it is needed.
 #[inline(always)]

@@ -104,6 +104,21 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn load_i8(self, x: &[i8]) -> Self::V {
+        #[target_feature(enable = "neon")]
+        #[inline]
+        fn widen(bytes: int8x8_t) -> [float32x4_t; 2] {
+            let words = vmovl_s8(bytes);
+            [vcvtq_f32_s32(vmovl_s16(vget_low_s16(words))), vcvtq_f32_s32(vmovl_high_s16(words))]
+        }
+        let x = &x[..8];
+        // SAFETY: there are 8 elements, and `self` proves that the machine has the instruction.
+        let bytes = unsafe { vld1_s8(x.as_ptr()) };
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { widen(bytes) }
+    }
+
+    #[inline(always)]
     fn store(self, v: Self::V, out: &mut [f32]) {
         let out = &mut out[..8];
         // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instruction.
@@ -199,6 +214,7 @@ simd_kernels!("neon", Neon::new(), {
     packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, f16>;
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
+    narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

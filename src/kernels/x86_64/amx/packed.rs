@@ -24,6 +24,7 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::Q5_0 as usize] = Some(q5_0::product);
     table[Format::Q5_1 as usize] = Some(q5_1::product);
     table[Format::Q8_0 as usize] = Some(q8_0::product);
+    table[Format::Q2_K as usize] = Some(q2_k::product);
     table[Format::Q3_K as usize] = Some(q3_k::product);
     table[Format::Q4_K as usize] = Some(q4_k::product);
     table[Format::Q5_K as usize] = Some(q5_k::product);
@@ -79,7 +80,7 @@ macro_rules! products {
                 let tiles = unsafe { Tiles::configure(format::HALVES) };
                 let mut quads = [Quads([[0; 64]; 8]); RUN];
                 let mut sums = [[Sums([[0; ROWS]; VECTORS]); 2]; RUN];
-                let mut lines = [[_mm512_setzero_ps(); 2]; RUN];
+                let mut lines = [[_mm512_setzero_ps(); format::LINES]; RUN];
                 let bytes = format::CODES.bytes();
                 out.fill(0.0);
                 for (first, pieces) in parts.codes.chunks(RUN * bytes).enumerate() {
@@ -107,13 +108,13 @@ macro_rules! products {
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             fn scale<const N: usize>(
-                lines: &[[__m512; 2]; RUN],
+                lines: &[[__m512; format::LINES]; RUN],
                 sums: &[Sums],
                 x: &[Q8Block],
                 n: usize,
                 out: &mut [[f32; ROWS]; VECTORS],
             ) {
-                let lines: [[__m512; 2]; N] = std::array::from_fn(|i| lines[i]);
+                let lines: [[__m512; format::LINES]; N] = std::array::from_fn(|i| lines[i]);
                 for (t, row) in out.iter_mut().enumerate() {
                     // SAFETY: there are 16 numbers.
                     let mut acc = unsafe { _mm512_loadu_ps(row.as_ptr()) };
@@ -132,4 +133,4 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);

@@ -1,5 +1,8 @@
 //! AVX2 with FMA and F16C (Intel from Haswell, AMD from Zen).
 
+pub mod group;
+#[macro_use]
+mod products;
 mod packed;
 mod vector;
 
@@ -14,6 +17,7 @@ pub static AVX2: Kernels = Kernels {
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,
     narrow_f16: vector::narrow_f16,
+    narrow_q8_0: vector::narrow_q8_0,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,
     rms_norm: vector::rms_norm,

@@ -75,6 +75,15 @@ fn load_u8(p: &[u8]) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p)))
 }
 
+/// The low nibbles of sixteen bytes as numbers, and the high ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+fn load_u4(p: &[u8]) -> [__m512; 2] {
+    let bytes = _mm512_cvtepu8_epi32(load_128(p));
+    let low = _mm512_and_si512(bytes, _mm512_set1_epi32(15));
+    [_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(_mm512_srli_epi32::<4>(bytes))]
+}
+
 /// Sixteen signed bytes as numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
@@ -109,6 +118,22 @@ fn five_bits(p: &[u8]) -> [__m512i; 8] {
     std::array::from_fn(|j| _mm512_mask_add_epi8(q[j], u64::from_le_bytes(masks[j]), q[j], sixteen))
 }
 
+/// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: of each quad these.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+fn two_bits(p: &[u8]) -> [__m512i; 8] {
+    let mask = _mm512_set1_epi8(3);
+    let mut q = [mask; 8];
+    for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let bits = load(&p[64 * plane..]);
+        q[0] = _mm512_and_si512(bits, mask);
+        q[1] = _mm512_and_si512(_mm512_srli_epi16::<2>(bits), mask);
+        q[2] = _mm512_and_si512(_mm512_srli_epi16::<4>(bits), mask);
+        q[3] = _mm512_and_si512(_mm512_srli_epi16::<6>(bits), mask);
+    }
+    q
+}
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn six_bits(p: &[u8]) -> [__m512i; 8] {
@@ -136,7 +161,7 @@ fn eight_bits(p: &[u8]) -> [__m512i; 8] {
 /// One module per format, of what instruction sets with registers of 512 bits share.
 macro_rules! format {
     (
-        $name:ident, $codes:expr, $read:expr, $scales:expr, $halves:expr,
+        $name:ident, $codes:expr, $read:expr, $scales:expr, $halves:expr, $n_lines:literal,
         |$parts:ident, $i:ident| $line:expr,
         |$acc:ident, $sums:ident, $s:ident, $x:ident| $add:expr
     ) => {
@@ -150,6 +175,9 @@ macro_rules! format {
             /// Whether the halves of a piece have scales of their own.
             pub const HALVES: bool = $halves;
 
+            /// The vectors of scales and minima of a piece.
+            pub const LINES: usize = $n_lines;
+
             /// The codes of a piece: its quads.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
@@ -157,17 +185,17 @@ macro_rules! format {
                 $read(piece)
             }
 
-            /// The scales of a piece, and then the minima or the scales of the second half.
+            /// The scales of a piece or of its halves, then the minima.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-            pub fn line($parts: &Parts<'_>, $i: usize) -> [__m512; 2] {
+            pub fn line($parts: &Parts<'_>, $i: usize) -> [__m512; LINES] {
                 $line
             }
 
             /// The sum and what a piece adds to it: from `Σ code·x` of the piece, or of its halves, and its scales.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-            pub fn add($acc: __m512, $sums: [__m512; 2], $s: [__m512; 2], $x: &Q8Block) -> __m512 {
+            pub fn add($acc: __m512, $sums: [__m512; 2], $s: [__m512; LINES], $x: &Q8Block) -> __m512 {
                 $add
             }
         }
@@ -183,6 +211,7 @@ macro_rules! scaled {
             $read,
             $kind,
             false,
+            2,
             |parts, i| [$scale(&parts.scales[i * 32..]); 2],
             |acc, sums, s, x| {
                 let offset = _mm512_set1_ps(-($offset as f32) * x.sum);
@@ -202,6 +231,7 @@ macro_rules! offset {
             $read,
             Scales::F16Min,
             false,
+            2,
             |parts, i| [load_f16(&parts.scales[i * 64..]), load_f16(&parts.scales[i * 64 + 32..])],
             |acc, sums, s, x| {
                 let acc = _mm512_fmadd_ps(s[1], _mm512_set1_ps(x.sum), acc);
@@ -221,6 +251,7 @@ macro_rules! super_blocks {
             $read,
             Scales::Super,
             false,
+            2,
             |parts, i| {
                 let units = &parts.units[i / 8 * 64..];
                 let d = _mm512_mul_ps(load_f16(units), load_u8(&parts.scales[i * 32..]));
@@ -244,6 +275,7 @@ macro_rules! halves {
             $read,
             Scales::Halves,
             true,
+            2,
             |parts, i| {
                 let unit = load_f16(&parts.units[i / 8 * 32..]);
                 let low = _mm512_mul_ps(unit, load_i8(&parts.scales[i * 32..]));
@@ -260,6 +292,27 @@ macro_rules! halves {
     };
 }
 
+format!(
+    q2_k,
+    Codes::U2,
+    two_bits,
+    Scales::HalvesMin,
+    true,
+    4,
+    |parts, i| {
+        let (units, scales) = (&parts.units[i / 8 * 64..], &parts.scales[i * 32..]);
+        let (d, m) = (load_f16(units), load_f16(&units[32..]));
+        let ([low, low_min], [high, high_min]) = (load_u4(scales), load_u4(&scales[16..]));
+        [_mm512_mul_ps(d, low), _mm512_mul_ps(d, high), _mm512_mul_ps(m, low_min), _mm512_mul_ps(m, high_min)]
+    },
+    |acc, sums, s, x| {
+        let d = _mm512_set1_ps(x.d);
+        let acc = _mm512_fnmadd_ps(s[2], _mm512_set1_ps(x.sum_low), acc);
+        let acc = _mm512_fnmadd_ps(s[3], _mm512_set1_ps(x.sum - x.sum_low), acc);
+        let acc = _mm512_fmadd_ps(s[0], _mm512_mul_ps(sums[0], d), acc);
+        _mm512_fmadd_ps(s[1], _mm512_mul_ps(sums[1], d), acc)
+    }
+);
 scaled!(q4_0, Codes::U4, nibbles, 8, Scales::F16, load_f16);
 scaled!(q5_0, Codes::U5, five_bits, 16, Scales::F16, load_f16);
 scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);

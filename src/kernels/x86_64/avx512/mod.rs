@@ -15,6 +15,7 @@ pub static AVX512: Kernels = Kernels {
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,
     narrow_f16: vector::narrow_f16,
+    narrow_q8_0: vector::narrow_q8_0,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,
     rms_norm: vector::rms_norm,

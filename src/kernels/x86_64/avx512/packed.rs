@@ -19,6 +19,7 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::Q5_0 as usize] = Some(q5_0::product);
     table[Format::Q5_1 as usize] = Some(q5_1::product);
     table[Format::Q8_0 as usize] = Some(q8_0::product);
+    table[Format::Q2_K as usize] = Some(q2_k::product);
     table[Format::Q3_K as usize] = Some(q3_k::product);
     table[Format::Q4_K as usize] = Some(q4_k::product);
     table[Format::Q5_K as usize] = Some(q5_k::product);
@@ -108,4 +109,4 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);

@@ -86,6 +86,17 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn load_i8(self, x: &[i8]) -> __m512 {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instruction.
+        let bytes = unsafe { _mm_loadu_si128(x.as_ptr().cast()) };
+        // SAFETY: as above.
+        let words = unsafe { _mm512_cvtepi8_epi32(bytes) };
+        // SAFETY: as above.
+        unsafe { _mm512_cvtepi32_ps(words) }
+    }
+
+    #[inline(always)]
     fn store(self, v: __m512, out: &mut [f32]) {
         let out = &mut out[..16];
         // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
@@ -170,6 +181,7 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma", Avx512::new(), {
     packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, f16>;
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
+    narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

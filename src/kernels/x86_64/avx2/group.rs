@@ -1,0 +1,358 @@
+//! Reads packed groups (see [`crate::quant::packed`]) into 256-bit registers: of each quad, the four columns of eight rows, one
+//! in each 32-bit lane. `h` says which rows: the first eight or the others.
+
+use std::arch::x86_64::*;
+
+use crate::quant::Q8Block;
+use crate::quant::packed::{Codes, Group, Scales};
+
+/// Rows in a register.
+pub const LANES: usize = 8;
+
+/// Bytes between what is multiplied and what is fetched from memory meanwhile: the best of powers of two on Zen 3, where
+/// one thread then reads 17 to 20 GB/s of Q4_0 instead of 8, of the 20 that a plain sum reads.
+const AHEAD: usize = 8192;
+
+/// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
+const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
+/// Twice the values of the codes of MXFP4, plus 12.
+const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
+
+/// Those of [`IQ4`], shifted right and cut to four bits.
+const fn iq4_nibbles(shift: u32) -> [u8; 16] {
+    let mut values = IQ4;
+    let mut i = 0;
+    while i < values.len() {
+        values[i] = values[i] >> shift & 15;
+        i += 1;
+    }
+    values
+}
+
+/// Adds up the products of `n` pieces with each vector of `x`, compiled for the instructions of some level.
+pub type AddPieces = unsafe fn(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]);
+
+/// The parts of a group.
+pub struct Parts<'a> {
+    pub codes: &'a [u8],
+    pub scales: &'a [u8],
+    pub units: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    pub fn of(group: &Group<'a>, codes: Codes, scales: Scales) -> Parts<'a> {
+        let n = group.n_pieces;
+        let (codes, rest) = group.bytes.split_at(n * codes.bytes());
+        let (scales, units) = rest.split_at(n * scales.bytes());
+        Parts { codes, scales, units }
+    }
+
+    /// Fetches what is read some pieces later, perhaps of the next group: too far ahead for the machine to see it coming,
+    /// which takes groups for many short streams.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub fn prefetch(&self, i: usize, bytes: usize) {
+        let first = self.codes.as_ptr().wrapping_add(i * bytes + AHEAD);
+        for line in (0..bytes).step_by(64) {
+            _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast());
+        }
+    }
+}
+
+/// The first 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load(p: &[u8]) -> __m256i {
+    let p = &p[..32];
+    // SAFETY: there are 32 bytes.
+    unsafe { _mm256_loadu_si256(p.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn load_f32(x: &[f32; LANES]) -> __m256 {
+    // SAFETY: there are 8 numbers.
+    unsafe { _mm256_loadu_ps(x.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn store_f32(out: &mut [f32; LANES], x: __m256) {
+    // SAFETY: there is room for 8 numbers.
+    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
+}
+
+/// The first 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load_128(p: &[u8]) -> __m128i {
+    let p = &p[..16];
+    // SAFETY: there are 16 bytes.
+    unsafe { _mm_loadu_si128(p.as_ptr().cast()) }
+}
+
+/// The first eight bytes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load_64(p: &[u8]) -> __m128i {
+    let p = &p[..8];
+    // SAFETY: there are 8 bytes.
+    unsafe { _mm_loadl_epi64(p.as_ptr().cast()) }
+}
+
+/// Eight binary16 numbers.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn load_f16(p: &[u8]) -> __m256 {
+    _mm256_cvtph_ps(load_128(p))
+}
+
+/// Eight bfloat16 numbers.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn load_bf16(p: &[u8]) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(load_128(p))))
+}
+
+/// Eight bytes as numbers.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn load_u8(p: &[u8]) -> __m256 {
+    _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p)))
+}
+
+/// Eight signed bytes as numbers.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load_i8(p: &[u8]) -> __m256 {
+    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p)))
+}
+
+/// Eight signed bytes, each in both halves of its lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load_i8_twice(p: &[u8]) -> __m256i {
+    let x = _mm256_cvtepi8_epi32(load_64(p));
+    _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32::<16>(x))
+}
+
+/// Unsigned bytes of the low nibbles and of the high ones, each byte in a lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn nibbles_wide(p: &[u8]) -> [__m256i; 2] {
+    let bytes = _mm256_cvtepu8_epi32(load_64(p));
+    [_mm256_and_si256(bytes, _mm256_set1_epi32(15)), _mm256_srli_epi32::<4>(bytes)]
+}
+
+/// The low nibbles of four quads, then the high ones.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn nibbles(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mask = _mm256_set1_epi8(15);
+    let mut q = [mask; 8];
+    for j in 0..4 {
+        let both = load(&p[64 * j + 32 * h..]);
+        q[j] = _mm256_and_si256(both, mask);
+        q[j + 4] = _mm256_and_si256(_mm256_srli_epi16::<4>(both), mask);
+    }
+    q
+}
+
+/// What four-bit codes stand for.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn look_up(p: &[u8], h: usize, values: &[u8; 16]) -> [__m256i; 8] {
+    let values = _mm256_broadcastsi128_si256(load_128(values));
+    let mut q = nibbles(p, h);
+    for q in &mut q {
+        *q = _mm256_shuffle_epi8(values, *q);
+    }
+    q
+}
+
+/// The values of IQ4_NL and IQ4_XS, plus 128.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn iq4(p: &[u8], h: usize) -> [__m256i; 8] {
+    look_up(p, h, &IQ4)
+}
+
+/// Their low nibbles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn iq4_low(p: &[u8], h: usize) -> [__m256i; 8] {
+    look_up(p, h, const { &iq4_nibbles(0) })
+}
+
+/// Their high nibbles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn iq4_high(p: &[u8], h: usize) -> [__m256i; 8] {
+    look_up(p, h, const { &iq4_nibbles(4) })
+}
+
+/// Twice the values of MXFP4, plus 12.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn e2m1(p: &[u8], h: usize) -> [__m256i; 8] {
+    look_up(p, h, &E2M1)
+}
+
+/// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: of each quad these, moved to bits `SHIFT..SHIFT + 2`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn planes<const SHIFT: i32>(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mask = _mm256_set1_epi8(3 << SHIFT);
+    let mut q = [mask; 8];
+    for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let bits = load(&p[64 * plane + 32 * h..]);
+        let shifted = match SHIFT {
+            4 => [
+                _mm256_slli_epi16::<4>(bits),
+                _mm256_slli_epi16::<2>(bits),
+                bits,
+                _mm256_srli_epi16::<2>(bits),
+            ],
+            _ => [
+                bits,
+                _mm256_srli_epi16::<2>(bits),
+                _mm256_srli_epi16::<4>(bits),
+                _mm256_srli_epi16::<6>(bits),
+            ],
+        };
+        for (q, shifted) in q.iter_mut().zip(shifted) {
+            *q = _mm256_and_si256(shifted, mask);
+        }
+    }
+    q
+}
+
+/// Two-bit codes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn two_bits(p: &[u8], h: usize) -> [__m256i; 8] {
+    planes::<0>(p, h)
+}
+
+/// Five-bit codes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn five_bits(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mut q = nibbles(p, h);
+    let masks = &p[256..320].as_chunks::<4>().0;
+    // Byte i of a register tests bit i % 8 of byte i / 8 of its mask.
+    let spread = _mm256_setr_epi64x(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
+    let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201u64.cast_signed());
+    let sixteen = _mm256_set1_epi8(16);
+    for (j, q) in q.iter_mut().enumerate() {
+        let mask = _mm256_set1_epi32(i32::from_le_bytes(masks[2 * j + h]));
+        let set = _mm256_and_si256(_mm256_shuffle_epi8(mask, spread), bits);
+        *q = _mm256_or_si256(*q, _mm256_and_si256(_mm256_cmpeq_epi8(set, bits), sixteen));
+    }
+    q
+}
+
+/// Six-bit codes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn six_bits(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mut q = nibbles(p, h);
+    for (q, high) in q.iter_mut().zip(planes::<4>(&p[256..], h)) {
+        *q = _mm256_or_si256(*q, high);
+    }
+    q
+}
+
+/// Eight-bit codes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn eight_bits(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mut q = [_mm256_setzero_si256(); 8];
+    for (j, q) in q.iter_mut().enumerate() {
+        *q = load(&p[64 * j + 32 * h..]);
+    }
+    q
+}
+
+/// The low nibbles of codes of eight bits.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn eight_bits_low(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mut q = eight_bits(p, h);
+    for q in &mut q {
+        *q = _mm256_and_si256(*q, _mm256_set1_epi8(15));
+    }
+    q
+}
+
+/// Their high nibbles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn eight_bits_high(p: &[u8], h: usize) -> [__m256i; 8] {
+    let mut q = eight_bits(p, h);
+    for q in &mut q {
+        *q = _mm256_and_si256(_mm256_srli_epi16::<4>(*q), _mm256_set1_epi8(15));
+    }
+    q
+}
+
+/// Quad `j` of a block in every lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn quad(x: &Q8Block, j: usize) -> __m256i {
+    let quads = x.qs.as_chunks::<4>().0;
+    _mm256_set1_epi32(i32::from_le_bytes(quads[j].map(i8::cast_unsigned)))
+}
+
+/// `acc + d * x.d * sum`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn add_sum(acc: __m256, d: __m256, sum: __m256i, x: &Q8Block) -> __m256 {
+    _mm256_fmadd_ps(d, _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(x.d)), acc)
+}
+
+/// `acc + d * x.d * sum + m * x.sum`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn add_with_minimum(acc: __m256, (d, m): (__m256, __m256), sum: __m256i, x: &Q8Block) -> __m256 {
+    add_sum(_mm256_fmadd_ps(m, _mm256_set1_ps(x.sum), acc), d, sum, x)
+}
+
+/// `acc + unit * x.d * sum + offsets[0] * (sum of the first half) + offsets[1] * (that of the second)`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn add_halves(acc: __m256, unit: __m256, sum: __m256i, x: &Q8Block, offsets: [__m256; 2]) -> __m256 {
+    let acc = _mm256_fmadd_ps(offsets[0], _mm256_set1_ps(x.sum_low), acc);
+    let acc = _mm256_fmadd_ps(offsets[1], _mm256_set1_ps(x.sum - x.sum_low), acc);
+    add_sum(acc, unit, sum, x)
+}
+
+/// The scales of piece `i` for the rows of half `h` of a format with a signed scale per half piece in units of eight pieces:
+/// the units, the scales twice in each lane, and the units times scales times `-offset`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn half_scales(
+    parts: &Parts<'_>,
+    i: usize,
+    h: usize,
+    offset: f32,
+) -> (__m256, [__m256i; 2], [__m256; 2]) {
+    let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);
+    let scales = &parts.scales[i * 32 + 8 * h..];
+    let shift = _mm256_mul_ps(unit, _mm256_set1_ps(-offset));
+    let offsets = [_mm256_mul_ps(shift, load_i8(scales)), _mm256_mul_ps(shift, load_i8(&scales[16..]))];
+    (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])], offsets)
+}
+
+/// As [`half_scales`] of a format with a scale and a minimum of four bits per half piece: the units, the scales twice in each
+/// lane, and the minima, negative.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn half_minima(parts: &Parts<'_>, i: usize, h: usize) -> (__m256, [__m256i; 2], [__m256; 2]) {
+    let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
+    let minus = _mm256_sub_ps(_mm256_setzero_ps(), load_f16(&units[32..]));
+    let ([low, low_min], [high, high_min]) = (nibbles_wide(scales), nibbles_wide(&scales[16..]));
+    let twice = |x: __m256i| _mm256_or_si256(x, _mm256_slli_epi32::<16>(x));
+    let minimum = |x: __m256i| _mm256_mul_ps(minus, _mm256_cvtepi32_ps(x));
+    (load_f16(units), [twice(low), twice(high)], [minimum(low_min), minimum(high_min)])
+}
