@@ -177,19 +177,22 @@ pub struct AttnState<'a> {
     pub max: &'a mut [f32],
     /// `Σ exp(score - max)`, `[n_queries]`.
     pub sum: &'a mut [f32],
+    /// Room for the queries, `[n_queries, head_dim]`: kernels may lay them out as they read them.
+    pub queries: &'a mut [f32],
 }
 
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
     pub const fn len(n_queries: usize, head_dim: usize) -> usize {
-        n_queries * (head_dim + 2)
+        n_queries * (2 * head_dim + 2)
     }
 
     /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
     pub fn of(buffer: &'a mut [f32], n_queries: usize, head_dim: usize) -> AttnState<'a> {
         let (out, rest) = buffer.split_at_mut(n_queries * head_dim);
         let (max, rest) = rest.split_at_mut(n_queries);
-        AttnState { out, max, sum: &mut rest[..n_queries] }
+        let (sum, rest) = rest.split_at_mut(n_queries);
+        AttnState { out, max, sum, queries: &mut rest[..n_queries * head_dim] }
     }
 
     /// The state of no positions.

@@ -31,6 +31,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
     if positions.is_empty() {
         return;
     }
+    pack_queries(tile, state.queries);
     for page in positions.start / PAGE_LEN..positions.end.div_ceil(PAGE_LEN) {
         let first = page * PAGE_LEN;
         // The slots of the page that any query sees.
@@ -42,18 +43,35 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             false => &[],
         };
         match tile.k.kv_type.block(keys, dim) {
-            KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, (k, &[]), values, &mut weights),
-            KvBlock::F16(k) => all_scores::<S, f16>(simd, tile, (k, &[]), values, &mut weights),
-            KvBlock::Q8_0(k, scales) => all_scores::<S, i8>(simd, tile, (k, scales), values, &mut weights),
+            KvBlock::F32(k) => {
+                all_scores::<S, f32>(simd, tile, state.queries, (k, &[]), values, &mut weights)
+            }
+            KvBlock::F16(k) => {
+                all_scores::<S, f16>(simd, tile, state.queries, (k, &[]), values, &mut weights)
+            }
+            KvBlock::Q8_0(k, scales) => {
+                all_scores::<S, i8>(simd, tile, state.queries, (k, scales), values, &mut weights)
+            }
         }
         let mut all_see_all = true;
-        for i in 0..n {
+        let seen_in_page = |i: usize| {
             let seen = tile.seen_by(i);
-            let seen = seen.start.max(positions.start).saturating_sub(first)
-                ..seen.end.min(positions.end).saturating_sub(first);
+            seen.start.max(positions.start).saturating_sub(first)
+                ..seen.end.min(positions.end).saturating_sub(first)
+        };
+        weights.factors = [f32::NEG_INFINITY; MAX_QUERIES];
+        weights.factors[..n].copy_from_slice(state.max);
+        for i in 0..n {
+            let seen = seen_in_page(i);
             all_see_all &= seen.start <= slots.start && seen.end >= slots.end;
             let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            weights.factors[i] = weigh(simd, tile, seen, row, &mut state.max[i], &mut state.sum[i]);
+            state.max[i] = scale_scores(simd, tile, seen, row, state.max[i]);
+        }
+        bring_factors(simd, &mut weights.factors, state.max);
+        for i in 0..n {
+            let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
+            let sum = weigh(simd, seen_in_page(i), row, state.max[i]);
+            state.sum[i] = state.sum[i] * weights.factors[i] + sum;
         }
         let page = Page { first, slots, all_see_all, next_keys };
         match tile.v.kv_type.block(values, dim) {
@@ -66,25 +84,39 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
     }
 }
 
+/// Lays the queries out as they are read: those of a block side by side, component by component.
+#[inline(always)]
+fn pack_queries(tile: &AttnTile<'_>, queries: &mut [f32]) {
+    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    for first in (0..n).step_by(BLOCK) {
+        let m = BLOCK.min(n - first);
+        let block = &mut queries[first * dim..(first + m) * dim];
+        for i in 0..m {
+            block[i..].iter_mut().step_by(m).zip(tile.query(first + i)).for_each(|(to, from)| *to = *from);
+        }
+    }
+}
+
 /// The products of all queries with the keys of a page.
 #[inline(always)]
 fn all_scores<S: Simd, E: Element>(
     simd: S,
     tile: &AttnTile<'_>,
+    queries: &[f32],
     keys: (&[E], &[f16]),
     values: &[u8],
     weights: &mut Weights,
 ) {
-    let (n, rows) = (tile.n_queries(), &mut weights.rows);
+    let (n, dim, rows) = (tile.n_queries(), tile.head_dim, &mut weights.rows);
     let mut i = 0;
     while i < n {
         i += match n - i {
-            1 => scores::<S, E, 1>(simd, tile, i, keys, values, rows),
-            2 => scores::<S, E, 2>(simd, tile, i, keys, values, rows),
-            3 => scores::<S, E, 3>(simd, tile, i, keys, values, rows),
-            4 => scores::<S, E, 4>(simd, tile, i, keys, values, rows),
-            5 => scores::<S, E, 5>(simd, tile, i, keys, values, rows),
-            _ => scores::<S, E, BLOCK>(simd, tile, i, keys, values, rows),
+            1 => scores::<S, E, 1>(simd, &queries[i * dim..], i, keys, values, rows),
+            2 => scores::<S, E, 2>(simd, &queries[i * dim..], i, keys, values, rows),
+            3 => scores::<S, E, 3>(simd, &queries[i * dim..], i, keys, values, rows),
+            4 => scores::<S, E, 4>(simd, &queries[i * dim..], i, keys, values, rows),
+            5 => scores::<S, E, 5>(simd, &queries[i * dim..], i, keys, values, rows),
+            _ => scores::<S, E, BLOCK>(simd, &queries[i * dim..], i, keys, values, rows),
         };
     }
 }
@@ -158,23 +190,22 @@ fn all_finite<S: Simd, E: Element>(
 #[inline(always)]
 fn scores<S: Simd, E: Element, const M: usize>(
     simd: S,
-    tile: &AttnTile<'_>,
+    queries: &[f32],
     i: usize,
     (keys, scales): (&[E], &[f16]),
     values: &[u8],
     weights: &mut [f32],
 ) -> usize {
-    let dim = tile.head_dim;
-    let q: [&[f32]; M] = std::array::from_fn(|m| &tile.query(i + m)[..dim]);
-    let keys = &keys.as_chunks::<PAGE_LEN>().0[..dim];
+    let keys = keys.as_chunks::<PAGE_LEN>().0;
+    let dim = keys.len();
+    let queries = &queries.as_chunks::<M>().0[..dim];
     let mut values = values.chunks_exact((values.len() / dim.max(1)).max(1));
     let run = if E::SCALED { SCALED } else { dim };
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
         let mut begin = 0;
         while begin < dim {
             let mut acc = [[simd.splat(0.0); 2]; M];
-            for d in begin..begin + run {
-                let key = &keys[d];
+            for (key, q) in keys[begin..begin + run].iter().zip(&queries[begin..begin + run]) {
                 if first == 0
                     && i == 0
                     && let Some(values) = values.next()
@@ -183,7 +214,7 @@ fn scores<S: Simd, E: Element, const M: usize>(
                 }
                 let k = [E::load(simd, &key[first..]), E::load(simd, &key[first + S::LANES..])];
                 for m in 0..M {
-                    let x = simd.splat(q[m][d]);
+                    let x = simd.splat(q[m]);
                     acc[m][0] = simd.mul_add(x, k[0], acc[m][0]);
                     acc[m][1] = simd.mul_add(x, k[1], acc[m][1]);
                 }
@@ -227,22 +258,14 @@ fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x: S::V, oth
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns one query's products with the keys of a page into weights, 0 for what it does not see, and brings its maximum
-/// and sum up to date. Returns the factor on what was summed up before.
+/// Turns one query's products with the keys of a page into scores; returns the larger of `max` and the largest score that
+/// the query sees.
 #[inline(always)]
-fn weigh<S: Simd>(
-    simd: S,
-    tile: &AttnTile<'_>,
-    seen: Range<usize>,
-    row: &mut [f32],
-    max: &mut f32,
-    sum: &mut f32,
-) -> f32 {
-    let (zero, lowest) = (simd.splat(0.0), simd.splat(f32::NEG_INFINITY));
+fn scale_scores<S: Simd>(simd: S, tile: &AttnTile<'_>, seen: Range<usize>, row: &mut [f32], max: f32) -> f32 {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
-    let scale = simd.splat(tile.scale);
-    let mut new_max = simd.splat(*max);
+    let (scale, lowest) = (simd.splat(tile.scale), simd.splat(f32::NEG_INFINITY));
+    let mut largest = simd.splat(max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
         let mut score = simd.mul(simd.load(row), scale);
@@ -253,23 +276,39 @@ fn weigh<S: Simd>(
         }
         simd.store(score, row);
         let seen = if all { score } else { seen_or(simd, slot, range, score, lowest) };
-        new_max = simd.max(seen, new_max);
+        largest = simd.max(seen, largest);
     }
-    let new_max = simd.largest(new_max);
-    let factor = if new_max > *max { libm::expf(*max - new_max) } else { 1.0 };
-    *max = new_max;
-    let mut total = zero;
+    simd.largest(largest)
+}
+
+/// Turns `factors`, which are the largest scores so far, into the factors on what was summed up before, given the
+/// largest scores now.
+#[inline(always)]
+fn bring_factors<S: Simd>(simd: S, factors: &mut [f32; MAX_QUERIES], max: &[f32]) {
+    for (factors, max) in factors.chunks_mut(S::LANES).zip(max.chunks(S::LANES)) {
+        let (from, to) = (simd.load(factors), simd.load_some(max, f32::NEG_INFINITY));
+        let factor = exp(simd, simd.sub(from, to));
+        simd.store(simd.select_less(from, to, factor, simd.splat(1.0)), factors);
+    }
+}
+
+/// Turns one query's scores into weights, 0 for what it does not see; returns their sum. Not done together with
+/// [`scale_scores`]: the exponentials of one query would wait for its largest score.
+#[inline(always)]
+fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> f32 {
+    let all = seen.start == 0 && seen.end >= PAGE_LEN;
+    let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
+    let mut total = simd.splat(0.0);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
-        let mut weight = exp(simd, simd.sub(simd.load(row), simd.splat(new_max)));
+        let mut weight = exp(simd, simd.sub(simd.load(row), simd.splat(max)));
         if !all {
-            weight = seen_or(simd, slot, range, weight, zero);
+            weight = seen_or(simd, slot, range, weight, simd.splat(0.0));
         }
         simd.store(weight, row);
         total = simd.add(total, weight);
     }
-    *sum = *sum * factor + simd.sum(total);
-    factor
+    simd.sum(total)
 }
 
 /// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
@@ -284,10 +323,8 @@ fn add_values<S: Simd, E: Element, const M: usize>(
     (i, weights): (usize, &Weights),
     out: &mut [f32],
 ) -> usize {
-    let mut rows = [&[0.0; PAGE_LEN]; M];
-    for (row, weights) in rows.iter_mut().zip(&weights.rows.as_chunks::<PAGE_LEN>().0[i..]) {
-        *row = weights;
-    }
+    let (rows, _) = weights.rows.as_chunks::<PAGE_LEN>().0[i..].as_chunks::<M>();
+    let rows = &rows[0];
     let factors = &weights.factors[i..i + M];
     let mut scaled = [[0.0; PAGE_LEN]; M];
     let mut next_keys = next_keys.chunks_exact((next_keys.len() / PAGE_LEN).max(1));
@@ -303,12 +340,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
                 }
             }
         }
-        let mut weights = rows;
-        if E::SCALED {
-            for (weights, scaled) in weights.iter_mut().zip(&scaled) {
-                *weights = scaled;
-            }
-        }
+        let weights = if E::SCALED { &scaled } else { rows };
         let mut acc = [[simd.splat(0.0); 2]; M];
         for m in 0..M {
             let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[m]));
