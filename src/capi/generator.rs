@@ -38,7 +38,8 @@ pub struct GeneratorState {
 }
 
 impl GeneratorState {
-    fn new(
+    /// A new generator's handle.
+    fn handle(
         context: &Arc<Exclusive<ContextState>>,
         prompt: Prompt<'_>,
         options: *const ember_generate_options,
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn ember_generator_new(
 ) -> ember_status {
     guard(err, || {
         let (context, prompt, out) = (handle!(context), text!(prompt, prompt_len), output!(out));
-        out.set(GeneratorState::new(context, Prompt::Text(prompt), options, sampler)?)
+        out.set(GeneratorState::handle(context, Prompt::Text(prompt), options, sampler)?)
     })
 }
 
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn ember_generator_new_tokens(
 ) -> ember_status {
     guard(err, || {
         let (context, tokens, out) = (handle!(context), array!(tokens, n_tokens), output!(out));
-        out.set(GeneratorState::new(context, Prompt::Tokens(tokens), options, sampler)?)
+        out.set(GeneratorState::handle(context, Prompt::Tokens(tokens), options, sampler)?)
     })
 }
 

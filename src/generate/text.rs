@@ -4,7 +4,7 @@
 use super::stop::StopFinder;
 use super::utf8::Utf8Assembler;
 
-/// Bytes of text that a step can give without allocating: more than a token has.
+/// Bytes that a piece may have without an allocation: more than tokens have that stand for text.
 const ROOM: usize = 1024;
 
 /// Assembles text. What it gives out in all does not depend on how the bytes were cut into pieces.
@@ -26,8 +26,9 @@ impl TextAssembler {
     /// that ends first in the text, and of those that end together before the longest.
     pub fn new(stops: &[String], include_stop: bool) -> TextAssembler {
         let stops = StopFinder::new(stops);
-        let text = String::with_capacity(ROOM + stops.most_held());
-        TextAssembler { stops, include_stop, text, ..TextAssembler::default() }
+        let text = String::with_capacity(3 * (ROOM + 3) + stops.most_held());
+        let utf8 = Utf8Assembler::with_room(ROOM);
+        TextAssembler { utf8, stops, include_stop, text, ..TextAssembler::default() }
     }
 
     /// Takes `bytes` and gives out the text that is certain now; it may be empty. Behind a stop string nothing comes.
@@ -96,7 +97,7 @@ mod tests {
             assert_eq!(text, a.text());
             out.push_str(&text);
         }
-        out.push_str(&a.finish().to_owned());
+        out.push_str(a.finish());
         (out, a.is_stopped())
     }
 
