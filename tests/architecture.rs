@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "error",
     "gguf",
     "hf",
@@ -18,6 +18,7 @@ const LAYERS: [&str; 14] = [
     "nn",
     "models",
     "tokenizer",
+    "chat",
     "sampler",
     "context",
     "generate",
@@ -25,11 +26,12 @@ const LAYERS: [&str; 14] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 5] = [
+const NARROW: [(&str, &[&str]); 6] = [
     ("gguf", &["error"]),
     ("hf", &["error", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
+    ("chat", &["error"]),
     ("sampler", &["error"]),
 ];
 

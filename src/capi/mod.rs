@@ -10,6 +10,7 @@
 )]
 
 mod args;
+mod chat;
 mod context;
 mod embed;
 mod error;
@@ -23,6 +24,7 @@ mod sampler;
 mod text;
 mod version;
 
+pub use chat::*;
 pub use context::*;
 pub use embed::*;
 pub use error::*;
