@@ -57,6 +57,7 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh minilm
 	@scripts/fetch-model.sh tokenizers
 	@scripts/fetch-model.sh vocabs
+	@scripts/fetch-model.sh templates
 
 test: test-rust test-capi ## the whole suite
 

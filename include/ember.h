@@ -38,6 +38,9 @@
 /** As the length of a text argument: the text ends at its first NUL byte. */
 #define EMBER_NUL_TERMINATED SIZE_MAX
 
+/** As the seed of a sampler: one taken by chance. */
+#define EMBER_SEED_RANDOM UINT64_MAX
+
 /** No token, where a token id could stand. */
 #define EMBER_TOKEN_NONE UINT32_MAX
 
@@ -350,6 +353,9 @@ typedef int32_t ember_pack;
  * token may serve any number of them. Any number of threads may use it at once.
  */
 typedef struct ember_cancel_token ember_cancel_token;
+ * How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_chat_options ember_chat_options;
 
 /**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
@@ -692,6 +698,104 @@ void ember_cancel_token_reset(const struct ember_cancel_token *token);
  * Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
  */
 bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
+ * Writes new options with their defaults to `out`; free them with ember_chat_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_chat_options_new(struct ember_chat_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_chat_options_free(struct ember_chat_options *options);
+
+/**
+ * The tools that the model may call: a JSON array, as a rule of objects with "type" and "function". An empty text, the
+ * default, means none. It is read when a template is applied. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_tools(struct ember_chat_options *options,
+                                          const char *tools,
+                                          size_t tools_len,
+                                          struct ember_error **err);
+
+/**
+ * More variables for the template: a JSON object, for example `{"enable_thinking": false}`; which ones matter is the
+ * template's to say. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_variables(struct ember_chat_options *options,
+                                              const char *variables,
+                                              size_t variables_len,
+                                              struct ember_error **err);
+
+/**
+ * A template to use instead of the model's: its text, in the Jinja language. An empty text, the default, means the model's.
+ * Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_template(struct ember_chat_options *options,
+                                             const char *template_text,
+                                             size_t template_len,
+                                             struct ember_error **err);
+
+/**
+ * Which of the model's templates to use, for models with several. By default it is "tool_use" when there are tools and
+ * the model has one of that name, and else "default", which is also the name of a template without a name.
+ * Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_template_name(struct ember_chat_options *options,
+                                                  const char *name,
+                                                  size_t name_len,
+                                                  struct ember_error **err);
+
+/**
+ * Whether the text ends with what comes before an answer of the assistant. Default: true.
+ */
+ember_status ember_chat_options_set_add_generation_prompt(struct ember_chat_options *options,
+                                                          bool add_generation_prompt,
+                                                          struct ember_error **err);
+
+/**
+ * What time it is for templates that write the date: seconds since the start of 1970 as the local clock shows them
+ * (universal time plus the zone's offset). By default it is the system's universal time.
+ */
+ember_status ember_chat_options_set_now(struct ember_chat_options *options,
+                                        int64_t seconds,
+                                        struct ember_error **err);
+
+/**
+ * Writes the text of a conversation, as `model` was trained on it, to `buffer` of `capacity` bytes, without NUL, and its
+ * length to `n_needed`; a first call with capacity 0 asks for the length. `messages` is a JSON array of objects with
+ * "role", "content" and what else the template looks at ("tool_calls", "name", "reasoning_content").
+ *
+ * The text is what `apply_chat_template` of the Python package transformers gives. It spells control tokens, and BOS
+ * where the template says so: tokenize it with parse_special true and add_special false. Texts of users that spell
+ * control tokens become these tokens; a host that minds must look for them first.
+ *
+ * `options` NULL: the defaults. Templates are bounded in work and memory, whatever a file holds. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be and for messages that the template refuses (the
+ * sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a model without a template and a build
+ * without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a template that
+ * is broken or takes too much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ */
+ember_status ember_chat_apply_template(const struct ember_model *model,
+                                       const char *messages,
+                                       size_t messages_len,
+                                       const struct ember_chat_options *options,
+                                       uint8_t *buffer,
+                                       size_t capacity,
+                                       size_t *n_needed,
+                                       struct ember_error **err);
+
+/**
+ * Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
+ * without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
+ * EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_chat_template(const struct ember_model *model,
+                                       const char *name,
+                                       size_t name_len,
+                                       uint8_t *buffer,
+                                       size_t capacity,
+                                       size_t *n_needed,
+                                       struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_context_options_free.
@@ -1353,7 +1457,7 @@ const char *ember_model_isa(const struct ember_model *model);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
- * softmax of the logits. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+ * softmax of the logits. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
  * same choices on every platform for the same logits.
  */
 ember_status ember_sampler_new(uint64_t seed,
@@ -1397,10 +1501,122 @@ ember_status ember_sampler_add_top_p(struct ember_sampler *sampler,
                                      struct ember_error **err);
 
 /**
- * Starts the random numbers over, as if the sampler were new; the stages stay.
+ * Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_sampler_reset(struct ember_sampler *sampler, struct ember_error **err);
+ember_status ember_sampler_add_min_p(struct ember_sampler *sampler,
+                                     float p,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
+ * to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_typical_p(struct ember_sampler *sampler,
+                                         float p,
+                                         struct ember_error **err);
+
+/**
+ * Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
+ * the entropy of the distribution to the power `exponent`. All are finite and at least 0.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_dynamic_temperature(struct ember_sampler *sampler,
+                                                   float temperature,
+                                                   float range,
+                                                   float exponent,
+                                                   struct ember_error **err);
+
+/**
+ * Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
+ * (0 to 1) but the least likely of them ("exclude top choices"). Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
+                                   float probability,
+                                   float threshold,
+                                   struct ember_error **err);
+
+/**
+ * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
+ * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
+ * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
+                                         uint32_t last_n,
+                                         float repeat,
+                                         float frequency,
+                                         float presence,
+                                         struct ember_error **err);
+
+/**
+ * Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
+ * bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
+                                        float tau,
+                                        float eta,
+                                        struct ember_error **err);
+
+/**
+ * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. Tokens
+ * that have no logit are passed over. Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_bias(struct ember_sampler *sampler,
+                                    const uint32_t *tokens,
+                                    const float *biases,
+                                    size_t n,
+                                    struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_allow(struct ember_sampler *sampler,
+                                     const uint32_t *tokens,
+                                     size_t n,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_deny(struct ember_sampler *sampler,
+                                    const uint32_t *tokens,
+                                    size_t n,
+                                    struct ember_error **err);
+
+/**
+ * Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+ * nothing by itself, or one of a prompt. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_accept(struct ember_sampler *sampler,
+                                  uint32_t token,
+                                  struct ember_error **err);
+
+/**
+ * Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
+ * ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_clone(const struct ember_sampler *sampler,
+                                 struct ember_sampler **out,
+                                 struct ember_error **err);
+
+/**
+ * Writes the seed of the random numbers to `out`; for a sampler made with EMBER_SEED_RANDOM the one that was taken.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_seed(const struct ember_sampler *sampler,
+                                uint64_t *out,
+                                struct ember_error **err);
+
+/**
+ * Starts over, as if the sampler were new: the random numbers and what was accepted; the stages stay.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_reset(struct ember_sampler *sampler,
+                                 struct ember_error **err);
 
 /**
  * Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
@@ -1524,6 +1740,13 @@ ember_status ember_model_token_is_eog(const struct ember_model *model,
  * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.
  */
 const char *ember_version_string(void);
+
+/**
+ * 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
+ * templates). The functions of a part that is missing are there and give EMBER_E_UNSUPPORTED. Any thread.
+ */
+int32_t ember_has_feature(const char *name,
+                          size_t name_len);
 
 /**
  * One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | tokenizers | vocabs
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | tokenizers | vocabs | templates
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -162,6 +162,27 @@ fetch_vocabs() {
     fi
 }
 
+# The chat templates of many models, 450 KB, each under its model's license, out of the source package of
+# llama-cpp-python.
+fetch_templates() {
+    file=$models/templates
+    sum=0c8cffe8741b86fa1d4dd9e879a34c5fc98c7aae9008f84c36e2abdfaf119252
+    names=
+    if [ -d "$file" ]; then names=$(cd "$file" && LC_ALL=C ls); fi
+    # shellcheck disable=SC2086 # the names have no spaces
+    if [ -z "$names" ] || ! has_sums "$file" $names; then
+        need python3 "Python 3 with pip"
+        say "fetching chat templates (70 MB packed) once into $models"
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --no-binary=:all: -d "$tmp" llama-cpp-python==0.3.36
+        tar -xzf "$tmp"/llama_cpp_python-0.3.36.tar.gz -C "$tmp"
+        mkdir "$tmp/templates"
+        mv "$tmp"/llama_cpp_python-0.3.36/vendor/llama.cpp/models/templates/*.jinja "$tmp/templates/"
+        # shellcheck disable=SC2046 # the names have no spaces
+        keep_folder "$tmp/templates" $(cd "$tmp/templates" && LC_ALL=C ls)
+    fi
+}
+
 # Whether the files of folder $1 are there and have the checksum $sum, one after the other.
 has_sums() {
     folder=$1
@@ -195,6 +216,7 @@ gemma3) fetch_gemma3 ;;
 minilm) fetch_minilm ;;
 tokenizers) fetch_tokenizers ;;
 vocabs) fetch_vocabs ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, tokenizers, vocabs" ;;
+templates) fetch_templates ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, tokenizers, vocabs, templates" ;;
 esac
 echo "$file"

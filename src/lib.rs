@@ -16,6 +16,7 @@
 //! - [`nn`]: blocks that architectures share, generic over the backend.
 //! - [`models`]: architectures, one file each, and the registry [`models::build`].
 //! - [`tokenizer`]: text to tokens and back, from the file's metadata or a `tokenizer.json`.
+//! - `chat`: chat templates, the part of Jinja2 that they are written in (feature `chat`, on by default).
 //! - [`sampler`]: an ordered chain of stages that picks the next token.
 //! - [`context`]: token sequences over a model: batches, the paged KV cache, logits.
 //! - [`generate`]: from a prompt to text, in whole code points.
@@ -29,6 +30,8 @@ compile_error!(
 pub mod backend;
 pub mod cancel;
 pub mod capi;
+#[cfg(feature = "chat")]
+pub mod chat;
 pub mod context;
 pub mod error;
 pub mod generate;

@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "error",
     "cancel",
     "gguf",
@@ -19,6 +19,7 @@ const LAYERS: [&str; 15] = [
     "nn",
     "models",
     "tokenizer",
+    "chat",
     "sampler",
     "context",
     "generate",
@@ -26,11 +27,12 @@ const LAYERS: [&str; 15] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 5] = [
+const NARROW: [(&str, &[&str]); 6] = [
     ("gguf", &["error", "cancel"]),
     ("hf", &["error", "cancel", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
+    ("chat", &["error"]),
     ("sampler", &["error"]),
 ];
 

@@ -11,6 +11,7 @@
 
 mod args;
 mod cancel;
+mod chat;
 mod context;
 mod embed;
 mod error;
@@ -28,6 +29,7 @@ mod text;
 mod version;
 
 pub use cancel::*;
+pub use chat::*;
 pub use context::*;
 pub use embed::*;
 pub use error::*;

@@ -7,7 +7,7 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use crate::error::{Result, ember_status};
-use crate::sampler::{Sampler, Stage};
+use crate::sampler::{Penalties, Sampler, Stage};
 
 /// An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -22,7 +22,7 @@ impl CType for ember_sampler {
 }
 
 /// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
-/// softmax of the logits. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+/// softmax of the logits. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
 /// same choices on every platform for the same logits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_new(
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn ember_sampler_new(
     out: *mut *mut ember_sampler,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(seed))))))
+    guard(err, || output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(effective(seed)))))))
 }
 
 /// Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler
@@ -47,6 +47,23 @@ fn may_go(state: &Arc<Exclusive<Sampler>>) -> bool {
         log::error!("ember_sampler_free: the sampler is in use by another call and was not freed");
     }
     idle
+}
+
+/// `EMBER_SEED_RANDOM`, which cbindgen.toml writes into the header.
+const SEED_RANDOM: u64 = u64::MAX;
+
+/// The seed itself, or one by chance for `EMBER_SEED_RANDOM`: the standard library's source of seeds for hashing.
+fn effective(seed: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    match seed {
+        SEED_RANDOM => RandomState::new().hash_one(std::time::Instant::now()) >> 1,
+        seed => seed,
+    }
+}
+
+/// Pairs of tokens and biases.
+fn pairs(tokens: &[u32], biases: &[f32]) -> Vec<(u32, f32)> {
+    tokens.iter().copied().zip(biases.iter().copied()).collect()
 }
 
 fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
@@ -96,7 +113,172 @@ pub unsafe extern "C" fn ember_sampler_add_top_p(
     guard(err, || push(handle!(sampler), Stage::TopP(p)))
 }
 
-/// Starts the random numbers over, as if the sampler were new; the stages stay.
+/// Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_min_p(
+    sampler: *mut ember_sampler,
+    p: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::MinP(p)))
+}
+
+/// Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
+/// to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_typical_p(
+    sampler: *mut ember_sampler,
+    p: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::TypicalP(p)))
+}
+
+/// Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
+/// the entropy of the distribution to the power `exponent`. All are finite and at least 0.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
+    sampler: *mut ember_sampler,
+    temperature: f32,
+    range: f32,
+    exponent: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::DynamicTemperature { temperature, range, exponent }))
+}
+
+/// Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
+/// (0 to 1) but the least likely of them ("exclude top choices"). Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_xtc(
+    sampler: *mut ember_sampler,
+    probability: f32,
+    threshold: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::Xtc { probability, threshold }))
+}
+
+/// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
+/// is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
+/// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_penalties(
+    sampler: *mut ember_sampler,
+    last_n: u32,
+    repeat: f32,
+    frequency: f32,
+    presence: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        push(
+            handle!(sampler),
+            Stage::Penalties(Penalties { last_n: last_n as usize, repeat, frequency, presence }),
+        )
+    })
+}
+
+/// Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
+/// bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_mirostat(
+    sampler: *mut ember_sampler,
+    tau: f32,
+    eta: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::Mirostat { tau, eta }))
+}
+
+/// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. Tokens
+/// that have no logit are passed over. Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_bias(
+    sampler: *mut ember_sampler,
+    tokens: *const u32,
+    biases: *const f32,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, tokens, biases) = (handle!(sampler), array!(tokens, n), array!(biases, n));
+        push(sampler, Stage::Bias(pairs(tokens, biases)))
+    })
+}
+
+/// Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_allow(
+    sampler: *mut ember_sampler,
+    tokens: *const u32,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::Allow(array!(tokens, n).to_vec())))
+}
+
+/// Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_deny(
+    sampler: *mut ember_sampler,
+    tokens: *const u32,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::Deny(array!(tokens, n).to_vec())))
+}
+
+/// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+/// nothing by itself, or one of a prompt. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_accept(
+    sampler: *mut ember_sampler,
+    token: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(sampler).lock("sampler")?.accept(token);
+        Ok(())
+    })
+}
+
+/// Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
+/// ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_clone(
+    sampler: *const ember_sampler,
+    out: *mut *mut ember_sampler,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, out) = (handle!(sampler), output!(out));
+        let copy = sampler.lock("sampler")?.clone();
+        out.set(into_raw::<ember_sampler>(Exclusive::new(copy)))
+    })
+}
+
+/// Writes the seed of the random numbers to `out`; for a sampler made with EMBER_SEED_RANDOM the one that was taken.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_seed(
+    sampler: *const ember_sampler,
+    out: *mut u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, out) = (handle!(sampler), output!(out));
+        out.set(sampler.lock("sampler")?.seed())
+    })
+}
+
+/// Starts over, as if the sampler were new: the random numbers and what was accepted; the stages stay.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_reset(

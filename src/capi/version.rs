@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 use std::sync::LazyLock;
 
+use super::args::text;
 use super::guard::guard_value;
 use crate::kernels::Isa;
 use crate::models;
@@ -34,6 +35,20 @@ fn c_str(text: &'static str) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_version_string() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(c_str(VERSION)))
+}
+
+/// Parts of the library that a build may leave out.
+const FEATURES: [(&str, bool); 1] = [("chat", cfg!(feature = "chat"))];
+
+fn has_feature(name: &str) -> bool {
+    FEATURES.contains(&(name, true))
+}
+
+/// 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
+/// templates). The functions of a part that is missing are there and give EMBER_E_UNSUPPORTED. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_has_feature(name: *const c_char, name_len: usize) -> i32 {
+    guard_value(0, || Ok(i32::from(has_feature(text!(name, name_len)))))
 }
 
 /// One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can

@@ -86,12 +86,15 @@ impl LoadedModel {
     }
 
     fn of_folder(folder: HfFolder, options: &LoadOptions) -> Result<LoadedModel> {
-        let HfFolder { gguf, tokenizer_json, tokenizer_config, end_tokens } = folder;
+        let HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };
             let mut tokenizer = Tokenizer::from_json(json, tokenizer_config.as_deref())
                 .map_err(|e| e.within("tokenizer.json"))?;
             tokenizer.add_ends(&end_tokens);
+            if let Some(text) = chat_template {
+                tokenizer.set_chat_template(text);
+            }
             Ok(Some(tokenizer))
         };
         LoadedModel::new(gguf, tokenizer, options)

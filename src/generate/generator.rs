@@ -240,7 +240,7 @@ impl Generator {
             if self.stopping {
                 return Ok(Step::End(FinishReason::Stopped));
             }
-            self.prefill(context)?;
+            self.prefill(context, sampler)?;
             self.phase = Phase::Tokens;
             self.usage.prefill = start.elapsed();
         } else {
@@ -260,7 +260,7 @@ impl Generator {
     }
 
     /// Runs the prompt, or what is new of it.
-    fn prefill(&mut self, context: &mut Context) -> Result<()> {
+    fn prefill(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<()> {
         let seq = self.options.seq;
         if self.options.reuse_prefix {
             // One token at least has to run for its logits.
@@ -276,6 +276,7 @@ impl Generator {
             let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(ids) };
             context.decode_under(tokens, self.options.cancel.as_ref())?;
             self.tokens.extend_from_slice(ids);
+            ids.iter().for_each(|&id| sampler.accept(id));
         }
         Ok(())
     }
@@ -323,6 +324,7 @@ impl Generator {
         let model = Arc::clone(&self.model);
         let tokenizer = if self.has_tokenizer { model.tokenizer().ok() } else { None };
         self.text.push(bytes(tokenizer, id, self.options.render_special));
+        sampler.accept(id);
         self.usage.n_generated += 1;
         self.pending = Some(id);
         Ok(Step::Token { id, logprob })

@@ -105,6 +105,13 @@ fn encode(tokenizer: &Tokenizer, text: &str, is_start: bool, parse_special: bool
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }
+    if let (true, Some(bos), [first, second, ..]) = (parse_special, tokenizer.bos(), &ids[..])
+        && *first == bos
+        && *second == bos
+    {
+        // Texts of chat templates begin with BOS themselves.
+        ids.remove(0);
+    }
     Ok(ids)
 }
 

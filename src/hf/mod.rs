@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, Gguf};
 use config::Config;
 
+const TEMPLATE: &str = "chat_template.jinja";
+
 /// What a folder holds.
 #[derive(Debug)]
 pub struct HfFolder {
@@ -31,6 +33,8 @@ pub struct HfFolder {
     pub tokenizer_json: Option<Vec<u8>>,
     /// `tokenizer_config.json`, if it is there: not looked into.
     pub tokenizer_config: Option<Vec<u8>>,
+    /// `chat_template.jinja`, if it is there, which counts more than the template in `tokenizer_config.json`.
+    pub chat_template: Option<String>,
     /// The tokens that end a generation, as `generation_config.json` says, or else `config.json`.
     pub end_tokens: Vec<u32>,
 }
@@ -68,10 +72,14 @@ pub fn open_under(path: &Path, use_mmap: bool, watch: Watch<'_>) -> Result<HfFol
         let optional =
             |file: &str| folder.has(file).then(|| folder.read(file).map(|b| b.to_vec())).transpose();
         let tokenizer = (optional("tokenizer.json")?, optional("tokenizer_config.json")?);
-        Ok((parts, tokenizer, end_tokens(&folder, &config)?))
+        let template = optional(TEMPLATE)?.map(String::from_utf8).transpose();
+        let template = template.map_err(|_| Error::Format(format!("{TEMPLATE} is not UTF-8")))?;
+        Ok((parts, tokenizer, template, end_tokens(&folder, &config)?))
     };
-    let (parts, (tokenizer_json, tokenizer_config), end_tokens) = read().map_err(|e| e.within(&name))?;
-    Ok(HfFolder { gguf: Gguf::from_parts(parts)?, tokenizer_json, tokenizer_config, end_tokens })
+    let (parts, (tokenizer_json, tokenizer_config), chat_template, end_tokens) =
+        read().map_err(|e| e.within(&name))?;
+    let gguf = Gguf::from_parts(parts)?;
+    Ok(HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens })
 }
 
 /// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list.

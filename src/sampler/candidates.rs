@@ -29,6 +29,16 @@ impl Candidate {
     }
 }
 
+/// The softmax of some candidates.
+pub(super) struct Distribution {
+    /// The sum of the weights.
+    pub(super) total: u64,
+    /// The logarithm of the sum of the exponentials of the logits: a token's surprise is this less its logit.
+    pub(super) log_total: f64,
+    /// In natural units.
+    pub(super) entropy: f64,
+}
+
 /// The list and room for a copy that a selection may shuffle.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
@@ -82,6 +92,40 @@ impl Candidates {
             c.weight = if x < NEGLIGIBLE { 0 } else { (libm::exp(f64::from(x)) * WEIGHT_ONE) as u64 };
         }
         self.list.iter().map(|c| c.weight).sum()
+    }
+
+    /// The softmax of the logits, summed in ascending order of token ids, which is the same everywhere.
+    pub(super) fn distribution(&mut self) -> Distribution {
+        let (total, max) = (self.weigh(), f64::from(self.max()));
+        let log_sum = libm::log(total as f64 / WEIGHT_ONE);
+        let surprise = |c: &Candidate| log_sum + max - f64::from(c.logit);
+        let likely = self.list.iter().filter(|c| c.weight > 0);
+        let entropy = likely.map(|c| c.weight as f64 / total as f64 * surprise(c)).sum();
+        Distribution { total, log_total: log_sum + max, entropy }
+    }
+
+    /// Keeps the candidates that `keep` holds for.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Candidate) -> bool) {
+        self.list.retain(keep);
+    }
+
+    /// An error that names `what` took the last candidate.
+    pub(super) fn require_some(&self, what: &str) -> Result<()> {
+        match self.list.is_empty() {
+            false => Ok(()),
+            true => Err(Error::InvalidArgument(format!("every token is ruled out: {what} leave none"))),
+        }
+    }
+
+    /// Keeps those that `arrange` puts first in a copy that it may change but for the ids, and says how many those are.
+    pub(super) fn keep_first_of(&mut self, arrange: impl FnOnce(&mut [Candidate]) -> usize) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.list);
+        let n = arrange(&mut self.scratch).clamp(1, self.scratch.len().max(1));
+        self.scratch.truncate(n);
+        self.scratch.sort_unstable_by_key(|c| c.id);
+        let mut kept = self.scratch.iter().peekable();
+        self.list.retain(|c| kept.next_if(|k| k.id == c.id).is_some());
     }
 
     /// The token at `r` when the candidates' weights are laid end to end.

@@ -6,31 +6,77 @@
 //! chain and seed give the same tokens on every machine.
 #![forbid(unsafe_code)]
 
+mod bias;
 mod candidates;
+mod dynamic_temperature;
 mod greedy;
+mod min_p;
+mod mirostat;
+mod penalties;
 mod rng;
 mod temperature;
 #[cfg(test)]
 mod tests;
 mod top_k;
 mod top_p;
+mod typical_p;
+mod xtc;
+
+use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
 use candidates::Candidates;
+pub use penalties::Penalties;
 use rng::Rng;
 
 /// One step of a chain.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
     /// Keeps the token of the largest logit.
     Greedy,
     /// Divides the logits by a temperature: below 1 sharpens, above 1 flattens, 0 is [`Stage::Greedy`].
     Temperature(f32),
+    /// A temperature that follows the entropy of the distribution.
+    DynamicTemperature {
+        /// The middle of the temperatures.
+        temperature: f32,
+        /// How far they go down (not below 0) and up; 0 for one temperature.
+        range: f32,
+        /// The power of the entropy's share of the largest one; 1 is linear.
+        exponent: f32,
+    },
     /// Keeps the given number of largest logits; 0 keeps all.
     TopK(usize),
     /// Keeps the most probable tokens whose probabilities add up to the given share, at least one (nucleus sampling:
     /// Holtzman et al. 2019, arXiv:1904.09751); 1 keeps all.
     TopP(f32),
+    /// Keeps tokens that are at least this share as probable as the likeliest; 0 keeps all.
+    MinP(f32),
+    /// Keeps the tokens whose surprise is closest to the expected one, of this share together; 1 keeps all.
+    TypicalP(f32),
+    /// With the given probability removes all tokens that are at least as probable as a threshold but the least likely one.
+    Xtc {
+        /// How often.
+        probability: f32,
+        /// Of the probability of a token; above 0.5 there are never two.
+        threshold: f32,
+    },
+    /// Makes tokens less likely that were there before.
+    Penalties(Penalties),
+    /// Keeps what surprises no more than a bound that follows the surprise `tau`, in bits, at the rate `eta`. A chain has
+    /// one such stage at most, at its end as a rule.
+    Mirostat {
+        /// The surprise that is wanted.
+        tau: f32,
+        /// How fast the bound follows.
+        eta: f32,
+    },
+    /// Adds to the logits of tokens; `-inf` rules a token out.
+    Bias(Vec<(u32, f32)>),
+    /// Keeps these tokens only.
+    Allow(Vec<u32>),
+    /// Rules these tokens out.
+    Deny(Vec<u32>),
 }
 
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
@@ -40,22 +86,59 @@ pub struct Sampler {
     seed: u64,
     rng: Rng,
     candidates: Candidates,
+    /// The latest accepted tokens, as many as the stages look at.
+    history: VecDeque<u32>,
+    n_history: usize,
+    /// Room for a sorted part of the history.
+    recent: Vec<u32>,
+    /// The bound of the stage [`Stage::Mirostat`].
+    bound: f64,
 }
 
 impl Sampler {
     /// An empty chain, which draws from the softmax of the logits.
     pub fn new(seed: u64) -> Sampler {
-        Sampler { stages: Vec::new(), seed, rng: Rng::new(seed), candidates: Candidates::default() }
+        Sampler {
+            stages: Vec::new(),
+            seed,
+            rng: Rng::new(seed),
+            candidates: Candidates::default(),
+            history: VecDeque::new(),
+            n_history: 0,
+            recent: Vec::new(),
+            bound: 0.0,
+        }
     }
 
     /// Appends a stage.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] names a parameter that is out of range; the chain stays as it is.
-    pub fn push(&mut self, stage: Stage) -> Result<()> {
-        match stage {
-            Stage::Temperature(t) => temperature::validate(t)?,
-            Stage::TopP(p) => top_p::validate(p)?,
+    pub fn push(&mut self, mut stage: Stage) -> Result<()> {
+        match &mut stage {
+            Stage::Temperature(t) => temperature::validate(*t)?,
+            Stage::DynamicTemperature { temperature, range, exponent } => {
+                dynamic_temperature::validate(*temperature, *range, *exponent)?;
+            }
+            Stage::TopP(p) => top_p::validate(*p)?,
+            Stage::MinP(p) => min_p::validate(*p)?,
+            Stage::TypicalP(p) => typical_p::validate(*p)?,
+            Stage::Xtc { probability, threshold } => xtc::validate(*probability, *threshold)?,
+            Stage::Penalties(penalties) => {
+                penalties::validate(penalties)?;
+                self.n_history = self.n_history.max(penalties.last_n);
+                self.history.reserve(self.n_history.saturating_sub(self.history.len()));
+                self.recent.reserve(self.n_history);
+            }
+            Stage::Mirostat { tau, eta } => {
+                mirostat::validate(*tau, *eta)?;
+                if self.mirostat().is_some() {
+                    return Err(Error::InvalidArgument("the chain has a Mirostat stage already".into()));
+                }
+                self.bound = mirostat::start(*tau);
+            }
+            Stage::Bias(bias) => *bias = bias::sorted_bias(bias)?,
+            Stage::Allow(tokens) | Stage::Deny(tokens) => *tokens = bias::sorted_tokens(tokens),
             Stage::Greedy | Stage::TopK(_) => {}
         }
         self.stages.push(stage);
@@ -72,40 +155,99 @@ impl Sampler {
         self.seed
     }
 
-    /// Starts the random numbers over.
+    /// Starts over: the random numbers, the accepted tokens, what stages have learnt.
     pub fn reset(&mut self) {
         self.rng = Rng::new(self.seed);
+        self.history.clear();
+        self.bound = self.mirostat().map_or(0.0, |(tau, _)| mirostat::start(tau));
     }
 
-    /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left.
+    /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
+    pub fn accept(&mut self, token: u32) {
+        if self.n_history == 0 {
+            return;
+        }
+        if self.history.len() == self.n_history {
+            self.history.pop_front();
+        }
+        self.history.push_back(token);
+    }
+
+    /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left, and
+    /// [`Stage::Xtc`] takes one of its own. The token is not accepted yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, or if all are `-inf`.
+    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, or if a stage
+    /// rules out all that are left.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
         if self.is_greedy() {
             return greedy::arg_max(logits);
         }
         self.candidates.fill(logits)?;
-        for &stage in &self.stages {
-            match stage {
-                Stage::Greedy => greedy::apply(&mut self.candidates),
-                Stage::Temperature(t) => temperature::apply(&mut self.candidates, t),
-                Stage::TopK(k) => top_k::apply(&mut self.candidates, k),
-                Stage::TopP(p) => top_p::apply(&mut self.candidates, p),
-            }
-        }
-        if let [only] = self.candidates.list() {
-            return Ok(only.id);
+        for i in 0..self.stages.len() {
+            self.apply(i)?;
         }
         let total = self.candidates.weigh();
-        Ok(self.candidates.pick(self.rng.below(total)))
+        let token = match self.candidates.list() {
+            [only] => only.id,
+            _ => self.candidates.pick(self.rng.below(total)),
+        };
+        if let Some((tau, eta)) = self.mirostat() {
+            let weight = self.candidates.list().iter().find(|c| c.id == token).map_or(total, |c| c.weight);
+            let surprise = libm::log2(total as f64 / weight.max(1) as f64);
+            self.bound = mirostat::next(self.bound, surprise, tau, eta);
+        }
+        Ok(token)
+    }
+
+    /// Applies stage number `i`.
+    fn apply(&mut self, i: usize) -> Result<()> {
+        let candidates = &mut self.candidates;
+        match &self.stages[i] {
+            Stage::Greedy => greedy::apply(candidates),
+            Stage::Temperature(t) => temperature::apply(candidates, *t),
+            Stage::DynamicTemperature { temperature, range, exponent } => {
+                dynamic_temperature::apply(candidates, *temperature, *range, *exponent);
+            }
+            Stage::TopK(k) => top_k::apply(candidates, *k),
+            Stage::TopP(p) => top_p::apply(candidates, *p),
+            Stage::MinP(p) => min_p::apply(candidates, *p),
+            Stage::TypicalP(p) => typical_p::apply(candidates, *p),
+            Stage::Xtc { probability, threshold } => {
+                xtc::apply(candidates, *probability, *threshold, &mut self.rng);
+            }
+            Stage::Penalties(penalties) => {
+                self.recent.clear();
+                let skipped = self.history.len().saturating_sub(penalties.last_n);
+                self.recent.extend(self.history.iter().skip(skipped));
+                self.recent.sort_unstable();
+                penalties::apply(candidates, penalties, &self.recent);
+            }
+            Stage::Mirostat { .. } => mirostat::apply(candidates, self.bound),
+            Stage::Bias(bias) => bias::apply(candidates, bias)?,
+            Stage::Allow(tokens) => bias::allow(candidates, tokens)?,
+            Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
+        }
+        Ok(())
+    }
+
+    /// The parameters of the stage [`Stage::Mirostat`], if there is one.
+    fn mirostat(&self) -> Option<(f32, f32)> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::Mirostat { tau, eta } => Some((*tau, *eta)),
+            _ => None,
+        })
     }
 
     /// Whether the chain comes down to the largest logit: a greedy stage with nothing before it that could change
-    /// which logit that is.
+    /// which logit that is, and nothing behind it that could rule its token out or learn from it.
     fn is_greedy(&self) -> bool {
-        let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_));
-        matches!(self.stages.iter().find(|s| !narrows(s)), Some(Stage::Greedy | Stage::Temperature(0.0)))
+        let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_));
+        let picks = |stage: &Stage| matches!(stage, Stage::Greedy | Stage::Temperature(0.0));
+        let learns = |stage: &Stage| {
+            matches!(stage, Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_))
+        };
+        self.stages.iter().find(|s| !narrows(s)).is_some_and(picks) && !self.stages.iter().any(learns)
     }
 }
 

@@ -10,7 +10,7 @@ fn logits(n: usize, seed: u64) -> Vec<f32> {
 
 fn sampler(seed: u64, stages: &[Stage]) -> Sampler {
     let mut sampler = Sampler::new(seed);
-    stages.iter().for_each(|stage| sampler.push(*stage).unwrap());
+    stages.iter().for_each(|stage| sampler.push(stage.clone()).unwrap());
     sampler
 }
 
@@ -20,15 +20,10 @@ fn message(result: Result<impl std::fmt::Debug>) -> String {
 
 /// The ids that a chain leaves, by ascending id.
 fn kept(logits: &[f32], stage: Stage) -> Vec<u32> {
-    let mut candidates = Candidates::default();
-    candidates.fill(logits).unwrap();
-    match stage {
-        Stage::Greedy => greedy::apply(&mut candidates),
-        Stage::Temperature(t) => temperature::apply(&mut candidates, t),
-        Stage::TopK(k) => top_k::apply(&mut candidates, k),
-        Stage::TopP(p) => top_p::apply(&mut candidates, p),
-    }
-    candidates.list().iter().map(|c| c.id).collect()
+    let mut sampler = sampler(0, &[stage]);
+    sampler.candidates.fill(logits).unwrap();
+    sampler.apply(0).unwrap();
+    sampler.candidates.list().iter().map(|c| c.id).collect()
 }
 
 /// Ids by descending logit, equal ones by ascending id: a full, stable sort.
@@ -197,4 +192,129 @@ fn as_many_equal_logits_as_are_allowed_do_not_overflow() {
     sampler.push(Stage::TopP(0.5)).unwrap();
     assert!(sampler.sample(&logits[..most]).unwrap() > 0);
     assert!(matches!(sampler.sample(&logits), Err(Error::InvalidArgument(_))));
+}
+
+/// The stage of a case of `tests/oracle/sampler_golden.py`.
+fn golden_stage(name: &str, p: &[f32]) -> Stage {
+    match name {
+        "min_p" => Stage::MinP(p[0]),
+        "typical_p" => Stage::TypicalP(p[0]),
+        "top_p" => Stage::TopP(p[0]),
+        "dynamic_temperature" => Stage::DynamicTemperature { temperature: p[0], range: p[1], exponent: p[2] },
+        "penalties" => Stage::Penalties(Penalties {
+            last_n: p[0] as usize,
+            repeat: p[1],
+            frequency: p[2],
+            presence: p[3],
+        }),
+        "xtc" => Stage::Xtc { probability: p[0], threshold: p[1] },
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn stages_leave_what_llama_cpps_leave() {
+    type Case = (String, Vec<f32>, usize, Vec<(u32, f64)>);
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        accepted: Vec<u32>,
+        logits: Vec<Vec<f32>>,
+        cases: Vec<Case>,
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sampler.json");
+    let golden: Golden = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert!(golden.cases.len() >= 96);
+    for (name, parameters, i, wanted) in &golden.cases {
+        let mut sampler = sampler(1, &[golden_stage(name, parameters)]);
+        golden.accepted.iter().for_each(|&token| sampler.accept(token));
+        sampler.candidates.fill(&golden.logits[*i]).unwrap();
+        sampler.apply(0).unwrap();
+        let total = sampler.candidates.weigh() as f64;
+        let got = sampler.candidates.list();
+        let ids = |list: &[(u32, f64)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let got: Vec<(u32, f64)> = got.iter().map(|c| (c.id, c.weight as f64 / total)).collect();
+        assert_eq!(ids(&got), ids(wanted), "{name} {parameters:?} {i}");
+        for ((id, got), (_, wanted)) in got.iter().zip(wanted) {
+            assert!(
+                (got - wanted).abs() <= 2e-6,
+                "{name} {parameters:?} {i}: token {id} has {got}, not {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn mirostat_follows_the_surprise_that_is_wanted() {
+    let logits: Vec<f32> = (0..2000).map(|i| -((i + 1) as f32).ln()).collect();
+    let mut sampler = sampler(3, &[Stage::Mirostat { tau: 3.0, eta: 0.1 }]);
+    assert_eq!(sampler.bound, 6.0);
+    let mut total = 0.0;
+    for _ in 0..2000 {
+        let before = sampler.bound;
+        sampler.sample(&logits).unwrap();
+        total += (before - sampler.bound) / f64::from(0.1f32) + 3.0;
+    }
+    assert!((total / 2000.0 - 3.0).abs() < 0.05, "{}", total / 2000.0);
+    let first = sampler.clone().sample(&logits);
+    sampler.reset();
+    assert_eq!(sampler.bound, 6.0);
+    assert!(first.is_ok());
+    assert!(message(sampler.push(Stage::Mirostat { tau: 1.0, eta: 1.0 })).contains("Mirostat"));
+    // However low the bound, the likeliest token is left.
+    sampler.bound = -5.0;
+    assert_eq!(sampler.sample(&logits).unwrap(), 0);
+}
+
+#[test]
+fn biases_and_lists_change_single_tokens() {
+    let logits = [0.0, 1.0, 2.0, 3.0];
+    assert_eq!(kept(&logits, Stage::Allow(vec![2, 0, 2, 77])), [0, 2]);
+    assert_eq!(kept(&logits, Stage::Deny(vec![3, 1])), [0, 2]);
+    assert_eq!(kept(&logits, Stage::Bias(vec![(1, f32::NEG_INFINITY)])), [0, 2, 3]);
+    let mut chain = sampler(0, &[Stage::Bias(vec![(0, 1.0), (0, 9.0), (99, 1.0)]), Stage::Greedy]);
+    assert_eq!(chain.sample(&logits).unwrap(), 0);
+    let mut none = sampler(0, &[Stage::Allow(vec![9])]);
+    assert!(message(none.sample(&logits)).contains("allowed"));
+    let mut none = sampler(0, &[Stage::Greedy, Stage::Deny(vec![3])]);
+    assert!(message(none.sample(&logits)).contains("denied"));
+    assert!(message(Sampler::new(0).push(Stage::Bias(vec![(7, f32::NAN)]))).contains("token 7"));
+}
+
+#[test]
+fn accepted_tokens_count_from_the_latest_back() {
+    let stage = |last_n| Stage::Penalties(Penalties { last_n, repeat: 1.0, frequency: 10.0, presence: 0.0 });
+    let logits = [5.0, 4.0, 3.0];
+    let mut chain = sampler(0, &[stage(2), Stage::Greedy]);
+    for (token, best) in [(0, 1), (1, 2), (2, 0), (0, 1)] {
+        chain.accept(token);
+        assert_eq!(chain.sample(&logits).unwrap(), best);
+    }
+    let mut copy = chain.clone();
+    copy.accept(1);
+    assert_eq!((copy.sample(&logits).unwrap(), chain.sample(&logits).unwrap()), (2, 1));
+    chain.reset();
+    assert_eq!(chain.sample(&logits).unwrap(), 0);
+}
+
+#[test]
+fn parameters_that_are_wrong_are_named() {
+    let penalties = Penalties { last_n: 1, repeat: 1.0, frequency: 0.0, presence: 0.0 };
+    for (stage, word) in [
+        (Stage::MinP(1.5), "min-p"),
+        (Stage::MinP(f32::NAN), "min-p"),
+        (Stage::TypicalP(0.0), "typical-p"),
+        (Stage::DynamicTemperature { temperature: -1.0, range: 0.0, exponent: 1.0 }, "temperature"),
+        (Stage::DynamicTemperature { temperature: 1.0, range: f32::INFINITY, exponent: 1.0 }, "range"),
+        (Stage::DynamicTemperature { temperature: 1.0, range: 1.0, exponent: -1.0 }, "exponent"),
+        (Stage::Xtc { probability: 2.0, threshold: 0.1 }, "probability"),
+        (Stage::Xtc { probability: 0.5, threshold: -0.1 }, "threshold"),
+        (Stage::Mirostat { tau: f32::NAN, eta: 0.1 }, "tau"),
+        (Stage::Mirostat { tau: 5.0, eta: -0.1 }, "eta"),
+        (Stage::Penalties(Penalties { last_n: usize::MAX, ..penalties }), "last_n"),
+        (Stage::Penalties(Penalties { repeat: 0.0, ..penalties }), "repeat"),
+        (Stage::Penalties(Penalties { frequency: f32::INFINITY, ..penalties }), "frequency"),
+        (Stage::Penalties(Penalties { presence: f32::NAN, ..penalties }), "presence"),
+    ] {
+        assert!(message(Sampler::new(0).push(stage)).contains(word), "{word}");
+    }
 }

@@ -85,8 +85,22 @@ pub(super) fn read(meta: &Metadata) -> Result<Tokenizer> {
         roles,
         escapes_space,
         strips_space,
-        chat_template: meta.str("tokenizer.chat_template")?.map(str::to_owned),
+        chat_templates: chat_templates(meta)?,
     })
+}
+
+/// `tokenizer.chat_template`, and `tokenizer.chat_template.NAME` for further ones.
+fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
+    const KEY: &str = "tokenizer.chat_template";
+    let mut templates = Vec::new();
+    for (key, _) in meta.iter() {
+        let Some(rest) = key.strip_prefix(KEY) else { continue };
+        let name = if rest.is_empty() { Some("default") } else { rest.strip_prefix('.') };
+        if let (Some(name), Some(text)) = (name, name.and_then(|_| meta.str(key).transpose()).transpose()?) {
+            templates.push((name.to_owned(), text.to_owned()));
+        }
+    }
+    Ok(templates)
 }
 
 /// Reads and checks the arrays of texts and types; without types, all tokens are normal.

@@ -49,7 +49,7 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
         roles,
         escapes_space: spelling == Spelling::Pieces,
         strips_space: decoder.strips_space,
-        chat_template: config.chat_template.and_then(TemplateFile::into_default),
+        chat_templates: config.chat_template.map_or_else(Vec::new, TemplateFile::into_named),
     })
 }
 

@@ -196,13 +196,11 @@ pub(super) struct NamedTemplate {
 }
 
 impl TemplateFile {
-    /// The one to use where none is asked for by name.
-    pub(super) fn into_default(self) -> Option<String> {
+    /// Names and texts.
+    pub(super) fn into_named(self) -> Vec<(String, String)> {
         match self {
-            TemplateFile::One(template) => Some(template),
-            TemplateFile::Named(all) => {
-                all.into_iter().find(|named| named.name == "default").map(|named| named.template)
-            }
+            TemplateFile::One(template) => vec![("default".into(), template)],
+            TemplateFile::Named(all) => all.into_iter().map(|named| (named.name, named.template)).collect(),
         }
     }
 }

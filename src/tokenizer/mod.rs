@@ -59,7 +59,8 @@ pub struct Tokenizer {
     escapes_space: bool,
     /// Decoding removes the space that encoding puts before a text.
     strips_space: bool,
-    chat_template: Option<String>,
+    /// Names and texts; one without a name is called `default`.
+    chat_templates: Vec<(String, String)>,
 }
 
 /// What turns a word into tokens.
@@ -307,6 +308,22 @@ impl Tokenizer {
 
     /// The source's template for conversations, in the Jinja language.
     pub fn chat_template(&self) -> Option<&str> {
-        self.chat_template.as_deref()
+        self.named_chat_template("default")
+    }
+
+    /// A template by its name: some sources have one for tools (`tool_use`) or for documents (`rag`).
+    pub fn named_chat_template(&self, name: &str) -> Option<&str> {
+        self.chat_templates.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str())
+    }
+
+    /// The names of the source's templates for conversations.
+    pub fn chat_template_names(&self) -> impl Iterator<Item = &str> {
+        self.chat_templates.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Sets the template that [`Tokenizer::chat_template`] gives.
+    pub fn set_chat_template(&mut self, text: String) {
+        self.chat_templates.retain(|(name, _)| name != "default");
+        self.chat_templates.push(("default".into(), text));
     }
 }

@@ -165,6 +165,118 @@ static void another_handle_is_not_a_sampler(void)
     ember_generate_options_free(options);
 }
 
+/* Which tokens a sampler with one stage gives in a hundred draws, as bits. */
+static uint64_t drawn(ember_sampler *s, const float *logits)
+{
+    uint64_t seen = 0;
+    for (int i = 0; i < 100; i++) {
+        uint32_t token = 0;
+        OK(ember_sampler_sample(s, logits, N, &token, E));
+        seen |= (uint64_t)1 << token;
+    }
+    ember_sampler_free(s);
+    return seen;
+}
+
+static void more_stages(void)
+{
+    float logits[N];
+    fill(logits);
+    ember_sampler *s = new_sampler(3);
+    OK(ember_sampler_add_min_p(s, 0.93f, E)); /* 0.05 below the largest is 0.951 as probable */
+    CHECK(drawn(s, logits) == (uint64_t)3 << 17);
+    s = new_sampler(3);
+    OK(ember_sampler_add_typical_p(s, 1e-6f, E));
+    uint64_t one = drawn(s, logits);
+    CHECK(one != 0 && (one & (one - 1)) == 0);
+    s = new_sampler(3);
+    OK(ember_sampler_add_dynamic_temperature(s, 0.0f, 0.0f, 1.0f, E));
+    CHECK(drawn(s, logits) == (uint64_t)1 << 17);
+    s = new_sampler(3);
+    OK(ember_sampler_add_top_k(s, 2, E));
+    OK(ember_sampler_add_xtc(s, 1.0f, 0.1f, E));
+    CHECK(drawn(s, logits) == (uint64_t)1 << 18);
+    s = new_sampler(3);
+    OK(ember_sampler_add_mirostat(s, 0.0f, 0.1f, E));
+    CHECK(drawn(s, logits) == (uint64_t)1 << 17);
+    static const uint32_t tokens[] = {17, 18, 500};
+    static const float biases[] = {-INFINITY, 100.0f, 1.0f};
+    s = new_sampler(3);
+    OK(ember_sampler_add_bias(s, tokens, biases, 3, E));
+    CHECK(drawn(s, logits) == (uint64_t)1 << 18);
+    s = new_sampler(3);
+    OK(ember_sampler_add_allow(s, tokens, 3, E));
+    CHECK(drawn(s, logits) == (uint64_t)3 << 17);
+    s = new_sampler(3);
+    OK(ember_sampler_add_deny(s, tokens, 3, E));
+    OK(ember_sampler_add_greedy(s, E));
+    CHECK(drawn(s, logits) == (uint64_t)1 << 19);
+}
+
+static void penalties_need_accepted_tokens(void)
+{
+    float logits[N];
+    uint32_t token = 0;
+    fill(logits);
+    ember_sampler *s = new_sampler(1), *copy = NULL;
+    OK(ember_sampler_add_penalties(s, 8, 1.0f, 5.0f, 5.0f, E));
+    OK(ember_sampler_add_greedy(s, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 17);
+    OK(ember_sampler_accept(s, token, E));
+    OK(ember_sampler_clone(s, &copy, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 18);
+    OK(ember_sampler_reset(s, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 17);
+    OK(ember_sampler_sample(copy, logits, N, &token, E));
+    CHECK(token == 18);
+    ember_sampler_free(s);
+    ember_sampler_free(copy);
+}
+
+static void seeds(void)
+{
+    uint64_t a = 0, b = 0;
+    ember_sampler *s = new_sampler(42);
+    OK(ember_sampler_seed(s, &a, E));
+    CHECK(a == 42);
+    ember_sampler_free(s);
+    s = new_sampler(EMBER_SEED_RANDOM);
+    OK(ember_sampler_seed(s, &a, E));
+    ember_sampler_free(s);
+    s = new_sampler(EMBER_SEED_RANDOM);
+    OK(ember_sampler_seed(s, &b, E));
+    CHECK(a != b && a != EMBER_SEED_RANDOM && b != EMBER_SEED_RANDOM);
+    ember_sampler_free(s);
+}
+
+static void more_bad_parameters(void)
+{
+    ember_sampler *s = new_sampler(1), *copy = NULL;
+    const uint32_t token = 1;
+    const float bad = NAN;
+    uint64_t seed = 0;
+    FAILS(EMBER_E_INVALID_ARGUMENT, "min-p", ember_sampler_add_min_p(s, -0.1f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "typical-p", ember_sampler_add_typical_p(s, 0.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "range", ember_sampler_add_dynamic_temperature(s, 1.0f, NAN, 1.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "threshold", ember_sampler_add_xtc(s, 0.5f, 2.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "repeat", ember_sampler_add_penalties(s, 1, 0.0f, 0.0f, 0.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "last_n", ember_sampler_add_penalties(s, UINT32_MAX, 1.0f, 0.0f, 0.0f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "tau", ember_sampler_add_mirostat(s, -1.0f, 0.1f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "token 1", ember_sampler_add_bias(s, &token, &bad, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "biases", ember_sampler_add_bias(s, &token, NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "tokens", ember_sampler_add_allow(s, NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "tokens", ember_sampler_add_deny(s, NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_accept(NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_clone(NULL, &copy, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_sampler_clone(s, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_seed(NULL, &seed, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_sampler_seed(s, NULL, E));
+    ember_sampler_free(s);
+}
+
 int main(void)
 {
     greedy();
@@ -173,5 +285,9 @@ int main(void)
     bad_parameters();
     bad_logits();
     another_handle_is_not_a_sampler();
+    more_stages();
+    penalties_need_accepted_tokens();
+    seeds();
+    more_bad_parameters();
     return finish("sampler");
 }

@@ -1,0 +1,246 @@
+//! Filters that go through the elements of a value: sorting, grouping, choosing, and other filters for each.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+
+use super::eval::{CallArgs, Machine};
+use super::fault::{Budget, Res, fail};
+use super::text;
+use super::value::{List, Value};
+use super::{filters, ops, predicates};
+
+/// What values are sorted and compared by where case does not matter.
+fn folded(value: &Value, case_sensitive: bool, budget: &mut Budget) -> Res<Value> {
+    match value {
+        Value::Str(text) if !case_sensitive => {
+            budget.bytes(text.len())?;
+            Ok(Value::from(text.to_lowercase()))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Sorts stably by keys that are given with the values: all strings, or all numbers.
+fn sort_by_key(items: &mut [(Value, Value)], reverse: bool, budget: &mut Budget) -> Res<()> {
+    let is_number = |key: &Value| key.number().is_some_and(|n| !n.float().is_nan());
+    let bytes: usize = items.iter().map(|(key, _)| key.str().map_or(0, str::len)).sum();
+    budget.steps((items.len() + bytes / 64).saturating_mul(items.len().max(2).ilog2() as usize + 1))?;
+    if !items.iter().all(|(key, _)| key.str().is_some()) && !items.iter().all(|(key, _)| is_number(key)) {
+        return fail("only strings or numbers can be sorted");
+    }
+    let order = |a: &Value, b: &Value| match (a.str(), b.str()) {
+        (Some(a), Some(b)) => a.cmp(b),
+        _ => a.number().partial_cmp(&b.number()).unwrap_or(Ordering::Equal),
+    };
+    items.sort_by(|a, b| if reverse { order(&b.0, &a.0) } else { order(&a.0, &b.0) });
+    Ok(())
+}
+
+/// `dictsort`: pairs of keys and values, in order.
+pub(super) fn dict_sort(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    let [case, by, reverse] = args.bind("dictsort", ["case_sensitive", "by", "reverse"])?;
+    let case = case.is_some_and(|v| v.is_true());
+    let Value::Dict(dict) = value else { return fail(format!("{} has no keys to sort", value.type_name())) };
+    let by_value = by.as_ref().and_then(Value::str) == Some("value");
+    let mut keyed = Vec::new();
+    for (key, value) in dict.entries() {
+        let pair = Value::Tuple(List::new(vec![key.clone(), value.clone()], budget)?);
+        keyed.push((folded(if by_value { value } else { key }, case, budget)?, pair));
+    }
+    sort_by_key(&mut keyed, reverse.is_some_and(|v| v.is_true()), budget)?;
+    let items = keyed.into_iter().map(|(_, pair)| pair).collect();
+    Ok(Value::List(List::new(items, budget)?))
+}
+
+/// The attribute `path` ("a.b.0") of a value; the value itself where there is no path.
+fn attribute(machine: &mut Machine<'_>, value: &Value, path: Option<&Value>) -> Res<Value> {
+    match path {
+        None | Some(Value::None) => Ok(value.clone()),
+        Some(Value::Str(path)) => {
+            let mut value = value.clone();
+            for part in path.split('.') {
+                let key = part.parse().map_or_else(|_| Value::from(part), Value::Int);
+                value = machine.item(&value, &key)?;
+            }
+            Ok(value)
+        }
+        Some(key) => machine.item(value, key),
+    }
+}
+
+/// `sort`, `unique`, `min`, `max`, `groupby`, `sum` and `join`, of the elements or of one of their attributes.
+pub(super) fn by_attribute(
+    machine: &mut Machine<'_>,
+    name: &str,
+    value: Value,
+    args: CallArgs,
+) -> Res<Value> {
+    let is_true = |value: &Option<Value>| value.as_ref().is_some_and(|v| v.is_true());
+    let names = match name {
+        "sort" => ["reverse", "case_sensitive", "attribute"],
+        "unique" | "min" | "max" => ["case_sensitive", "attribute", ""],
+        "groupby" => ["attribute", "default", "case_sensitive"],
+        "sum" => ["attribute", "start", ""],
+        _ => ["d", "attribute", ""],
+    };
+    let bound = args.bind(name, names)?;
+    let get = |name: &str| names.iter().position(|n| *n == name).and_then(|i| bound[i].clone());
+    let path = get("attribute");
+    let items = value.iterate(&mut machine.budget)?;
+    let mut keyed = Vec::with_capacity(items.len());
+    for item in items {
+        let mut found = attribute(machine, &item, path.as_ref())?;
+        if name == "groupby" && found.is_undefined() {
+            found = get("default").unwrap_or(found);
+        }
+        keyed.push((found, item));
+    }
+    let budget = &mut machine.budget;
+    match name {
+        "join" => {
+            let separator = get("d").map_or(Ok(String::new()), |d| text::str(&d, budget))?;
+            let mut out = String::new();
+            for (i, (value, _)) in keyed.iter().enumerate() {
+                budget.push(&mut out, if i > 0 { &separator } else { "" })?;
+                text::push_str(&mut out, value, budget)?;
+            }
+            return Ok(Value::from(out));
+        }
+        "sum" => {
+            let mut sum = get("start").unwrap_or(Value::Int(0));
+            for (value, _) in &keyed {
+                sum = ops::binary(super::ast::Binary::Add, &sum, value, budget)?;
+            }
+            return Ok(sum);
+        }
+        _ => {}
+    }
+    let case = is_true(&get("case_sensitive"));
+    for (key, _) in &mut keyed {
+        *key = folded(key, case, budget)?;
+    }
+    match name {
+        "unique" => {
+            let mut out: Vec<(Value, Value)> = Vec::new();
+            for (key, item) in keyed {
+                let mut seen = false;
+                for (other, _) in &out {
+                    seen |= key.equals(other, budget)?;
+                }
+                if !seen {
+                    out.push((key, item));
+                }
+            }
+            let items = out.into_iter().map(|(_, item)| item).collect();
+            Ok(Value::Lazy(List::new(items, budget)?))
+        }
+        "min" | "max" => {
+            let mut best: Option<(Value, Value)> = None;
+            for (key, item) in keyed {
+                let better = match &best {
+                    None => true,
+                    Some((other, _)) if name == "min" => key.order(other, budget)? == Some(Ordering::Less),
+                    Some((other, _)) => key.order(other, budget)? == Some(Ordering::Greater),
+                };
+                if better {
+                    best = Some((key, item));
+                }
+            }
+            Ok(best
+                .map_or_else(|| Value::Undefined(format!("the {name} of nothing").into()), |(_, item)| item))
+        }
+        "groupby" => {
+            sort_by_key(&mut keyed, false, budget)?;
+            let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
+            for (key, item) in keyed {
+                match groups.last_mut() {
+                    Some((last, group)) if last.equals(&key, budget)? => group.push(item),
+                    _ => groups.push((key, vec![item])),
+                }
+            }
+            let mut out = Vec::new();
+            for (key, group) in groups {
+                let group = Value::List(List::new(group, budget)?);
+                out.push(Value::Tuple(List::new(vec![key, group], budget)?));
+            }
+            Ok(Value::List(List::new(out, budget)?))
+        }
+        _ => {
+            sort_by_key(&mut keyed, is_true(&get("reverse")), budget)?;
+            let items = keyed.into_iter().map(|(_, item)| item).collect();
+            Ok(Value::List(List::new(items, budget)?))
+        }
+    }
+}
+
+/// What `map`, `select` and the like go through: nothing, where the value counts as false.
+fn some_items(value: &Value, budget: &mut Budget) -> Res<Vec<Value>> {
+    if value.is_true() { value.iterate(budget) } else { Ok(Vec::new()) }
+}
+
+/// `map`: an attribute of each element, or another filter for each.
+pub(super) fn map(machine: &mut Machine<'_>, value: Value, args: CallArgs) -> Res<Value> {
+    let items = some_items(&value, &mut machine.budget)?;
+    let mut out = Vec::with_capacity(items.len());
+    let mut positional = args.positional.into_iter();
+    match positional.next() {
+        None => {
+            let [path, default] = CallArgs { positional: Vec::new(), named: args.named }
+                .bind("map", ["attribute", "default"])?;
+            for item in items {
+                let found = attribute(machine, &item, path.as_ref())?;
+                out.push(match (&default, found.is_undefined()) {
+                    (Some(default), true) => default.clone(),
+                    _ => found,
+                });
+            }
+        }
+        Some(filter) => {
+            let Some(filter) = filter.str() else { return fail("map needs the name of a filter") };
+            let rest: Vec<Value> = positional.collect();
+            for item in items {
+                machine.enter()?;
+                machine.budget.bytes(48 * (rest.len() + args.named.len()))?;
+                let args = CallArgs { positional: rest.clone(), named: args.named.clone() };
+                out.push(filters::apply(machine, filter, item, args)?);
+                machine.depth -= 1;
+            }
+        }
+    }
+    Ok(Value::Lazy(List::new(out, &mut machine.budget)?))
+}
+
+/// `select`, `reject`, `selectattr` and `rejectattr`.
+pub(super) fn select(machine: &mut Machine<'_>, name: &str, value: Value, args: CallArgs) -> Res<Value> {
+    let wanted = name.starts_with("select");
+    let mut positional = args.positional.into_iter();
+    let path = if name.ends_with("attr") {
+        match positional.next() {
+            Some(path) => Some(path),
+            None => return fail(format!("{name} needs the name of an attribute")),
+        }
+    } else {
+        None
+    };
+    let test = positional.next();
+    let rest: Vec<Value> = positional.collect();
+    let mut out = Vec::new();
+    for item in some_items(&value, &mut machine.budget)? {
+        let subject = attribute(machine, &item, path.as_ref())?;
+        let holds = match &test {
+            None => subject.is_true(),
+            Some(Value::Str(test)) => {
+                machine.budget.bytes(48 * (rest.len() + args.named.len()))?;
+                let args = CallArgs { positional: rest.clone(), named: args.named.clone() };
+                predicates::check(machine, test, &subject, args)?
+            }
+            Some(other) => {
+                return fail(format!("{name} needs the name of a test, not {}", other.type_name()));
+            }
+        };
+        if holds == wanted {
+            out.push(item);
+        }
+    }
+    Ok(Value::Lazy(List::new(out, &mut machine.budget)?))
+}

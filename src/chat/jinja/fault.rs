@@ -1,0 +1,103 @@
+//! What stops a template, and the allowance that a rendering may use up.
+#![forbid(unsafe_code)]
+
+/// The result of a step of compiling or rendering.
+pub(crate) type Res<T> = std::result::Result<T, Fault>;
+
+/// Why a template cannot be compiled or rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    /// The template's own line, from 1 on, once it is known.
+    pub(crate) line: Option<u32>,
+    pub(crate) kind: Kind,
+    /// Without the line.
+    pub(crate) message: String,
+}
+
+/// Who is to blame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The text is not a template, or uses something that is not known here.
+    Syntax,
+    /// The template called `raise_exception`.
+    Raised,
+    /// Template and messages do not fit: an undefined value, a wrong type.
+    Failed,
+    /// More work or memory than a rendering may take.
+    Limit,
+}
+
+impl Fault {
+    pub(crate) fn syntax(line: u32, message: impl Into<String>) -> Fault {
+        Fault { line: Some(line), kind: Kind::Syntax, message: message.into() }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Fault {
+        Fault { line: None, kind: Kind::Failed, message: message.into() }
+    }
+
+    pub(crate) fn raised(message: impl Into<String>) -> Fault {
+        Fault { line: None, kind: Kind::Raised, message: message.into() }
+    }
+
+    pub(crate) fn limit(message: impl Into<String>) -> Fault {
+        Fault { line: None, kind: Kind::Limit, message: message.into() }
+    }
+
+    /// The same fault at `line`, unless an inner one is known already.
+    pub(crate) fn at(mut self, line: u32) -> Fault {
+        self.line.get_or_insert(line);
+        self
+    }
+}
+
+/// `Err` with [`Kind::Failed`].
+pub(crate) fn fail<T>(message: impl Into<String>) -> Res<T> {
+    Err(Fault::failed(message))
+}
+
+/// What is left of the work and the memory that one rendering may take. Everything that grows by what a template says is
+/// paid for before it is made, and nothing is paid back, so that a rendering's memory stays below what it began with.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget {
+    steps: u64,
+    bytes: u64,
+}
+
+impl Budget {
+    /// An allowance in proportion to the length of the input: ample for templates that pass over all messages once for
+    /// each of a thousand messages.
+    pub(crate) fn for_input(bytes: usize) -> Budget {
+        let n = bytes as u64;
+        Budget { steps: 10_000_000 + n.saturating_mul(100), bytes: (64 << 20) + n.saturating_mul(256) }
+    }
+
+    /// Pays for `n` steps: a node of the template or of a value visited, or 64 bytes compared.
+    pub(crate) fn steps(&mut self, n: usize) -> Res<()> {
+        match self.steps.checked_sub(n as u64) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => Err(Fault::limit("it takes more steps than a template may")),
+        }
+    }
+
+    /// Pays for `n` bytes of text or of values.
+    pub(crate) fn bytes(&mut self, n: usize) -> Res<()> {
+        match self.bytes.checked_sub(n as u64) {
+            Some(left) => {
+                self.bytes = left;
+                Ok(())
+            }
+            None => Err(Fault::limit("it makes more text and values than a template may")),
+        }
+    }
+
+    /// Appends `text` to `out`, paid for.
+    pub(crate) fn push(&mut self, out: &mut String, text: &str) -> Res<()> {
+        self.bytes(text.len())?;
+        out.push_str(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The functions that every template has, and the fields of `loop`.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::eval::{CallArgs, Machine};
+use super::fault::{Fault, Res, fail};
+use super::text;
+use super::value::{Dict, List, Value};
+
+const NAMES: [&str; 5] = ["range", "dict", "namespace", "raise_exception", "strftime_now"];
+/// As in the sandbox of the Jinja2 package.
+const MOST_RANGE: i128 = 100_000;
+
+/// The function of a name.
+pub(super) fn find(name: &str) -> Option<&'static str> {
+    NAMES.into_iter().find(|n| *n == name)
+}
+
+/// Calls a function.
+pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res<Value> {
+    match name {
+        "range" => range(machine, args),
+        "dict" => {
+            let entries = fields(machine, args)?;
+            let entries = entries.into_iter().map(|(name, value)| (Value::from(name), value)).collect();
+            Ok(Value::Dict(Dict::new(entries, &mut machine.budget)?))
+        }
+        "namespace" => {
+            let fields = fields(machine, args)?;
+            if let Some((name, _)) = fields.iter().find(|(name, _)| name.starts_with('_')) {
+                return fail(format!("the field \"{name}\" of a namespace begins with an underscore"));
+            }
+            machine.budget.bytes(64 + 64 * fields.len())?;
+            machine.namespaces.push(Vec::new());
+            let id = machine.namespaces.len() - 1;
+            for (name, value) in fields {
+                machine.set_field(id, &name, value)?;
+            }
+            Ok(Value::Namespace(id))
+        }
+        "raise_exception" => {
+            let [message] = args.bind(name, ["message"])?;
+            let message = message.unwrap_or(Value::None);
+            Err(Fault::raised(text::str(&message, &mut machine.budget)?))
+        }
+        "strftime_now" => {
+            let [format] = args.bind(name, ["format"])?;
+            let Some(Value::Str(format)) = format else { return fail("strftime_now needs a format") };
+            machine.budget.bytes(format.len().saturating_mul(16))?;
+            machine.clock.format(&format).map(Value::from).map_err(Fault::failed)
+        }
+        _ => fail(format!("there is no function \"{name}\"")),
+    }
+}
+
+/// The arguments of `dict` and `namespace`: an object or pairs, and names.
+fn fields(machine: &mut Machine<'_>, args: CallArgs) -> Res<Vec<(String, Value)>> {
+    let mut out = Vec::new();
+    for value in args.positional {
+        let pairs: Vec<(Value, Value)> = match &value {
+            Value::Dict(dict) => dict.entries().to_vec(),
+            other => {
+                let mut pairs = Vec::new();
+                for pair in other.iterate(&mut machine.budget)? {
+                    let [key, value] = &pair.iterate(&mut machine.budget)?[..] else {
+                        return fail("an object is made of pairs");
+                    };
+                    pairs.push((key.clone(), value.clone()));
+                }
+                pairs
+            }
+        };
+        for (key, value) in pairs {
+            let Some(name) = key.str() else { return fail("a field's name is a string") };
+            machine.budget.bytes(name.len() + 64)?;
+            out.push((name.to_owned(), value));
+        }
+    }
+    out.extend(args.named);
+    Ok(out)
+}
+
+fn range(machine: &mut Machine<'_>, args: CallArgs) -> Res<Value> {
+    let numbers: Option<Vec<i128>> = args.positional.iter().map(Value::integer).collect();
+    let (start, stop, step) = match numbers.as_deref() {
+        Some([stop]) => (0, *stop, 1),
+        Some([start, stop]) => (*start, *stop, 1),
+        Some([start, stop, step]) if *step != 0 => (*start, *stop, *step),
+        _ => return fail("range needs one to three integers, the third one not zero"),
+    };
+    let too_long = || Fault::failed(format!("a range has more than {MOST_RANGE} numbers"));
+    let span =
+        if step > 0 { stop.checked_sub(start) } else { start.checked_sub(stop) }.ok_or_else(too_long)?;
+    let step_size = step.checked_abs().ok_or_else(too_long)?;
+    let n = if span <= 0 { 0 } else { (span - 1) / step_size + 1 };
+    if n > MOST_RANGE {
+        return Err(too_long());
+    }
+    let items = (0..n).map(|i| Value::Int(start + i * step)).collect();
+    Ok(Value::List(List::new(items, &mut machine.budget)?))
+}
+
+/// A field of `loop`; `None` for one that does not exist.
+pub(super) fn loop_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Res<Option<Value>> {
+    let Some(state) = machine.loops.get(id) else { return fail("a loop is used that has ended") };
+    let (index, n) = (state.index, state.items.len());
+    let int = |n: usize| Value::Int(n as i128);
+    let neighbour = |item: Option<&Value>, what: &str| {
+        item.cloned().unwrap_or_else(|| Value::Undefined(format!("there is no {what} item, which").into()))
+    };
+    Ok(Some(match name {
+        "index" => int(index + 1),
+        "index0" => int(index),
+        "revindex" => int(n - index),
+        "revindex0" => int(n - index - 1),
+        "first" => Value::Bool(index == 0),
+        "last" => Value::Bool(index + 1 == n),
+        "length" => int(n),
+        "depth" => int(state.depth),
+        "depth0" => int(state.depth - 1),
+        "previtem" => neighbour(index.checked_sub(1).and_then(|i| state.items.get(i)), "previous"),
+        "nextitem" => neighbour(state.items.get(index + 1), "next"),
+        "cycle" | "changed" => Value::Method(Arc::new((Value::Loop(id), name.to_owned()))),
+        _ => return Ok(None),
+    }))
+}
+
+/// `loop.cycle(…)` and `loop.changed(…)`.
+pub(super) fn loop_method(machine: &mut Machine<'_>, id: usize, name: &str, args: CallArgs) -> Res<Value> {
+    let Some(state) = machine.loops.get_mut(id) else { return fail("a loop is used that has ended") };
+    let values = args.positional;
+    if name == "cycle" {
+        let n = values.len();
+        let index = state.index;
+        return match values.into_iter().nth(index.checked_rem(n).unwrap_or(0)) {
+            Some(value) => Ok(value),
+            None => fail("loop.cycle needs values"),
+        };
+    }
+    let last = state.last.take();
+    let changed = match last {
+        Some(last) if last.len() == values.len() => {
+            let mut changed = false;
+            for (a, b) in last.iter().zip(&values) {
+                changed |= !a.equals(b, &mut machine.budget)?;
+            }
+            changed
+        }
+        _ => true,
+    };
+    if let Some(state) = machine.loops.get_mut(id) {
+        state.last = Some(values);
+    }
+    Ok(Value::Bool(changed))
+}

@@ -1,0 +1,271 @@
+//! The methods of strings, objects and lists that do not change them, as Python has them.
+#![forbid(unsafe_code)]
+
+use super::eval::{CallArgs, Machine};
+use super::fault::{Budget, Res, fail};
+use super::lexer::is_space;
+use super::value::{List, Value};
+use super::{format, functions, strings, text};
+
+const STR: [&str; 39] = [
+    "capitalize",
+    "casefold",
+    "center",
+    "count",
+    "endswith",
+    "find",
+    "format",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isidentifier",
+    "islower",
+    "isnumeric",
+    "isspace",
+    "istitle",
+    "isupper",
+    "join",
+    "ljust",
+    "lower",
+    "lstrip",
+    "partition",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "rsplit",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "swapcase",
+    "title",
+];
+const STR_TOO: [&str; 2] = ["upper", "zfill"];
+const DICT: [&str; 5] = ["get", "items", "keys", "values", "copy"];
+/// They change the object, which a template may not.
+const DICT_REFUSED: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
+const LIST: [&str; 3] = ["count", "index", "copy"];
+const LIST_REFUSED: [&str; 8] = ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
+
+/// Whether a value has a method.
+pub(super) fn has(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Str(_) => STR.contains(&name) || STR_TOO.contains(&name),
+        Value::Dict(_) => DICT.contains(&name) || DICT_REFUSED.contains(&name),
+        Value::List(_) => LIST.contains(&name) || LIST_REFUSED.contains(&name),
+        Value::Tuple(_) => ["count", "index"].contains(&name),
+        Value::Loop(_) => ["cycle", "changed"].contains(&name),
+        _ => false,
+    }
+}
+
+/// Calls a method.
+pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: CallArgs) -> Res<Value> {
+    let refused = match value {
+        Value::Dict(_) => DICT_REFUSED.contains(&name),
+        Value::List(_) => LIST_REFUSED.contains(&name),
+        _ => false,
+    };
+    if refused {
+        return fail(format!("\"{name}\" would change {}, which a template may not", value.type_name()));
+    }
+    let budget = &mut machine.budget;
+    match value {
+        Value::Str(text) => string(text, name, args, budget),
+        Value::Loop(id) => functions::loop_method(machine, *id, name, args),
+        Value::Dict(dict) => {
+            if name == "get" {
+                let [key, default] = args.bind(name, ["key", "default"])?;
+                let Some(key) = key else { return fail("get needs a key") };
+                return Ok(dict.get(&key, budget)?.cloned().or(default).unwrap_or(Value::None));
+            }
+            let [] = args.bind(name, [])?;
+            let mut items = Vec::with_capacity(dict.entries().len());
+            for (key, value) in dict.entries() {
+                items.push(match name {
+                    "keys" => key.clone(),
+                    "values" => value.clone(),
+                    "items" => Value::Tuple(List::new(vec![key.clone(), value.clone()], budget)?),
+                    _ => return Ok(Value::Dict(std::sync::Arc::clone(dict))),
+                });
+            }
+            Ok(Value::List(List::new(items, budget)?))
+        }
+        Value::List(list) | Value::Tuple(list) => {
+            if name == "copy" {
+                return Ok(value.clone());
+            }
+            let [Some(wanted)] = args.bind(name, ["value"])? else {
+                return fail(format!("{name} needs a value"));
+            };
+            let mut n = 0;
+            for (i, item) in list.items.iter().enumerate() {
+                if item.equals(&wanted, budget)? {
+                    if name == "index" {
+                        return Ok(Value::Int(i as i128));
+                    }
+                    n += 1;
+                }
+            }
+            if name == "index" { fail("the list has no such value") } else { Ok(Value::Int(n)) }
+        }
+        other => fail(format!("{} has no method \"{name}\"", other.type_name())),
+    }
+}
+
+/// An argument that is a string.
+fn need<'v>(value: &'v Option<Value>, name: &str) -> Res<&'v str> {
+    match value {
+        Some(Value::Str(text)) => Ok(text),
+        Some(other) => fail(format!("{name} needs a string, not {}", other.type_name())),
+        None => fail(format!("{name} needs a string")),
+    }
+}
+
+/// An argument that is a string if it is there.
+fn optional<'v>(value: &'v Option<Value>, name: &str) -> Res<Option<&'v str>> {
+    match value {
+        None | Some(Value::None) => Ok(None),
+        value => need(value, name).map(Some),
+    }
+}
+
+fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    // What is made is at most three times as long as the text (upper case of some letters), or is paid for below.
+    budget.bytes(text.len())?;
+    let all = |test: fn(char) -> bool| Ok(Value::Bool(!text.is_empty() && text.chars().all(test)));
+    let cased = |wanted: fn(char) -> bool, other: fn(char) -> bool| {
+        Ok(Value::Bool(text.chars().any(wanted) && !text.chars().any(other)))
+    };
+    let texts = |parts: Vec<&str>, budget: &mut Budget| {
+        let items = parts.into_iter().map(Value::from).collect();
+        List::new(items, budget)
+    };
+    match name {
+        "format" => format::braces(text, &args, budget).map(Value::from),
+        "startswith" | "endswith" => {
+            let [affix] = args.bind(name, ["prefix"])?;
+            let matches = |affix: &str| match name {
+                "startswith" => text.starts_with(affix),
+                _ => text.ends_with(affix),
+            };
+            if let Some(Value::Tuple(affixes)) = &affix {
+                for affix in &affixes.items {
+                    if matches(need(&Some(affix.clone()), name)?) {
+                        return Ok(Value::Bool(true));
+                    }
+                }
+                return Ok(Value::Bool(false));
+            }
+            Ok(Value::Bool(matches(need(&affix, name)?)))
+        }
+        "strip" | "lstrip" | "rstrip" => {
+            let [chars] = args.bind(name, ["chars"])?;
+            Ok(Value::from(strings::strip(text, optional(&chars, name)?, name != "rstrip", name != "lstrip")))
+        }
+        "split" | "rsplit" => {
+            let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
+            let most = most.and_then(|n| n.integer()).and_then(|n| usize::try_from(n).ok());
+            let separator = optional(&separator, name)?;
+            if separator == Some("") {
+                return fail("the separator of split is empty");
+            }
+            let parts = strings::split(text, separator, most, name == "rsplit");
+            Ok(Value::List(texts(parts, budget)?))
+        }
+        "splitlines" => {
+            let [keep] = args.bind(name, ["keepends"])?;
+            let keep = keep.is_some_and(|keep| keep.is_true());
+            Ok(Value::List(texts(strings::lines(text, keep), budget)?))
+        }
+        "partition" | "rpartition" => {
+            let [separator] = args.bind(name, ["sep"])?;
+            let separator = need(&separator, name)?;
+            let found =
+                if name == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
+            let parts = match (found, name) {
+                (Some((before, after)), _) => vec![before, separator, after],
+                (None, "partition") => vec![text, "", ""],
+                (None, _) => vec!["", "", text],
+            };
+            Ok(Value::Tuple(texts(parts, budget)?))
+        }
+        "replace" => {
+            let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
+            let count = count.and_then(|n| n.integer()).and_then(|n| usize::try_from(n).ok());
+            strings::replace(text, need(&old, name)?, need(&new, name)?, count, budget).map(Value::from)
+        }
+        "join" => {
+            let [items] = args.bind(name, ["iterable"])?;
+            let Some(items) = items else { return fail("join needs strings") };
+            let mut out = String::new();
+            for (i, item) in items.iterate(budget)?.into_iter().enumerate() {
+                budget.push(&mut out, if i > 0 { text } else { "" })?;
+                let item = Some(item);
+                budget.push(&mut out, need(&item, name)?)?;
+            }
+            Ok(Value::from(out))
+        }
+        "count" | "find" | "rfind" | "index" | "rindex" => {
+            let [part] = args.bind(name, ["sub"])?;
+            let part = need(&part, name)?;
+            if name == "count" {
+                return Ok(Value::Int(text.matches(part).count() as i128));
+            }
+            let at = if name.starts_with('r') { text.rfind(part) } else { text.find(part) };
+            match at {
+                Some(at) => Ok(Value::Int(text[..at].chars().count() as i128)),
+                None if name.ends_with("find") => Ok(Value::Int(-1)),
+                None => fail("the text has no such part"),
+            }
+        }
+        "removeprefix" | "removesuffix" => {
+            let [affix] = args.bind(name, ["affix"])?;
+            let affix = need(&affix, name)?;
+            let rest =
+                if name == "removeprefix" { text.strip_prefix(affix) } else { text.strip_suffix(affix) };
+            Ok(Value::from(rest.unwrap_or(text)))
+        }
+        "center" | "ljust" | "rjust" | "zfill" => {
+            let [width, fill] = args.bind(name, ["width", "fillchar"])?;
+            let width = width.and_then(|n| n.integer()).unwrap_or(0);
+            let fill = optional(&fill, name)?.unwrap_or(if name == "zfill" { "0" } else { " " });
+            strings::pad(text, name, width, fill, budget).map(Value::from)
+        }
+        _ => {
+            let [] = args.bind(name, [])?;
+            match name {
+                "upper" => Ok(Value::from(text.to_uppercase())),
+                "lower" | "casefold" => Ok(Value::from(text.to_lowercase())),
+                "title" => Ok(Value::from(strings::title(text))),
+                "capitalize" => Ok(Value::from(strings::capitalize(text))),
+                "swapcase" => Ok(Value::from(strings::swap_case(text))),
+                "isalnum" => all(char::is_alphanumeric),
+                "isalpha" => all(char::is_alphabetic),
+                "isascii" => Ok(Value::Bool(text.is_ascii())),
+                "isdigit" | "isdecimal" | "isnumeric" => all(char::is_numeric),
+                "isspace" => all(is_space),
+                "islower" => cased(char::is_lowercase, char::is_uppercase),
+                "isupper" => cased(char::is_uppercase, char::is_lowercase),
+                "istitle" => {
+                    Ok(Value::Bool(text.chars().any(char::is_alphabetic) && strings::title(text) == text))
+                }
+                _ => fail(format!("the method \"{name}\" of strings is not supported")),
+            }
+        }
+    }
+}
+
+/// What filters do with anything: `value` as a string, with a method called on it.
+pub(super) fn call_on_str(value: &Value, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    let text = text::str(value, budget)?;
+    string(&text, name, args, budget)
+}

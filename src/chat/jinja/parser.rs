@@ -1,0 +1,346 @@
+//! From tokens to statements.
+#![forbid(unsafe_code)]
+
+use super::ast::{Args, Block, Expr, ExprKind, For, Macro, Stmt, StmtKind, Target};
+use super::fault::{Fault, Res};
+use super::lexer::{Tok, Token};
+
+/// How deep blocks may lie in each other.
+const MOST_BLOCKS: u32 = 48;
+
+/// Reads the tokens of a whole template.
+pub(super) fn parse(tokens: &[Token]) -> Res<Block> {
+    let mut parser = Parser { tokens, at: 0, blocks: 0, loops: 0, nesting: 0 };
+    let (block, _) = parser.block(&[])?;
+    Ok(block)
+}
+
+/// The tokens and the place in them.
+pub(super) struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    blocks: u32,
+    /// Loops around the statement, within its macro.
+    loops: u32,
+    /// Expressions around the expression.
+    pub(super) nesting: u32,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn peek(&self) -> &'a Tok {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> &'a Tok {
+        self.tokens.get(self.at + ahead).map_or(&Tok::End, |t| &t.kind)
+    }
+
+    pub(super) fn line(&self) -> u32 {
+        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |t| t.line)
+    }
+
+    pub(super) fn next(&mut self) -> &'a Tok {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    pub(super) fn error<T>(&self, message: impl Into<String>) -> Res<T> {
+        Err(Fault::syntax(self.line(), message))
+    }
+
+    pub(super) fn unexpected<T>(&self, wanted: &str) -> Res<T> {
+        let what = match self.peek() {
+            Tok::Name(name) => format!("\"{name}\""),
+            Tok::Op(op) => format!("\"{op}\""),
+            Tok::Str(_) => "a string".into(),
+            Tok::Int(_) | Tok::Float(_) => "a number".into(),
+            Tok::BlockEnd | Tok::PrintEnd => "the end of the tag".into(),
+            Tok::Data(_) | Tok::BlockBegin | Tok::PrintBegin | Tok::End => "the end of the template".into(),
+        };
+        self.error(format!("expected {wanted}, found {what}"))
+    }
+
+    pub(super) fn take_op(&mut self, op: &str) -> bool {
+        let found = matches!(self.peek(), Tok::Op(o) if *o == op);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn take_name(&mut self, name: &str) -> bool {
+        let found = matches!(self.peek(), Tok::Name(n) if n == name);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn is_op(&self, op: &str) -> bool {
+        matches!(self.peek(), Tok::Op(o) if *o == op)
+    }
+
+    pub(super) fn is_name(&self, name: &str) -> bool {
+        matches!(self.peek(), Tok::Name(n) if n == name)
+    }
+
+    pub(super) fn need_op(&mut self, op: &str) -> Res<()> {
+        if self.take_op(op) { Ok(()) } else { self.unexpected(&format!("\"{op}\"")) }
+    }
+
+    pub(super) fn need_name(&mut self) -> Res<String> {
+        match self.peek() {
+            Tok::Name(name) => {
+                self.at += 1;
+                Ok(name.clone())
+            }
+            _ => self.unexpected("a name"),
+        }
+    }
+
+    fn need_block_end(&mut self) -> Res<()> {
+        match self.peek() {
+            Tok::BlockEnd => {
+                self.at += 1;
+                Ok(())
+            }
+            _ => self.unexpected("the end of the tag"),
+        }
+    }
+
+    /// Statements up to a tag that begins with one of `ends`, which is passed over and returned; with no `ends`, to the
+    /// end of the template.
+    fn block(&mut self, ends: &[&'static str]) -> Res<(Block, &'static str)> {
+        self.blocks += 1;
+        if self.blocks > MOST_BLOCKS {
+            return self.error(format!("blocks lie more than {MOST_BLOCKS} deep in each other"));
+        }
+        let opened = self.line();
+        let mut block = Vec::new();
+        loop {
+            let line = self.line();
+            let kind = match self.next() {
+                Tok::Data(text) => StmtKind::Data(text.clone()),
+                Tok::PrintBegin => {
+                    let value = self.tuple()?;
+                    match self.next() {
+                        Tok::PrintEnd => StmtKind::Print(value),
+                        _ => {
+                            self.at -= 1;
+                            return self.unexpected("\"}}\"");
+                        }
+                    }
+                }
+                Tok::BlockBegin => {
+                    if let Some(end) = ends.iter().find(|end| self.is_name(end)) {
+                        self.at += 1;
+                        self.blocks -= 1;
+                        return Ok((block, end));
+                    }
+                    self.statement()?
+                }
+                _ if ends.is_empty() => {
+                    self.blocks -= 1;
+                    return Ok((block, ""));
+                }
+                _ => return Err(Fault::syntax(opened, format!("there is no \"{}\"", ends.join("\" or \"")))),
+            };
+            block.push(Stmt { line, kind });
+        }
+    }
+
+    /// The body of a block up to `end`, behind the end of the tag that opens it.
+    fn body(&mut self, end: &'static str) -> Res<Block> {
+        self.need_block_end()?;
+        let (block, _) = self.block(&[end])?;
+        self.need_block_end()?;
+        Ok(block)
+    }
+
+    fn statement(&mut self) -> Res<StmtKind> {
+        let name = self.need_name()?;
+        match name.as_str() {
+            "if" => self.if_statement(),
+            "for" => self.for_statement(),
+            "set" => self.set_statement(),
+            "macro" => {
+                let name = self.need_name()?;
+                Ok(StmtKind::Macro(Box::new(self.macro_rest(name, "endmacro")?)))
+            }
+            "call" => self.call_statement(),
+            "with" => self.with_statement(),
+            "filter" => {
+                let mut filters = vec![self.filter_name_and_args()?];
+                while self.take_op("|") {
+                    filters.push(self.filter_name_and_args()?);
+                }
+                Ok(StmtKind::FilterBlock { filters, body: self.body("endfilter")? })
+            }
+            // Marks what the assistant says; the text is the same without it. It is a scope of its own.
+            "generation" => Ok(StmtKind::With { names: Vec::new(), body: self.body("endgeneration")? }),
+            "break" | "continue" if self.loops > 0 => {
+                self.need_block_end()?;
+                Ok(if name == "break" { StmtKind::Break } else { StmtKind::Continue })
+            }
+            "break" | "continue" => self.error(format!("\"{name}\" stands outside of a loop")),
+            _ => self.error(format!("unknown tag \"{name}\"")),
+        }
+    }
+
+    fn if_statement(&mut self) -> Res<StmtKind> {
+        let mut arms = Vec::new();
+        loop {
+            let test = self.tuple_without_if()?;
+            self.need_block_end()?;
+            let (body, end) = self.block(&["elif", "else", "endif"])?;
+            arms.push((test, body));
+            if end == "elif" {
+                continue;
+            }
+            let mut otherwise = Vec::new();
+            if end == "else" {
+                self.need_block_end()?;
+                (otherwise, _) = self.block(&["endif"])?;
+            }
+            self.need_block_end()?;
+            return Ok(StmtKind::If { arms, otherwise });
+        }
+    }
+
+    fn for_statement(&mut self) -> Res<StmtKind> {
+        let target = self.targets()?;
+        if !self.take_name("in") {
+            return self.unexpected("\"in\"");
+        }
+        let items = self.tuple_without_if()?;
+        let filter = if self.take_name("if") { Some(self.expression()?) } else { None };
+        let recursive = self.take_name("recursive");
+        self.need_block_end()?;
+        self.loops += 1;
+        let (body, end) = self.block(&["endfor", "else"])?;
+        self.loops -= 1;
+        let mut otherwise = Vec::new();
+        if end == "else" {
+            self.need_block_end()?;
+            (otherwise, _) = self.block(&["endfor"])?;
+        }
+        self.need_block_end()?;
+        Ok(StmtKind::For(Box::new(For { target, items, filter, recursive, body, otherwise })))
+    }
+
+    /// Names, with commas or in parentheses.
+    fn targets(&mut self) -> Res<Target> {
+        let first = self.target()?;
+        if !self.is_op(",") {
+            return Ok(first);
+        }
+        let mut all = vec![first];
+        while self.take_op(",") {
+            if !matches!(self.peek(), Tok::Name(name) if name != "in") && !self.is_op("(") {
+                break;
+            }
+            all.push(self.target()?);
+        }
+        Ok(Target::Tuple(all))
+    }
+
+    fn target(&mut self) -> Res<Target> {
+        if self.take_op("(") {
+            self.nesting += 1;
+            if self.nesting > 32 {
+                return self.error("names are nested too deeply");
+            }
+            let inner = self.targets()?;
+            self.nesting -= 1;
+            self.need_op(")")?;
+            return Ok(inner);
+        }
+        let name = self.need_name()?;
+        match name.as_str() {
+            "true" | "false" | "none" | "True" | "False" | "None" => {
+                self.error(format!("\"{name}\" cannot be assigned to"))
+            }
+            _ => Ok(Target::Name(name)),
+        }
+    }
+
+    fn set_statement(&mut self) -> Res<StmtKind> {
+        let target = match (self.peek(), self.peek_at(1), self.peek_at(2)) {
+            (Tok::Name(name), Tok::Op("."), Tok::Name(field)) => {
+                self.at += 3;
+                Target::Field(name.clone(), field.clone())
+            }
+            _ => self.targets()?,
+        };
+        if self.take_op("=") {
+            let value = self.tuple()?;
+            self.need_block_end()?;
+            return Ok(StmtKind::Set { target, value });
+        }
+        let mut filters = Vec::new();
+        while self.take_op("|") {
+            filters.push(self.filter_name_and_args()?);
+        }
+        Ok(StmtKind::SetBlock { target, filters, body: self.body("endset")? })
+    }
+
+    fn with_statement(&mut self) -> Res<StmtKind> {
+        let mut names = Vec::new();
+        while !matches!(self.peek(), Tok::BlockEnd) {
+            if !names.is_empty() {
+                self.need_op(",")?;
+            }
+            let target = self.target()?;
+            self.need_op("=")?;
+            names.push((target, self.expression()?));
+        }
+        Ok(StmtKind::With { names, body: self.body("endwith")? })
+    }
+
+    fn call_statement(&mut self) -> Res<StmtKind> {
+        let params = if self.is_op("(") { self.params()? } else { Vec::new() };
+        let call = self.expression()?;
+        if !matches!(call.kind, ExprKind::Call(..)) {
+            return self.error("\"call\" needs a call");
+        }
+        let body = self.macro_body("endcall")?;
+        Ok(StmtKind::Call { call, body: Box::new(Macro { name: "caller".into(), params, body }) })
+    }
+
+    fn macro_rest(&mut self, name: String, end: &'static str) -> Res<Macro> {
+        let params = self.params()?;
+        let body = self.macro_body(end)?;
+        Ok(Macro { name, params, body })
+    }
+
+    fn macro_body(&mut self, end: &'static str) -> Res<Block> {
+        let loops = std::mem::take(&mut self.loops);
+        let body = self.body(end)?;
+        self.loops = loops;
+        Ok(body)
+    }
+
+    fn params(&mut self) -> Res<Vec<(String, Option<Expr>)>> {
+        let mut params: Vec<(String, Option<Expr>)> = Vec::new();
+        self.need_op("(")?;
+        while !self.take_op(")") {
+            if !params.is_empty() {
+                self.need_op(",")?;
+            }
+            let name = self.need_name()?;
+            let default = if self.take_op("=") { Some(self.expression()?) } else { None };
+            if default.is_none() && params.last().is_some_and(|(_, default)| default.is_some()) {
+                return self.error(format!("the parameter \"{name}\" without a default follows one with"));
+            }
+            params.push((name, default));
+        }
+        Ok(params)
+    }
+
+    /// A filter behind its `|`: a name and, maybe, arguments.
+    pub(super) fn filter_name_and_args(&mut self) -> Res<(String, Args)> {
+        let mut name = self.need_name()?;
+        while self.take_op(".") {
+            name = format!("{name}.{}", self.need_name()?);
+        }
+        let args = if self.is_op("(") { self.args()? } else { Args::default() };
+        Ok((name, args))
+    }
+}

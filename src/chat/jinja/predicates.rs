@@ -1,0 +1,130 @@
+//! The tests behind `is`.
+#![forbid(unsafe_code)]
+
+use super::ast::Compare;
+use super::eval::{CallArgs, Machine};
+use super::fault::{Res, fail};
+use super::value::Value;
+use super::{filters, ops, text};
+
+/// Names of tests that compare, and the operator that they stand for.
+const COMPARISONS: [(&str, Compare); 16] = [
+    ("eq", Compare::Eq),
+    ("==", Compare::Eq),
+    ("equalto", Compare::Eq),
+    ("ne", Compare::Ne),
+    ("!=", Compare::Ne),
+    ("lt", Compare::Lt),
+    ("<", Compare::Lt),
+    ("lessthan", Compare::Lt),
+    ("le", Compare::Le),
+    ("<=", Compare::Le),
+    ("gt", Compare::Gt),
+    (">", Compare::Gt),
+    ("greaterthan", Compare::Gt),
+    ("ge", Compare::Ge),
+    (">=", Compare::Ge),
+    ("in", Compare::In),
+];
+
+const NAMES: [&str; 24] = [
+    "boolean",
+    "callable",
+    "defined",
+    "divisibleby",
+    "escaped",
+    "even",
+    "false",
+    "filter",
+    "float",
+    "integer",
+    "iterable",
+    "lower",
+    "mapping",
+    "none",
+    "number",
+    "odd",
+    "sameas",
+    "sequence",
+    "string",
+    "test",
+    "true",
+    "undefined",
+    "upper",
+    "in",
+];
+
+fn is_known(name: &str) -> bool {
+    NAMES.contains(&name) || COMPARISONS.iter().any(|(n, _)| *n == name)
+}
+
+/// Whether `value is name(args)`.
+pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: CallArgs) -> Res<bool> {
+    if let Some((_, op)) = COMPARISONS.iter().find(|(n, _)| *n == name) {
+        let [Some(other)] = args.bind(name, ["other"])? else {
+            return fail(format!("the test \"{name}\" needs a value"));
+        };
+        return ops::compare(*op, value, &other, &mut machine.budget);
+    }
+    if let "divisibleby" | "sameas" = name {
+        let [Some(other)] = args.bind(name, ["num"])? else {
+            return fail(format!("the test \"{name}\" needs a value"));
+        };
+        return match name {
+            "sameas" => same(value, &other, machine),
+            _ => match (value.integer(), other.integer()) {
+                (Some(a), Some(b)) if b != 0 => Ok(a.checked_rem(b).unwrap_or(0) == 0),
+                _ => fail("divisibleby needs integers, the second one not zero"),
+            },
+        };
+    }
+    let [] = args.bind(name, [])?;
+    let parity = || match value.integer() {
+        Some(n) => Ok(n.rem_euclid(2)),
+        None => fail(format!("{} is neither odd nor even", value.type_name())),
+    };
+    Ok(match name {
+        "defined" => !value.is_undefined(),
+        "undefined" => value.is_undefined(),
+        "none" => matches!(value, Value::None),
+        "boolean" => matches!(value, Value::Bool(_)),
+        "true" => matches!(value, Value::Bool(true)),
+        "false" => matches!(value, Value::Bool(false)),
+        "number" => value.number().is_some(),
+        "integer" => matches!(value, Value::Int(_)),
+        "float" => matches!(value, Value::Float(_)),
+        "string" => matches!(value, Value::Str(_)),
+        "mapping" => matches!(value, Value::Dict(_)),
+        "sequence" => value.len().is_some(),
+        "iterable" => value.len().is_some() || matches!(value, Value::Lazy(_) | Value::Loop(_)),
+        "callable" => {
+            matches!(
+                value,
+                Value::Function(_)
+                    | Value::Macro(_)
+                    | Value::Method(_)
+                    | Value::Loop(_)
+                    | Value::Undefined(_)
+            )
+        }
+        "odd" => parity()? == 1,
+        "even" => parity()? == 0,
+        "lower" | "upper" => {
+            let text = text::str(value, &mut machine.budget)?;
+            let (wanted, other): (fn(char) -> bool, fn(char) -> bool) = match name {
+                "lower" => (char::is_lowercase, char::is_uppercase),
+                _ => (char::is_uppercase, char::is_lowercase),
+            };
+            text.chars().any(wanted) && !text.chars().any(other)
+        }
+        "escaped" => false,
+        "filter" => value.str().is_some_and(filters::is_known),
+        "test" => value.str().is_some_and(is_known),
+        _ => return fail(format!("there is no test \"{name}\"")),
+    })
+}
+
+/// Whether two values are one: equal, and of one type.
+fn same(a: &Value, b: &Value, machine: &mut Machine<'_>) -> Res<bool> {
+    Ok(std::mem::discriminant(a) == std::mem::discriminant(b) && a.equals(b, &mut machine.budget)?)
+}

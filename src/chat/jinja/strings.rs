@@ -1,0 +1,155 @@
+//! What Python's string methods do, on `str`.
+#![forbid(unsafe_code)]
+
+use super::fault::{Budget, Res, fail};
+use super::lexer::is_space;
+
+/// `text` without white space, or without `chars`, at its ends.
+pub(super) fn strip<'t>(text: &'t str, chars: Option<&str>, start: bool, end: bool) -> &'t str {
+    let goes = |c: char| chars.map_or(is_space(c), |chars| chars.contains(c));
+    let text = if start { text.trim_start_matches(goes) } else { text };
+    if end { text.trim_end_matches(goes) } else { text }
+}
+
+/// The parts of `text` between separators, or between white space; at most `most` cuts, from the end if `from_end`.
+pub(super) fn split<'t>(
+    text: &'t str,
+    separator: Option<&str>,
+    most: Option<usize>,
+    from_end: bool,
+) -> Vec<&'t str> {
+    let most = most.unwrap_or(usize::MAX - 1);
+    let mut parts: Vec<&str> = Vec::new();
+    match (separator, from_end) {
+        (Some(separator), false) => parts.extend(text.splitn(most + 1, separator)),
+        (Some(separator), true) => parts.extend(text.rsplitn(most + 1, separator)),
+        (None, false) => {
+            let mut rest = text.trim_start_matches(is_space);
+            while !rest.is_empty() {
+                let end = rest.find(is_space).filter(|_| parts.len() < most).unwrap_or(rest.len());
+                parts.push(if parts.len() < most { &rest[..end] } else { rest });
+                rest = rest[end..].trim_start_matches(is_space);
+            }
+        }
+        (None, true) => {
+            let mut rest = text.trim_end_matches(is_space);
+            while !rest.is_empty() {
+                let cut =
+                    rest.char_indices().rev().find(|(_, c)| is_space(*c)).filter(|_| parts.len() < most);
+                let start = cut.map_or(0, |(i, c)| i + c.len_utf8());
+                parts.push(&rest[start..]);
+                rest = rest[..start].trim_end_matches(is_space);
+            }
+        }
+    }
+    if from_end {
+        parts.reverse();
+    }
+    parts
+}
+
+/// The lines of `text`, with what ends them or without.
+pub(super) fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
+    let ends = |c: char| {
+        matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(ends).unwrap_or(rest.len());
+        let tail = &rest[end..];
+        let n = if tail.starts_with("\r\n") { 2 } else { tail.chars().next().map_or(0, char::len_utf8) };
+        out.push(&rest[..if keep_ends { end + n } else { end }]);
+        rest = &rest[end + n..];
+    }
+    out
+}
+
+/// `text` with `old` replaced by `new`, at most `count` times.
+pub(super) fn replace(
+    text: &str,
+    old: &str,
+    new: &str,
+    count: Option<usize>,
+    budget: &mut Budget,
+) -> Res<String> {
+    let n = text.matches(old).count().min(count.unwrap_or(usize::MAX));
+    budget.bytes(text.len().saturating_add(new.len().saturating_mul(n)))?;
+    Ok(text.replacen(old, new, n))
+}
+
+/// `text` made `width` characters long, as the method `how` does.
+pub(super) fn pad(text: &str, how: &str, width: i128, fill: &str, budget: &mut Budget) -> Res<String> {
+    let mut chars = fill.chars();
+    let (Some(fill), None) = (chars.next(), chars.next()) else {
+        return fail("the filling is one character");
+    };
+    let n = text.chars().count();
+    let width = usize::try_from(width).unwrap_or(if width < 0 { 0 } else { usize::MAX });
+    let missing = width.saturating_sub(n);
+    budget.bytes(missing.saturating_mul(4).saturating_add(text.len()))?;
+    let left = match how {
+        "ljust" => 0,
+        "center" => missing / 2 + (missing & width & 1),
+        _ => missing,
+    };
+    let (sign, body) = match (how, text.chars().next()) {
+        ("zfill", Some('+' | '-')) => text.split_at(1),
+        _ => ("", text),
+    };
+    let mut out = String::from(sign);
+    out.extend(std::iter::repeat_n(fill, left));
+    out.push_str(body);
+    out.extend(std::iter::repeat_n(fill, missing - left));
+    Ok(out)
+}
+
+/// Every word's first letter in upper case, the others in lower case.
+pub(super) fn title(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut inside = false;
+    for c in text.chars() {
+        if inside {
+            out.extend(c.to_lowercase())
+        } else {
+            out.extend(c.to_uppercase())
+        }
+        inside = c.is_alphabetic();
+    }
+    out
+}
+
+/// The first letter in upper case, the others in lower case.
+pub(super) fn capitalize(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut out: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    out.push_str(&chars.as_str().to_lowercase());
+    out
+}
+
+/// Upper and lower case exchanged.
+pub(super) fn swap_case(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_uppercase() { out.extend(c.to_lowercase()) } else { out.extend(c.to_uppercase()) }
+    }
+    out
+}
+
+/// As the filter `title`: words end at white space and at `-`, `(`, `{`, `[`, `<`.
+pub(super) fn title_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut inside = false;
+    for c in text.chars() {
+        if inside {
+            out.extend(c.to_lowercase())
+        } else {
+            out.extend(c.to_uppercase())
+        }
+        inside = !(is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<'));
+    }
+    out
+}

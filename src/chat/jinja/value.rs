@@ -1,0 +1,362 @@
+//! The values of the template language: those of Python that JSON has, and a few of its own.
+//!
+//! A value does not change once made, but for namespaces, which live in the rendering's own list; so no value can hold
+//! itself. Lists and objects know how deep they are, and no deeper ones than [`MOST_DEPTH`] can be made: whatever walks
+//! through a value may recurse.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::fault::{Budget, Fault, Res, fail};
+
+/// How deep lists and objects may lie in each other.
+pub(crate) const MOST_DEPTH: u32 = 160;
+/// What an element of a list or an object costs of a rendering's memory.
+const ELEMENT: usize = 48;
+
+/// A value.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// What is not there; the text says what was looked for.
+    Undefined(Arc<str>),
+    None,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Str(Arc<str>),
+    List(Arc<List>),
+    Tuple(Arc<List>),
+    Dict(Arc<Dict>),
+    /// What Python makes one by one: it can be looped over, but has no length and no indices, and counts as true.
+    Lazy(Arc<List>),
+    /// The number of a namespace, macro or loop of the rendering.
+    Namespace(usize),
+    Macro(usize),
+    Loop(usize),
+    /// A function by its name.
+    Function(&'static str),
+    /// A value and the name of its method.
+    Method(Arc<(Value, String)>),
+}
+
+/// The elements of a list or tuple, and how deep it is.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Value>,
+    depth: u32,
+}
+
+/// An object: its entries in the order in which their keys came first.
+#[derive(Debug, Default)]
+pub(crate) struct Dict {
+    entries: Vec<(Value, Value)>,
+    /// Where the entries with strings for keys are, once there are many.
+    index: HashMap<Arc<str>, usize, ahash::RandomState>,
+    depth: u32,
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Str(text.into())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Str(text.into())
+    }
+}
+
+fn depth_above<'v>(children: impl Iterator<Item = &'v Value>) -> Res<u32> {
+    let depth = children.map(Value::depth).max().unwrap_or(0) + 1;
+    match depth <= MOST_DEPTH {
+        true => Ok(depth),
+        false => Err(Fault::limit(format!("a value is more than {MOST_DEPTH} levels deep"))),
+    }
+}
+
+impl List {
+    /// The elements, paid for.
+    pub(crate) fn new(items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
+        budget.bytes(items.len().saturating_mul(ELEMENT))?;
+        budget.steps(items.len())?;
+        let depth = depth_above(items.iter())?;
+        Ok(Arc::new(List { items, depth }))
+    }
+}
+
+impl Dict {
+    /// The entries, paid for; of entries with the same key the last one counts, at the place of the first.
+    pub(crate) fn new(entries: Vec<(Value, Value)>, budget: &mut Budget) -> Res<Arc<Dict>> {
+        budget.bytes(entries.len().saturating_mul(4 * ELEMENT))?;
+        let mut dict = Dict { depth: depth_above(entries.iter().map(|(_, v)| v))?, ..Dict::default() };
+        for (key, value) in entries {
+            match dict.position(&key, budget)? {
+                Some(at) => dict.entries[at].1 = value,
+                None => dict.push(key, value)?,
+            }
+        }
+        Ok(Arc::new(dict))
+    }
+
+    fn push(&mut self, key: Value, value: Value) -> Res<()> {
+        match &key {
+            Value::Str(text) => {
+                self.index.insert(Arc::clone(text), self.entries.len());
+            }
+            Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
+            Value::Tuple(_) => return fail("a tuple cannot be the key of an object here"),
+            other => return fail(format!("{} cannot be the key of an object", other.type_name())),
+        }
+        self.entries.push((key, value));
+        Ok(())
+    }
+
+    fn position(&self, key: &Value, budget: &mut Budget) -> Res<Option<usize>> {
+        budget.steps(1)?;
+        if let Value::Str(text) = key {
+            return Ok(self.index.get(text).copied());
+        }
+        if self.index.len() == self.entries.len() {
+            return Ok(None);
+        }
+        budget.steps(self.entries.len())?;
+        let same = |other: &Value| match (key.number(), other.number()) {
+            (Some(a), Some(b)) => a == b,
+            _ => matches!((key, other), (Value::None, Value::None)),
+        };
+        Ok(self.entries.iter().position(|(k, _)| same(k)))
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &Value, budget: &mut Budget) -> Res<Option<&Value>> {
+        Ok(self.position(key, budget)?.map(|at| &self.entries[at].1))
+    }
+
+    /// The value of a key that is a string.
+    pub(crate) fn get_str(&self, key: &str) -> Option<&Value> {
+        self.index.get(key).map(|&at| &self.entries[at].1)
+    }
+
+    pub(crate) fn entries(&self) -> &[(Value, Value)] {
+        &self.entries
+    }
+}
+
+/// A number as Python compares it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+impl Number {
+    pub(crate) fn float(self) -> f64 {
+        match self {
+            Number::Int(n) => n as f64,
+            Number::Float(x) => x,
+        }
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Number) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
+        match (self, other) {
+            (Number::Int(a), Number::Int(b)) => Some(a.cmp(b)),
+            (a, b) => a.float().partial_cmp(&b.float()),
+        }
+    }
+}
+
+impl Value {
+    fn depth(&self) -> u32 {
+        match self {
+            Value::List(list) | Value::Tuple(list) | Value::Lazy(list) => list.depth,
+            Value::Dict(dict) => dict.depth,
+            Value::Method(method) => method.0.depth(),
+            _ => 0,
+        }
+    }
+
+    /// The name of the type, as Python has it.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Value::Undefined(_) => "an undefined value",
+            Value::None => "None",
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) => "an integer",
+            Value::Float(_) => "a float",
+            Value::Str(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Tuple(_) => "a tuple",
+            Value::Dict(_) => "an object",
+            Value::Lazy(_) => "a generator",
+            Value::Namespace(_) => "a namespace",
+            Value::Macro(_) => "a macro",
+            Value::Loop(_) => "a loop",
+            Value::Function(_) => "a function",
+            Value::Method(_) => "a method",
+        }
+    }
+
+    /// Booleans are the numbers 0 and 1.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match self {
+            Value::Bool(b) => Some(Number::Int(i128::from(*b))),
+            Value::Int(n) => Some(Number::Int(*n)),
+            Value::Float(x) => Some(Number::Float(*x)),
+            _ => None,
+        }
+    }
+
+    /// An integer or boolean.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match self {
+            Value::Bool(b) => Some(i128::from(*b)),
+            Value::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn str(&self) -> Option<&str> {
+        match self {
+            Value::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_undefined(&self) -> bool {
+        matches!(self, Value::Undefined(_))
+    }
+
+    /// What `if` goes by.
+    pub(crate) fn is_true(&self) -> bool {
+        match self {
+            Value::Undefined(_) | Value::None => false,
+            Value::Bool(b) => *b,
+            Value::Int(n) => *n != 0,
+            Value::Float(x) => *x != 0.0,
+            Value::Str(text) => !text.is_empty(),
+            Value::List(list) | Value::Tuple(list) => !list.items.is_empty(),
+            Value::Dict(dict) => !dict.entries.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The error for the use of an undefined value.
+    pub(crate) fn undefined_error(&self) -> Fault {
+        match self {
+            Value::Undefined(what) => Fault::failed(format!("{what} is undefined")),
+            other => Fault::failed(format!("{} cannot be used here", other.type_name())),
+        }
+    }
+
+    /// How many elements or characters it has.
+    pub(crate) fn len(&self) -> Option<usize> {
+        match self {
+            Value::Undefined(_) => Some(0),
+            Value::Str(text) => Some(text.chars().count()),
+            Value::List(list) | Value::Tuple(list) => Some(list.items.len()),
+            Value::Dict(dict) => Some(dict.entries.len()),
+            _ => None,
+        }
+    }
+
+    /// The elements, keys or characters that a loop goes through, paid for.
+    pub(crate) fn iterate(&self, budget: &mut Budget) -> Res<Vec<Value>> {
+        let items: Vec<Value> = match self {
+            Value::Undefined(_) => Vec::new(),
+            Value::List(list) | Value::Tuple(list) | Value::Lazy(list) => {
+                budget.bytes(list.items.len().saturating_mul(ELEMENT))?;
+                list.items.clone()
+            }
+            Value::Dict(dict) => {
+                budget.bytes(dict.entries.len().saturating_mul(ELEMENT))?;
+                dict.entries.iter().map(|(key, _)| key.clone()).collect()
+            }
+            Value::Str(text) => {
+                budget.bytes(text.len().saturating_mul(ELEMENT))?;
+                text.chars().map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str)).collect()
+            }
+            other => return fail(format!("{} cannot be looped over", other.type_name())),
+        };
+        budget.steps(items.len())?;
+        Ok(items)
+    }
+
+    /// Whether two values are equal, as Python has it.
+    pub(crate) fn equals(&self, other: &Value, budget: &mut Budget) -> Res<bool> {
+        budget.steps(1)?;
+        if let (Some(a), Some(b)) = (self.number(), other.number()) {
+            return Ok(a == b);
+        }
+        match (self, other) {
+            (Value::Undefined(_), Value::Undefined(_)) | (Value::None, Value::None) => Ok(true),
+            (Value::Str(a), Value::Str(b)) => {
+                budget.steps(a.len().min(b.len()) / 64)?;
+                Ok(a == b)
+            }
+            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+                if a.items.len() != b.items.len() {
+                    return Ok(false);
+                }
+                for (a, b) in a.items.iter().zip(&b.items) {
+                    if !a.equals(b, budget)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            (Value::Dict(a), Value::Dict(b)) => {
+                if a.entries.len() != b.entries.len() {
+                    return Ok(false);
+                }
+                for (key, value) in &a.entries {
+                    let Some(other) = b.get(key, budget)? else { return Ok(false) };
+                    if !value.equals(other, budget)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            (Value::Namespace(a), Value::Namespace(b))
+            | (Value::Macro(a), Value::Macro(b))
+            | (Value::Loop(a), Value::Loop(b)) => Ok(a == b),
+            (Value::Function(a), Value::Function(b)) => Ok(a == b),
+            _ => Ok(false),
+        }
+    }
+
+    /// The order of two values that have one.
+    pub(crate) fn order(&self, other: &Value, budget: &mut Budget) -> Res<Option<Ordering>> {
+        budget.steps(1)?;
+        if let (Some(a), Some(b)) = (self.number(), other.number()) {
+            return Ok(a.partial_cmp(&b));
+        }
+        match (self, other) {
+            (Value::Str(a), Value::Str(b)) => {
+                budget.steps(a.len().min(b.len()) / 64)?;
+                Ok(Some(a.cmp(b)))
+            }
+            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+                for (a, b) in a.items.iter().zip(&b.items) {
+                    if !a.equals(b, budget)? {
+                        return a.order(b, budget);
+                    }
+                }
+                Ok(Some(a.items.len().cmp(&b.items.len())))
+            }
+            (Value::Undefined(_), _) => Err(self.undefined_error()),
+            (_, Value::Undefined(_)) => Err(other.undefined_error()),
+            _ => fail(format!("{} and {} cannot be ordered", self.type_name(), other.type_name())),
+        }
+    }
+}

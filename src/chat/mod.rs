@@ -1,0 +1,141 @@
+//! Chat templates: from the messages of a conversation to the text that a model was trained on.
+//!
+//! A template comes with the model and is written in the Jinja2 language. What it writes is what `apply_chat_template` of
+//! the Python package `transformers` gives for the same template and messages. Templates are hostile input: the work, the
+//! memory and the recursion of a rendering are bounded.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod jinja;
+mod json;
+
+use crate::error::{Error, Result};
+use clock::Clock;
+use jinja::Template;
+use jinja::fault::{Budget, Fault, Kind};
+use jinja::value::{Dict, Value};
+
+/// What a conversation is rendered with, besides its messages.
+#[derive(Debug, Clone, Default)]
+pub struct ChatInput {
+    /// Descriptions of the tools that the model may call: a JSON array, as a rule of objects with `type` and `function`.
+    pub tools: Option<String>,
+    /// More variables for the template: a JSON object, for example `{"enable_thinking": false}`.
+    pub variables: Option<String>,
+    /// Whether the text ends with what comes before an answer of the assistant.
+    pub add_generation_prompt: bool,
+    /// The names and texts of special tokens that templates use: `bos_token`, `eos_token` and so on.
+    pub special_tokens: Vec<(String, String)>,
+    /// What `strftime_now` shows: seconds since the start of 1970 on the local clock. `None`: now, in universal time.
+    pub now: Option<i64>,
+}
+
+/// A chat template, compiled. It does not change, and many threads may use it at once.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    template: Template,
+}
+
+impl ChatTemplate {
+    /// Compiles the text of a template.
+    ///
+    /// # Errors
+    /// `Format` when it is not a template, or uses a statement that chat templates do not have; the sentence names the line.
+    pub fn parse(source: &str) -> Result<ChatTemplate> {
+        let template = Template::compile(source).map_err(|fault| {
+            Error::Format(format!("the chat template cannot be compiled: {}", describe(&fault)))
+        })?;
+        Ok(ChatTemplate { template })
+    }
+
+    /// The text of a conversation. `messages` is a JSON array of objects, each with a `role`, as a rule a `content`, and
+    /// whatever else the template looks at. What a model thought may be given as `reasoning_content`, `thinking` or
+    /// `reasoning`; the template finds it under the first two names.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when an argument is not the JSON that it must be, when the template refuses the messages, or when
+    /// it fails on them; `Format` when it takes more work or memory than a template may.
+    pub fn render(&self, messages: &str, input: &ChatInput) -> Result<String> {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let mut budget = Budget::for_input(messages.len() + length(&input.tools) + length(&input.variables));
+        let messages = conversation(messages, &mut budget)?;
+        let tools = match &input.tools {
+            Some(tools) => match json::parse(tools, "tools", &mut budget)? {
+                tools @ (Value::List(_) | Value::None) => tools,
+                other => return Err(wrong("tools", "an array", &other)),
+            },
+            None => Value::None,
+        };
+        let mut variables = vec![
+            ("messages".to_owned(), messages),
+            ("tools".to_owned(), tools),
+            ("documents".to_owned(), Value::None),
+            ("add_generation_prompt".to_owned(), Value::Bool(input.add_generation_prompt)),
+        ];
+        let n_fixed = variables.len();
+        let tokens = input.special_tokens.iter();
+        variables.extend(tokens.map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        if let Some(more) = &input.variables {
+            let Value::Dict(more) = json::parse(more, "variables", &mut budget)? else {
+                return Err(Error::InvalidArgument("variables must be a JSON object".into()));
+            };
+            for (name, value) in more.entries() {
+                let name = name.str().unwrap_or_default();
+                if variables[..n_fixed].iter().any(|(n, _)| n == name && n != "documents") {
+                    return Err(Error::InvalidArgument(format!(
+                        "variables has \"{name}\", which is given by itself"
+                    )));
+                }
+                variables.push((name.to_owned(), value.clone()));
+            }
+        }
+        let clock = input.now.map_or_else(Clock::now, Clock::at);
+        self.template.render(&variables, &clock, budget).map_err(|fault| match fault.kind {
+            Kind::Raised => {
+                Error::InvalidArgument(format!("the chat template refuses the messages: {}", fault.message))
+            }
+            Kind::Limit => Error::Format(format!("the chat template was stopped: {}", describe(&fault))),
+            Kind::Syntax | Kind::Failed => Error::InvalidArgument(format!(
+                "the chat template fails on these messages: {}",
+                describe(&fault)
+            )),
+        })
+    }
+}
+
+fn describe(fault: &Fault) -> String {
+    match fault.line {
+        Some(line) => format!("line {line}: {}", fault.message),
+        None => fault.message.clone(),
+    }
+}
+
+fn wrong(what: &str, wanted: &str, got: &Value) -> Error {
+    Error::InvalidArgument(format!("{what} must be {wanted} in JSON, not {}", got.type_name()))
+}
+
+/// The messages: a list of objects, in which reasoning stands under the names that templates look for.
+fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
+    let Value::List(list) = json::parse(messages, "messages", budget)? else {
+        return Err(Error::InvalidArgument("messages must be a JSON array".into()));
+    };
+    let internal = |fault: Fault| Error::InvalidArgument(format!("messages: {}", fault.message));
+    let mut out = Vec::with_capacity(list.items.len());
+    for (i, message) in list.items.iter().enumerate() {
+        let Value::Dict(dict) = message else {
+            return Err(wrong(&format!("messages[{i}]"), "an object", message));
+        };
+        let names = ["reasoning_content", "thinking", "reasoning"];
+        let reasoning = names.iter().find_map(|n| dict.get_str(n).filter(|v| !matches!(v, Value::None)));
+        out.push(match reasoning {
+            None => message.clone(),
+            Some(reasoning) => {
+                let mut entries = vec![(Value::from("thinking"), reasoning.clone())];
+                entries.extend(dict.entries().iter().cloned());
+                entries.push((Value::from("reasoning_content"), reasoning.clone()));
+                Value::Dict(Dict::new(entries, budget).map_err(internal)?)
+            }
+        });
+    }
+    jinja::value::List::new(out, budget).map(Value::List).map_err(internal)
+}

@@ -1,0 +1,49 @@
+//! Changes for single tokens: a number added to the logit, or the token allowed or ruled out.
+#![forbid(unsafe_code)]
+
+use super::candidates::Candidates;
+use crate::error::{Error, Result};
+
+/// In ascending order of tokens, each once; of several biases for a token the last one counts.
+pub(super) fn sorted_bias(bias: &[(u32, f32)]) -> Result<Vec<(u32, f32)>> {
+    if let Some((token, bias)) = bias.iter().find(|(_, b)| b.is_nan() || *b == f32::INFINITY) {
+        return Err(Error::InvalidArgument(format!(
+            "the bias of token {token} must be finite or -inf, got {bias}"
+        )));
+    }
+    let mut sorted: Vec<(u32, f32)> = bias.iter().rev().copied().collect();
+    sorted.sort_by_key(|(token, _)| *token);
+    sorted.dedup_by_key(|(token, _)| *token);
+    Ok(sorted)
+}
+
+/// In ascending order, each once.
+pub(super) fn sorted_tokens(tokens: &[u32]) -> Vec<u32> {
+    let mut sorted = tokens.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted
+}
+
+pub(super) fn apply(candidates: &mut Candidates, bias: &[(u32, f32)]) -> Result<()> {
+    let mut rest = bias;
+    for c in candidates.list_mut() {
+        let passed = rest.iter().take_while(|(token, _)| *token < c.id).count();
+        rest = &rest[passed..];
+        if let Some((_, bias)) = rest.first().filter(|(token, _)| *token == c.id) {
+            c.logit = (c.logit + bias).min(f32::MAX);
+        }
+    }
+    candidates.retain(|c| c.logit != f32::NEG_INFINITY);
+    candidates.require_some("the biases")
+}
+
+pub(super) fn allow(candidates: &mut Candidates, tokens: &[u32]) -> Result<()> {
+    candidates.retain(|c| tokens.binary_search(&c.id).is_ok());
+    candidates.require_some("the list of allowed tokens")
+}
+
+pub(super) fn deny(candidates: &mut Candidates, tokens: &[u32]) -> Result<()> {
+    candidates.retain(|c| tokens.binary_search(&c.id).is_err());
+    candidates.require_some("the list of denied tokens")
+}

@@ -1,0 +1,32 @@
+//! Mirostat 2: tokens that would surprise more than a bound are left out, and the bound follows the surprise that is wanted
+//! (Basu et al. 2020, arXiv:2007.14966). Surprise is measured in bits.
+#![forbid(unsafe_code)]
+
+use super::candidates::Candidates;
+use crate::error::Result;
+
+pub(super) fn validate(tau: f32, eta: f32) -> Result<()> {
+    for (name, value) in [("tau", tau), ("eta", eta)] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(super::invalid(name, "finite and ≥ 0", value));
+        }
+    }
+    Ok(())
+}
+
+/// The bound to begin with.
+pub(super) fn start(tau: f32) -> f64 {
+    2.0 * f64::from(tau)
+}
+
+/// Leaves out what surprises more than `bound`, but for the likeliest token.
+pub(super) fn apply(candidates: &mut Candidates, bound: f64) {
+    let (log_total, max) = (candidates.distribution().log_total, candidates.max());
+    let surprise = |logit: f32| (log_total - f64::from(logit)) * std::f64::consts::LOG2_E;
+    candidates.retain(|c| surprise(c.logit) <= bound || c.logit == max);
+}
+
+/// The bound after a token was drawn whose surprise among the candidates left was `surprise`.
+pub(super) fn next(bound: f64, surprise: f64, tau: f32, eta: f32) -> f64 {
+    bound - f64::from(eta) * (surprise - f64::from(tau))
+}
