@@ -353,6 +353,8 @@ typedef int32_t ember_pack;
  * token may serve any number of them. Any number of threads may use it at once.
  */
 typedef struct ember_cancel_token ember_cancel_token;
+
+/**
  * How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_chat_options ember_chat_options;
@@ -698,6 +700,8 @@ void ember_cancel_token_reset(const struct ember_cancel_token *token);
  * Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
  */
 bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
+
+/**
  * Writes new options with their defaults to `out`; free them with ember_chat_options_free.
  * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
  */

@@ -260,7 +260,7 @@ pub unsafe extern "C" fn ember_sampler_clone(
     guard(err, || {
         let (sampler, out) = (handle!(sampler), output!(out));
         let copy = sampler.lock("sampler")?.clone();
-        out.set(into_raw::<ember_sampler>(Exclusive::new(copy)))
+        out.set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(copy))))
     })
 }
 
