@@ -17,7 +17,10 @@ const NOW: i64 = 1_735_648_245;
 ///
 /// This template marks its own words as safe HTML and adds the description of a tool, which Jinja2 then escapes: the model
 /// would read `&#34;` for a quotation mark. Ember knows no HTML and writes the description as it is.
-const DIFFERENT: [(&str, &str); 1] = [("templates/meetkai-functionary-medium-v3.1", "tool")];
+const DIFFERENT: [(&str, &str); 2] = [
+    ("templates/meetkai-functionary-medium-v3.1", "tool"),
+    ("templates/meetkai-functionary-medium-v3.1", "two_calls"),
+];
 
 #[derive(Deserialize)]
 struct Conversation {
