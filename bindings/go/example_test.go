@@ -63,7 +63,7 @@ func Example_complete() {
 		log.Fatal(err)
 	}
 	fmt.Println(answer.Text, answer.Usage.Finish)
-	// Output: , I was in the habit of making max_tokens
+	// Output: , I was in the habit of max_tokens
 }
 
 func Example_cancel() {

@@ -106,7 +106,7 @@ func TestSequencesTakeTurns(t *testing.T) {
 	alone, err := newContext(t).Complete(ctx, "The wolf said", WithMaxTokens(8))
 	must(t, err)
 	equal(t, "the second sequence", texts[1], alone.Text)
-	equal(t, "the first sequence", texts[0], ", I was in the habit of making")
+	equal(t, "the first sequence", texts[0], ", I was in the habit of")
 	usage, err := a.Usage()
 	must(t, err)
 	equal(t, "generated", usage.GeneratedTokens, 8)

@@ -58,7 +58,7 @@ func TestLoadBytes(t *testing.T) {
 	must(t, err)
 	equal(t, "text", whole.Text, ", I was")
 
-	_, err = LoadBytes([]byte("GGUF and then nothing"))
+	_, err = LoadBytes([]byte("no GGUF"))
 	refusal(t, err, ErrFormat, "<buffer>")
 	_, err = LoadBytes(nil)
 	if err == nil {
@@ -198,7 +198,7 @@ func TestModelIsForAllGoroutines(t *testing.T) {
 			}
 			defer c.Close()
 			whole, err := c.Complete(context.Background(), "Once upon a time", WithMaxTokens(8))
-			if err != nil || whole.Text != ", I was in the habit of making" {
+			if err != nil || whole.Text != ", I was in the habit of" {
 				t.Errorf("%q, %v", whole.Text, err)
 			}
 		}()

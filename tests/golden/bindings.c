@@ -25,15 +25,16 @@ struct generation {
     const char *stop;
 };
 
-/* Chosen so that the tokens are the same at every instruction-set level, whose last bits differ. */
+/* Chosen so that the tokens are the same at every instruction-set level and for every type of the KV cache, which move the
+ * logits much more than another order of additions does. */
 static const struct generation GENERATIONS[] = {
     {"greedy", "Once upon a time", 32, 0, {{0}}, NULL},
-    {"temperature", "Once upon a time there was a king", 24, 55, {{"temperature", 0.75}}, NULL},
-    {"top_k", "The old lighthouse", 32, 73, {{"top_k", 40}, {"temperature", 1}}, NULL},
-    {"top_k_top_p", "The wolf said", 32, 5, {{"top_k", 40}, {"top_p", 0.9375}, {"temperature", 0.75}}, NULL},
+    {"temperature", "Once upon a time there was a king", 20, 12, {{"temperature", 0.5}}, NULL},
+    {"top_k", "The old lighthouse", 24, 118, {{"top_k", 40}, {"temperature", 1}}, NULL},
+    {"top_k_top_p", "The wolf said", 24, 6, {{"top_k", 40}, {"top_p", 0.9375}, {"temperature", 0.5}}, NULL},
     {"stop", "Once upon a time", 64, 0, {{0}}, "very good fo"},
     {"unicode", "Gr\xc3\xbc\xc3\x9f" "e aus dem M\xc3\xa4rchenwald, \xe6\x9c\x88\xe3\x81\xae\xe6\xb5\xb7 \xf0\x9f\x8c\x99! The king",
-     24, 108, {{"top_p", 0.875}, {"temperature", 0.75}}, NULL},
+     16, 24, {{"top_p", 0.875}, {"temperature", 0.5}}, NULL},
     {"max_tokens", "The wolf said", 5, 0, {{0}}, NULL},
     {"none", "The wolf said", 0, 0, {{0}}, NULL},
 };

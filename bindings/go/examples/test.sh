@@ -13,7 +13,7 @@ expect() {
     got=$("$@" 2>&1) || true
     [ "$got" = "$want" ] || { printf '%s gave\n%s\ninstead of\n%s\n' "$*" "$got" "$want" >&2; exit 1; }
 }
-expect 'Once upon a time, I was in the habit of making' "$out/generate" -p 'Once upon a time' -n 8 -temp 0
+expect 'Once upon a time, I was in the habit of' "$out/generate" -p 'Once upon a time' -n 8 -temp 0
 seeded=$("$out/generate" -p 'The wolf said' -n 30 --seed 5)
 expect "$seeded" "$out/generate" -p 'The wolf said' -n 30 --seed 5
 expect 1.0000 "$out/embed" 'The sea.' 'The sea.'
