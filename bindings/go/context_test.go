@@ -1,0 +1,187 @@
+package ember
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestContextInfo(t *testing.T) {
+	c := newContext(t, WithSize(64), WithSequences(3), WithBatch(16), WithKVType(KVF32), WithBackend(BackendAuto))
+	equal(t, "options", c.Info(), ContextInfo{Size: 64, Sequences: 3, Batch: 16, Threads: 1})
+	m := bundled(t)
+	_, err := m.NewContext(WithSequences(0))
+	refusal(t, err, ErrInvalidArgument, "0")
+	_, err = m.NewContext(WithSize(-1))
+	refusal(t, err, ErrInvalidArgument, "-1")
+	_, err = m.NewContext(WithThreads(math.MaxInt32))
+	refusal(t, err, ErrInvalidArgument, "")
+	_, err = m.NewContext(WithWorkerCPUs(1 << 20))
+	refusal(t, err, ErrInvalidArgument, "")
+	_, err = m.NewContext(WithKVType(9))
+	refusal(t, err, ErrInvalidArgument, "9")
+	_, err = m.NewContext(WithBackend(9))
+	refusal(t, err, ErrInvalidArgument, "9")
+}
+
+func TestDecodeAndLogits(t *testing.T) {
+	ctx := context.Background()
+	c := newContext(t)
+	tokens, err := bundled(t).Tokenize("Once upon a time", AddSpecial)
+	must(t, err)
+	must(t, c.Decode(ctx, tokens))
+	past, err := c.NPast(0)
+	must(t, err)
+	equal(t, "tokens", past, len(tokens))
+
+	last := len(tokens) - 1
+	logits, err := c.Logits(last)
+	must(t, err)
+	equal(t, "logits", len(logits), 3072)
+	var viewed []float32
+	must(t, c.ViewLogits(last, func(view []float32) error {
+		viewed = slices.Clone(view)
+		_, err := c.NPast(0) // in use meanwhile
+		refusal(t, err, ErrBusy, "")
+		return nil
+	}))
+	if !slices.Equal(logits, viewed) {
+		t.Fatal("view and copy differ")
+	}
+	appended, err := c.AppendLogits(make([]float32, 1, 4000), last)
+	must(t, err)
+	equal(t, "appended", len(appended), 3073)
+
+	greedy := newSampler(t, 0, Greedy())
+	token, err := greedy.Sample(logits)
+	must(t, err)
+	equal(t, "token", token, 12) // as in the golden file
+
+	_, err = c.Logits(0)
+	refusal(t, err, ErrNotFound, "")
+	_, err = c.Logits(-1)
+	refusal(t, err, ErrNotFound, "-1")
+	must(t, c.Rewind(0, 2))
+	past, err = c.NPast(0)
+	must(t, err)
+	equal(t, "tokens after rewinding", past, 2)
+	_, err = c.Logits(last)
+	refusal(t, err, ErrNotFound, "")
+	refusal(t, c.Rewind(0, 3), ErrInvalidArgument, "")
+	refusal(t, c.Rewind(-1, 0), ErrInvalidArgument, "-1")
+	_, err = c.NPast(7)
+	refusal(t, err, ErrInvalidArgument, "7")
+}
+
+func TestDecodeBatch(t *testing.T) {
+	ctx := context.Background()
+	c := newContext(t, WithSequences(2))
+	must(t, c.DecodeBatch(ctx, Batch{
+		Tokens:     []Token{47, 47, 1069, 602},
+		Positions:  []uint32{0, 0, 1, 1},
+		Sequences:  []uint32{0, 1, 0, 1},
+		WantLogits: []bool{true, false, true, true},
+	}))
+	_, err := c.Logits(1)
+	refusal(t, err, ErrNotFound, "")
+	both, err := c.Logits(2)
+	must(t, err)
+
+	alone := newContext(t)
+	must(t, alone.Decode(ctx, []Token{47, 1069}))
+	want, err := alone.Logits(1)
+	must(t, err)
+	if !slices.Equal(both, want) {
+		t.Fatal("a sequence depends on its neighbour")
+	}
+	refusal(t, c.DecodeBatch(ctx, Batch{Tokens: []Token{1, 2}, Sequences: []uint32{0}}), ErrInvalidArgument, "Sequences")
+	refusal(t, c.DecodeBatch(ctx, Batch{Tokens: []Token{1}, Positions: []uint32{9}}), ErrInvalidArgument, "9")
+	refusal(t, c.Decode(ctx, []Token{99999}), ErrInvalidArgument, "99999")
+	refusal(t, c.Decode(ctx, nil), ErrInvalidArgument, "")
+	small := newContext(t, WithSize(2))
+	refusal(t, small.Decode(ctx, []Token{1, 2, 3}), ErrContextFull, "")
+}
+
+func TestSampler(t *testing.T) {
+	logits := []float32{0, 3, 2, 1}
+	draw := func(s *Sampler) (drawn []Token) {
+		for range 20 {
+			token, err := s.Sample(logits)
+			must(t, err)
+			drawn = append(drawn, token)
+		}
+		return drawn
+	}
+	s := newSampler(t, 5, TopK(3), TopP(0.99), Temperature(2))
+	first := draw(s)
+	must(t, s.Reset())
+	if again := draw(s); !slices.Equal(first, again) {
+		t.Fatalf("%v, then %v", first, again)
+	}
+	if slices.Contains(first, 0) {
+		t.Fatal("a token that top-k rules out")
+	}
+	_, err := NewSampler(1, Temperature(-1))
+	refusal(t, err, ErrInvalidArgument, "-1")
+	_, err = NewSampler(1, TopP(0))
+	refusal(t, err, ErrInvalidArgument, "0")
+	_, err = NewSampler(1, TopK(-4))
+	refusal(t, err, ErrInvalidArgument, "-4")
+	_, err = s.Sample(nil)
+	refusal(t, err, ErrInvalidArgument, "")
+	_, err = s.Sample([]float32{float32(math.NaN())})
+	refusal(t, err, ErrInvalidArgument, "")
+}
+
+func TestEmbed(t *testing.T) {
+	ctx := context.Background()
+	c := newContext(t)
+	texts := []string{"The sea.", "A longer text about the old king.", "🌙"}
+	vectors, err := c.Embed(ctx, texts)
+	must(t, err)
+	equal(t, "vectors", len(vectors), 3)
+	near(t, "length", dot(vectors[1], vectors[1]), 1, 1e-5)
+
+	var tokens [][]Token
+	n := 0
+	for _, text := range texts {
+		ids, err := bundled(t).Tokenize(text, AddSpecial)
+		must(t, err)
+		tokens = append(tokens, ids)
+		n += len(ids)
+	}
+	again, err := c.EmbedTokens(ctx, tokens)
+	must(t, err)
+	for i := range vectors {
+		if !slices.Equal(vectors[i], again[i]) {
+			t.Fatalf("text %d has another vector as tokens", i)
+		}
+	}
+	each, err := c.Embed(ctx, texts, WithPooling(PoolingNone))
+	must(t, err)
+	equal(t, "vectors of tokens", len(each), n)
+	raw, err := c.Embed(ctx, texts, WithPooling(PoolingLast), WithNormalize(false))
+	must(t, err)
+	if math.Abs(dot(raw[0], raw[0])-1) < 1e-3 {
+		t.Fatal("scaled all the same")
+	}
+
+	nothing, err := c.Embed(ctx, nil)
+	if len(nothing) != 0 {
+		t.Fatalf("%d vectors of no texts, %v", len(nothing), err)
+	}
+	_, err = c.Embed(ctx, []string{"fine", ""})
+	refusal(t, err, ErrInvalidArgument, "1")
+	_, err = c.Embed(ctx, []string{"fine", "\xff"})
+	refusal(t, err, ErrUTF8, "1")
+	_, err = c.Embed(ctx, texts, WithPooling(42))
+	refusal(t, err, ErrInvalidArgument, "42")
+	long := []string{strings.Repeat("word ", 2000)}
+	_, err = c.Embed(ctx, long)
+	refusal(t, err, ErrContextFull, "0")
+	cut, err := c.Embed(ctx, long, WithTruncate(true))
+	must(t, err)
+	equal(t, "vectors of a cut text", len(cut), 1)
+}

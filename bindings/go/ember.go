@@ -1,0 +1,83 @@
+// Package ember runs language models on the CPU, inside the process, with the Ember library.
+//
+// A [Model] is loaded once and may be used by any number of goroutines at once. A [Context] (the tokens being processed
+// over a model) is used by one goroutine at a time; a second one gets [ErrBusy], and nothing happens to the first. The same
+// is true of a [Sampler] and a [Generator]. A server keeps one model, and a context for each request under way.
+//
+// Everything that has a Close method holds memory that the garbage collector does not see, so call it; what is forgotten is
+// freed when the collector finds it. Close may come twice, at any time, on any goroutine: calls under way end first.
+// Afterwards every method gives [ErrClosed]. What depends on each other may be closed in any order.
+//
+// Errors that come from the library are of type [*Error]; errors.Is tells them apart: errors.Is(err, ember.ErrContextFull).
+package ember
+
+/*
+#include <ember.h>
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Token is the number of an entry in a model's vocabulary.
+type Token uint32
+
+// NoToken stands where a model has no such token.
+const NoToken Token = math.MaxUint32
+
+// Version is that of the library at run time, for example "0.1.0".
+func Version() string { return C.GoString(C.ember_version_string()) }
+
+// BuildInfo is a line on what the library can do: version, architectures, number formats, instruction sets, target.
+func BuildInfo() string { return C.GoString(C.ember_build_info()) }
+
+// Pooling says which hidden states of a text make its vector.
+type Pooling int32
+
+const (
+	PoolingAuto Pooling = C.EMBER_POOLING_AUTO // what the model says, or the mean
+	PoolingNone Pooling = C.EMBER_POOLING_NONE // all of them: a vector for each token
+	PoolingMean Pooling = C.EMBER_POOLING_MEAN // the mean of all tokens'
+	PoolingCLS  Pooling = C.EMBER_POOLING_CLS  // the first token's
+	PoolingLast Pooling = C.EMBER_POOLING_LAST // the last token's
+)
+
+// chars is the address and length of a text for the length of one call.
+func chars(text string) (*C.char, C.size_t) {
+	return (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text))
+}
+
+// elements is the address of the first element for the length of one call; nil when there is none. C and Go must
+// give the elements the same layout.
+func elements[To, From any](slice []From) *To {
+	if len(slice) == 0 {
+		return nil
+	}
+	return (*To)(unsafe.Pointer(unsafe.SliceData(slice)))
+}
+
+// number checks that value fits the library's 32 bits.
+func number(name string, value int) (C.uint32_t, error) {
+	if value < 0 || int64(value) > math.MaxUint32 {
+		return 0, invalid(fmt.Sprintf("%s is %d, which is not between 0 and %d", name, value, uint32(math.MaxUint32)))
+	}
+	return C.uint32_t(value), nil
+}
+
+// fill calls the library with a buffer of guess elements, and once more if that was too small. It gives the part in use.
+func fill[T any](guess int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
+	var needed C.size_t
+	buffer := make([]T, guess)
+	err := call(buffer, &needed)
+	for is(err, ErrBufferTooSmall) {
+		buffer = make([]T, int(needed))
+		err = call(buffer, &needed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return buffer[:int(needed)], nil
+}

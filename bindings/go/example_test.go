@@ -1,0 +1,150 @@
+package ember_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"ember.example/ember"
+)
+
+// The bodies of these functions stand in README.md; a test compares them.
+
+var ctx = context.Background()
+
+// try ends the program over an error, to keep the examples short.
+func try[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+func open() (*ember.Model, *ember.Context) {
+	model := try(ember.Load(ctx, modelPath))
+	return model, try(model.NewContext())
+}
+
+const modelPath = "../../examples/models/ember-tales.gguf"
+
+func Example_streaming() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	sampler, err := ember.NewSampler(42, ember.TopK(40), ember.TopP(0.95), ember.Temperature(0.8))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer sampler.Close()
+	for event, err := range c.Generate(ctx, "The wolf said", ember.WithSampler(sampler),
+		ember.WithMaxTokens(100), ember.WithStop("\n"), ember.WithTop(3)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch event.Kind {
+		case ember.EventToken:
+			fmt.Print(event.Text) // event.Token, event.Logprob, event.Top …
+		case ember.EventEnd:
+			fmt.Println(event.Text, event.Finish, event.Usage.GeneratedTokens)
+		}
+	}
+}
+
+func Example_complete() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	answer, err := c.Complete(ctx, "Once upon a time", ember.WithMaxTokens(8))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Text, answer.Usage.Finish)
+	// Output: , I was in the habit of max_tokens
+}
+
+func Example_cancel() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	answer, err := c.Complete(ctx, "Once upon a time", ember.WithMaxTokens(500))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded): // or context.Canceled; ember.ErrCancelled is both
+		fmt.Println("out of time after", answer.Usage.GeneratedTokens, "tokens")
+	case errors.Is(err, ember.ErrContextFull):
+		fmt.Println("the prompt does not fit")
+	case err != nil:
+		log.Fatal(err)
+	}
+}
+
+func Example_conversation() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	conversation := "The king said:"
+	for _, line := range []string{" \"Who are you?\"", " \"And you?\""} {
+		conversation += line
+		answer, err := c.Complete(ctx, conversation, ember.WithReusePrefix(true), ember.WithMaxTokens(16))
+		if err != nil {
+			log.Fatal(err)
+		}
+		conversation += answer.Text // the next call runs only what it adds
+	}
+}
+
+func Example_embed() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	vectors, err := c.Embed(ctx, []string{"A cat sleeps.", "The kitten naps."})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var cosine float64
+	for i, number := range vectors[0] {
+		cosine += float64(number) * float64(vectors[1][i])
+	}
+	fmt.Printf("%.2f\n", cosine)
+}
+
+func Example_score() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	for _, ending := range []string{" king.", " xylophone."} {
+		score, err := c.Score(ctx, "Once upon a time there was a", ending)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s %.1f\n", ending, score.Logprob)
+	}
+}
+
+func Example_decode() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	tokens, err := model.Tokenize("Once upon a time", ember.AddSpecial)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Decode(ctx, tokens); err != nil {
+		log.Fatal(err)
+	}
+	err = c.ViewLogits(len(tokens)-1, func(logits []float32) error {
+		fmt.Println(len(logits)) // the library's own memory: read it here, copy what you keep
+		return nil
+	})
+	// Output: 3072
+}

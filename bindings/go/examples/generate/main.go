@@ -1,0 +1,67 @@
+// Continues a prompt and prints the text as it comes. Ctrl-C ends loading or the text early.
+//
+//	go run ./examples/generate -m model.gguf -p "The old lighthouse" -n 60 -seed 7
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+
+	"ember.example/ember"
+)
+
+func main() {
+	log.SetFlags(0)
+	path := flag.String("m", "../../examples/models/ember-tales.gguf", "GGUF `file`")
+	prompt := flag.String("p", "The sea was calm, and the moon", "`text` to continue")
+	n := flag.Int("n", 128, "most `tokens` to generate")
+	temperature := flag.Float64("temp", 0.8, "temperature; 0 always takes the most probable token")
+	topK := flag.Int("top-k", 40, "choose among the `K` most probable tokens; 0: all")
+	topP := flag.Float64("top-p", 0.95, "choose among the most probable tokens that make up `P`")
+	seed := flag.Uint64("seed", uint64(rand.Uint32()), "the same `seed` gives the same text; by default another each time")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	if err := run(ctx, *path, *prompt, *n, *seed,
+		ember.TopK(*topK), ember.TopP(float32(*topP)), ember.Temperature(float32(*temperature))); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, path, prompt string, n int, seed uint64, stages ...ember.Stage) error {
+	model, err := ember.Load(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	c, err := model.NewContext()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	sampler, err := ember.NewSampler(seed, stages...)
+	if err != nil {
+		return err
+	}
+	defer sampler.Close()
+
+	fmt.Print(prompt)
+	defer fmt.Println()
+	for event, err := range c.Generate(ctx, prompt, ember.WithMaxTokens(n), ember.WithSampler(sampler)) {
+		fmt.Print(event.Text)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package ember
+
+/*
+#include <ember.h>
+*/
+import "C"
+
+import (
+	"context"
+	"iter"
+	"runtime"
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// EventKind is what an [Event] is.
+type EventKind int32
+
+const (
+	EventEcho  EventKind = C.EMBER_EVENT_ECHO  // the prompt's text, if asked for; the first event
+	EventToken EventKind = C.EMBER_EVENT_TOKEN // a token was generated
+	EventEnd   EventKind = C.EMBER_EVENT_END   // the generation has ended; the last event
+)
+
+// FinishReason is why a generation ended.
+type FinishReason int32
+
+const (
+	FinishNone        FinishReason = C.EMBER_FINISH_NONE         // it has not
+	FinishMaxTokens   FinishReason = C.EMBER_FINISH_MAX_TOKENS   // as many tokens as asked for
+	FinishEOG         FinishReason = C.EMBER_FINISH_EOG          // the model gave an end-of-generation token
+	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // no room for another token
+	FinishStopString  FinishReason = C.EMBER_FINISH_STOP_STRING  // a stop text was generated
+	FinishCancelled   FinishReason = C.EMBER_FINISH_CANCELLED    // the context.Context ended it
+)
+
+// String gives a short name, for example "max_tokens".
+func (r FinishReason) String() string {
+	switch r {
+	case FinishNone:
+		return "none"
+	case FinishMaxTokens:
+		return "max_tokens"
+	case FinishEOG:
+		return "eog"
+	case FinishContextFull:
+		return "context_full"
+	case FinishStopString:
+		return "stop_string"
+	case FinishCancelled:
+		return "cancelled"
+	}
+	return "unknown"
+}
+
+// Event is what happens in a generation. It is a copy, valid for good.
+type Event struct {
+	Kind EventKind
+	// Text is new text, of whole code points, perhaps none. What may be the beginning of a stop text comes with a later
+	// event, so it need not be the token's. The texts of all events in a row are the whole text.
+	Text    string
+	Token   Token          // of EventToken, else NoToken
+	Bytes   []byte         // what the token stands for, perhaps a part of a code point
+	Logprob float32        // of the token, before the sampler's stages; NaN when not asked for
+	Top     []TokenLogprob // the likeliest tokens at its place, if asked for
+	Finish  FinishReason   // of EventEnd, else FinishNone
+	Usage   *Usage         // of EventEnd, else nil
+}
+
+// TokenLogprob is a token and the natural logarithm of its probability.
+type TokenLogprob struct {
+	Token   Token
+	Logprob float32
+}
+
+// Usage is what a generation did.
+type Usage struct {
+	PromptTokens    int           // of the prompt, BOS included
+	ReusedTokens    int           // of these, what the sequence held already
+	GeneratedTokens int           // generated, an end-of-generation token not counted
+	Prefill         time.Duration // spent on the prompt
+	Decode          time.Duration // spent on the generated tokens, the caller's work between them not counted
+	Finish          FinishReason
+}
+
+// Generator is a generation under way, of which [Generator.Next] gives the events. [Context.Generate] is the easier
+// way; this one is for generations that take turns, on several sequences of a context.
+type Generator struct {
+	h       *handle[*C.ember_generator]
+	context *Context
+	token   *cancelToken
+	ctx     context.Context
+	stop    *stopper
+	event   C.ember_event // written by the library, guarded by h
+	cerr    *C.ember_error
+}
+
+// stopper ends the watch over a context.Context; apart from the Generator so that the collector can find that.
+type stopper struct{ stop func() }
+
+// NewGenerator prepares a generation that continues a sequence of the context by prompt. The first Next runs the prompt.
+// An empty sequence begins with the special tokens the model asks for (BOS). Ending ctx ends the generation.
+func (c *Context) NewGenerator(ctx context.Context, prompt string, options ...GenerateOption) (*Generator, error) {
+	return c.newGenerator(ctx, options, func(p *C.ember_context, config *generateConfig, sampler *C.ember_sampler, out **C.ember_generator) error {
+		var cerr *C.ember_error
+		text, n := chars(prompt)
+		return check(C.ember_generator_new(p, text, n, config.options, sampler, out, &cerr), &cerr)
+	})
+}
+
+// NewGeneratorTokens is NewGenerator for a prompt of tokens, to which nothing is added.
+func (c *Context) NewGeneratorTokens(ctx context.Context, prompt []Token, options ...GenerateOption) (*Generator, error) {
+	return c.newGenerator(ctx, options, func(p *C.ember_context, config *generateConfig, sampler *C.ember_sampler, out **C.ember_generator) error {
+		var cerr *C.ember_error
+		return check(C.ember_generator_new_tokens(p, elements[C.uint32_t](prompt), C.size_t(len(prompt)), config.options, sampler, out, &cerr), &cerr)
+	})
+}
+
+func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
+	call func(*C.ember_context, *generateConfig, *C.ember_sampler, **C.ember_generator) error) (*Generator, error) {
+	config, err := newGenerateConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	defer config.free()
+	var sampler *C.ember_sampler
+	if config.sampler != nil {
+		if sampler, err = config.sampler.h.use(); err != nil {
+			return nil, err
+		}
+		defer config.sampler.h.done()
+	}
+	token, err := newCancelToken()
+	if err != nil {
+		return nil, err
+	}
+	var cerr *C.ember_error
+	err = check(C.ember_generate_options_set_cancel_token(config.options, token.pointer, &cerr), &cerr)
+	if err == nil && ctx.Err() != nil {
+		err = cancelled(ctx)
+	}
+	var p *C.ember_generator
+	if err == nil {
+		err = c.with(func(context *C.ember_context) error { return call(context, config, sampler, &p) })
+	}
+	if err != nil {
+		token.close()
+		return nil, err
+	}
+	g := &Generator{
+		h:       newHandle(p, func(p *C.ember_generator) { C.ember_generator_free(p) }),
+		context: c,
+		token:   token,
+		ctx:     ctx,
+		stop:    &stopper{watch(ctx, token)},
+		event:   C.ember_event{struct_size: C.sizeof_ember_event},
+	}
+	own(g, g.h)
+	own(g, g.token)
+	runtime.AddCleanup(g, func(s *stopper) { s.stop() }, g.stop)
+	return g, nil
+}
+
+// Next gives the next event, the first time by running the prompt. Each call runs the token of the event before, so take
+// events until EventEnd if the sequence shall hold all of them; after EventEnd it comes again and again. When ctx has ended,
+// the EventEnd comes with an error that is [ErrCancelled] and the cause of ctx. Other errors leave the sequence as it was.
+func (g *Generator) Next() (Event, error) {
+	p, err := g.h.useAlone()
+	if err != nil {
+		return Event{Token: NoToken}, err
+	}
+	defer g.h.done()
+	// The context is the generator's for this call.
+	if _, err := g.context.h.useAlone(); err != nil {
+		return Event{Token: NoToken}, err
+	}
+	defer g.context.h.done()
+	if err := check(C.ember_generator_next(p, &g.event, &g.cerr), &g.cerr); err != nil {
+		return Event{Token: NoToken}, err
+	}
+	event := Event{
+		Kind:    EventKind(g.event.kind),
+		Text:    string(unsafe.Slice((*byte)(unsafe.Pointer(g.event.text)), int(g.event.text_len))),
+		Token:   Token(g.event.token),
+		Logprob: float32(g.event.logprob),
+		Finish:  FinishReason(g.event.finish_reason),
+	}
+	if n := int(g.event.n_bytes); n > 0 {
+		event.Bytes = append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(g.event.bytes)), n)...)
+	}
+	if n := int(g.event.n_tops); n > 0 {
+		event.Top = append([]TokenLogprob(nil), unsafe.Slice((*TokenLogprob)(unsafe.Pointer(g.event.tops)), n)...)
+	}
+	if event.Kind == EventEnd {
+		usage, err := usageOf(p)
+		if err != nil {
+			return event, err
+		}
+		event.Usage = &usage
+		if event.Finish == FinishCancelled {
+			return event, cancelled(g.ctx)
+		}
+	}
+	return event, nil
+}
+
+// Usage tells what the generation did so far.
+func (g *Generator) Usage() (Usage, error) {
+	p, err := g.h.useAlone()
+	if err != nil {
+		return Usage{Finish: FinishNone}, err
+	}
+	defer g.h.done()
+	return usageOf(p)
+}
+
+func usageOf(p *C.ember_generator) (Usage, error) {
+	var cerr *C.ember_error
+	result := C.ember_generate_result{struct_size: C.sizeof_ember_generate_result}
+	err := check(C.ember_generator_usage(p, &result, &cerr), &cerr)
+	return Usage{
+		PromptTokens:    int(result.n_prompt),
+		ReusedTokens:    int(result.n_reused),
+		GeneratedTokens: int(result.n_generated),
+		Prefill:         time.Duration(result.prefill_ns),
+		Decode:          time.Duration(result.decode_ns),
+		Finish:          FinishReason(result.finish_reason),
+	}, err
+}
+
+// Close frees the generator. What was generated stays in the context's sequence.
+func (g *Generator) Close() error {
+	if g.stop != nil {
+		g.stop.stop()
+	}
+	g.h.close()
+	g.token.close()
+	return nil
+}
+
+// Generate continues a sequence of the context by prompt and then by generated tokens, and yields every event as it comes.
+// Nothing is run before the first; each range over the result is a generation of its own.
+//
+//	for event, err := range c.Generate(ctx, "Once upon a time") {
+//
+// The last pair is an [EventEnd], or an error. When ctx has ended, it is both: an EventEnd and an error that is
+// [ErrCancelled] and the cause of ctx. Between two events the context is not in use. Leaving the loop early ends the
+// generation, and the sequence lacks the last token that was seen.
+func (c *Context) Generate(ctx context.Context, prompt string, options ...GenerateOption) iter.Seq2[Event, error] {
+	return events(func() (*Generator, error) { return c.NewGenerator(ctx, prompt, options...) })
+}
+
+// GenerateTokens is Generate for a prompt of tokens, to which nothing is added.
+func (c *Context) GenerateTokens(ctx context.Context, prompt []Token, options ...GenerateOption) iter.Seq2[Event, error] {
+	return events(func() (*Generator, error) { return c.NewGeneratorTokens(ctx, prompt, options...) })
+}
+
+func events(start func() (*Generator, error)) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		g, err := start()
+		if err != nil {
+			yield(Event{Token: NoToken}, err)
+			return
+		}
+		defer g.Close()
+		for {
+			event, err := g.Next()
+			if !yield(event, err) || err != nil || event.Kind == EventEnd {
+				return
+			}
+		}
+	}
+}
+
+// Completion is a whole generation.
+type Completion struct {
+	Text   string  // the texts of all events
+	Tokens []Token // the tokens generated
+	Usage  Usage
+}
+
+// Complete runs a generation to its end. With an error it gives what there was until then.
+func (c *Context) Complete(ctx context.Context, prompt string, options ...GenerateOption) (Completion, error) {
+	completion := Completion{Usage: Usage{Finish: FinishNone}}
+	var text strings.Builder
+	var last error
+	for event, err := range c.Generate(ctx, prompt, options...) {
+		text.WriteString(event.Text)
+		if event.Token != NoToken {
+			completion.Tokens = append(completion.Tokens, event.Token)
+		}
+		if event.Usage != nil {
+			completion.Usage = *event.Usage
+		}
+		last = err
+	}
+	completion.Text = text.String()
+	return completion, last
+}

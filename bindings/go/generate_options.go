@@ -1,0 +1,149 @@
+package ember
+
+/*
+#include <ember.h>
+*/
+import "C"
+
+// GenerateOption is an option of [Context.Generate], [Context.NewGenerator] and [Context.Score].
+type GenerateOption struct {
+	apply func(*generateConfig) error
+}
+
+// generateConfig is what options change.
+type generateConfig struct {
+	options *C.ember_generate_options
+	sampler *Sampler
+}
+
+// newGenerateConfig applies options; free what it gives.
+func newGenerateConfig(options []GenerateOption) (*generateConfig, error) {
+	var cerr *C.ember_error
+	config := &generateConfig{}
+	if err := check(C.ember_generate_options_new(&config.options, &cerr), &cerr); err != nil {
+		return nil, err
+	}
+	for _, option := range options {
+		if err := option.apply(config); err != nil {
+			config.free()
+			return nil, err
+		}
+	}
+	return config, nil
+}
+
+func (config *generateConfig) free() { C.ember_generate_options_free(config.options) }
+
+// setting is an option that one call of the library sets.
+func setting(set func(*C.ember_generate_options, **C.ember_error) C.ember_status) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		var cerr *C.ember_error
+		return check(set(config.options, &cerr), &cerr)
+	}}
+}
+
+// counting is setting for a whole number.
+func counting(name string, value int, set func(*C.ember_generate_options, C.uint32_t, **C.ember_error) C.ember_status) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		n, err := number(name, value)
+		if err != nil {
+			return err
+		}
+		var cerr *C.ember_error
+		return check(set(config.options, n, &cerr), &cerr)
+	}}
+}
+
+// WithSampler chooses tokens with s; without it the likeliest token is taken. The sampler stays the caller's to close.
+func WithSampler(s *Sampler) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		config.sampler = s
+		return nil
+	}}
+}
+
+// WithMaxTokens sets the most tokens to generate; by default 128.
+func WithMaxTokens(n int) GenerateOption {
+	return counting("the number of tokens", n, func(o *C.ember_generate_options, n C.uint32_t, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_max_tokens(o, n, err)
+	})
+}
+
+// WithSequence sets the sequence of the context to continue; by default 0.
+func WithSequence(sequence int) GenerateOption {
+	return counting("the sequence", sequence, func(o *C.ember_generate_options, n C.uint32_t, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_sequence(o, n, err)
+	})
+}
+
+// WithParseSpecial takes the text of control tokens in the prompt for these tokens. Not for text that users type.
+func WithParseSpecial(parse bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_parse_special(o, C.bool(parse), err)
+	})
+}
+
+// WithRenderSpecial has control tokens that the model generates appear in the text.
+func WithRenderSpecial(render bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_render_special(o, C.bool(render), err)
+	})
+}
+
+// WithIgnoreEOG goes on after an end-of-generation token.
+func WithIgnoreEOG(ignore bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_ignore_eog(o, C.bool(ignore), err)
+	})
+}
+
+// WithStop ends the generation where one of these texts was generated. The text ends before it; what may be its beginning
+// is held back until that is certain.
+func WithStop(stops ...string) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		for _, stop := range stops {
+			var cerr *C.ember_error
+			start, n := chars(stop)
+			if err := check(C.ember_generate_options_add_stop(config.options, start, n, &cerr), &cerr); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// WithIncludeStop makes the stop text that ended a generation the end of its text.
+func WithIncludeStop(include bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_include_stop(o, C.bool(include), err)
+	})
+}
+
+// WithReusePrefix takes the prompt for the whole of what the sequence shall hold. What it begins with already is kept, and
+// only what is new is run: give all of a conversation each time and pay for what was added.
+func WithReusePrefix(reuse bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_reuse_prefix(o, C.bool(reuse), err)
+	})
+}
+
+// WithEcho makes the first event the prompt's text.
+func WithEcho(echo bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_echo(o, C.bool(echo), err)
+	})
+}
+
+// WithLogprobs has events tell the log-probability of their token.
+func WithLogprobs(logprobs bool) GenerateOption {
+	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_logprobs(o, C.bool(logprobs), err)
+	})
+}
+
+// WithTop has events tell the n likeliest tokens, at most 64, and log-probabilities.
+func WithTop(n int) GenerateOption {
+	return counting("the number of likeliest tokens", n, func(o *C.ember_generate_options, n C.uint32_t, err **C.ember_error) C.ember_status {
+		return C.ember_generate_options_set_n_top(o, n, err)
+	})
+}

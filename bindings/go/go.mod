@@ -1,0 +1,3 @@
+module ember.example/ember
+
+go 1.24

@@ -1,0 +1,207 @@
+package ember
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestUseAfterClose(t *testing.T) {
+	ctx := context.Background()
+	m, err := Load(ctx, modelPath)
+	must(t, err)
+	c, err := m.NewContext(WithThreads(1))
+	must(t, err)
+	s, err := NewSampler(1)
+	must(t, err)
+	g, err := c.NewGenerator(ctx, prompt, WithSampler(s))
+	must(t, err)
+	for range 2 { // in an order that children outlive what they use, and twice
+		must(t, m.Close())
+		must(t, s.Close())
+	}
+	_, err = g.Next() // keeps what it needs
+	must(t, err)
+	for range 2 {
+		must(t, c.Close())
+		must(t, g.Close())
+	}
+
+	equal(t, "dimensions stay", m.Info().Layers, 5)
+	equal(t, "options stay", c.Info().Threads, 1)
+	for name, call := range map[string]func() error{
+		"NewContext":    func() error { _, err := m.NewContext(); return err },
+		"Tokenize":      func() error { _, err := m.Tokenize("x", 0); return err },
+		"TokenizeBytes": func() error { _, err := m.TokenizeBytes([]byte("x"), 0); return err },
+		"Detokenize":    func() error { _, err := m.Detokenize([]Token{1}, 0); return err },
+		"TokenBytes":    func() error { _, err := m.TokenBytes(1); return err },
+		"IsEOG":         func() error { _, err := m.IsEOG(1); return err },
+		"MetaKeys":      func() error { _, err := m.MetaKeys(); return err },
+		"Meta":          func() error { _, err := m.Meta("x"); return err },
+		"Decode":        func() error { return c.Decode(ctx, []Token{1}) },
+		"Logits":        func() error { _, err := c.Logits(0); return err },
+		"NPast":         func() error { _, err := c.NPast(0); return err },
+		"Rewind":        func() error { return c.Rewind(0, 0) },
+		"Embed":         func() error { _, err := c.Embed(ctx, []string{"x"}); return err },
+		"EmbedTokens":   func() error { _, err := c.EmbedTokens(ctx, [][]Token{{1}}); return err },
+		"Score":         func() error { _, err := c.Score(ctx, "The", " sea"); return err },
+		"NewGenerator":  func() error { _, err := c.NewGenerator(ctx, "x"); return err },
+		"Complete":      func() error { _, err := c.Complete(ctx, "x"); return err },
+		"Next":          func() error { _, err := g.Next(); return err },
+		"Usage":         func() error { _, err := g.Usage(); return err },
+		"Sample":        func() error { _, err := s.Sample([]float32{1}); return err },
+		"Reset":         func() error { return s.Reset() },
+		"closed sampler": func() error {
+			_, err := newContext(t).NewGenerator(ctx, "x", WithSampler(s))
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestZeroValues(t *testing.T) {
+	_, err := new(Model).Tokenize("x", 0)
+	equal(t, "model", err, ErrClosed)
+	_, err = new(Context).NPast(0)
+	equal(t, "context", err, ErrClosed)
+	_, err = new(Sampler).Sample(nil)
+	equal(t, "sampler", err, ErrClosed)
+	_, err = new(Generator).Next()
+	equal(t, "generator", err, ErrClosed)
+	must(t, new(Model).Close())
+	must(t, new(Context).Close())
+	must(t, new(Sampler).Close())
+	must(t, new(Generator).Close())
+}
+
+func TestSecondGoroutineIsBusy(t *testing.T) {
+	c := newContext(t)
+	must(t, c.Decode(context.Background(), []Token{1}))
+	inside, leave := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- c.ViewLogits(0, func([]float32) error {
+			close(inside)
+			<-leave
+			return nil
+		})
+	}()
+	<-inside
+	_, err := c.Complete(context.Background(), prompt)
+	refusal(t, err, ErrBusy, "")
+	refusal(t, c.Decode(context.Background(), []Token{1}), ErrBusy, "")
+	close(leave)
+	must(t, <-done)
+	must(t, c.Decode(context.Background(), []Token{1}))
+}
+
+// Many goroutines at one context, a sampler and a generator: each call succeeds or is refused.
+func TestGoroutinesCollide(t *testing.T) {
+	c := newContext(t)
+	s := newSampler(t, 1, TopK(5))
+	g, err := c.NewGenerator(context.Background(), prompt, WithMaxTokens(60), WithSampler(s))
+	must(t, err)
+	defer g.Close()
+	logits := make([]float32, 100)
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for range 40 {
+				var err error
+				switch i % 4 {
+				case 0, 1:
+					_, err = g.Next()
+				case 2:
+					_, err = c.NPast(0)
+				case 3:
+					_, err = s.Sample(logits)
+				}
+				if err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func TestCloseDuringACall(t *testing.T) {
+	before := live.Load()
+	for range 10 {
+		c, err := bundled(t).NewContext(WithThreads(1))
+		must(t, err)
+		started := make(chan struct{})
+		done := make(chan error)
+		go func() {
+			var last error
+			n := 0
+			for _, err := range c.Generate(context.Background(), prompt, WithMaxTokens(300)) {
+				if n++; n == 2 {
+					close(started)
+				}
+				last = err
+			}
+			done <- last
+		}()
+		<-started
+		must(t, c.Close())
+		if err := <-done; err != nil && !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+	}
+	equal(t, "handles", live.Load(), before)
+}
+
+func TestForgottenHandlesAreFreed(t *testing.T) {
+	bundled(t)
+	before := live.Load()
+	forget := func() {
+		m, err := Load(context.Background(), modelPath)
+		must(t, err)
+		c, err := m.NewContext(WithThreads(1))
+		must(t, err)
+		s, err := NewSampler(1)
+		must(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel) // a context.Context that lives on must not hold the generator
+		g, err := c.NewGenerator(ctx, prompt, WithSampler(s))
+		must(t, err)
+		_, err = g.Next()
+		must(t, err)
+	}
+	for range 3 {
+		forget()
+	}
+	for range 200 {
+		runtime.GC()
+		if live.Load() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%d handles, %d before", live.Load(), before)
+}
+
+func TestRefusalsLeaveNoHandles(t *testing.T) {
+	ctx := context.Background()
+	c := newContext(t)
+	before := live.Load()
+	for range 10 {
+		_, _ = Load(ctx, "no such file")
+		_, _ = Load(ctx, modelPath, WithISA("abacus"))
+		_, _ = bundled(t).NewContext(WithSequences(0))
+		_, _ = NewSampler(1, TopP(9))
+		_, _ = c.NewGenerator(ctx, "")
+		_, _ = c.NewGenerator(ctx, prompt, WithTop(1000))
+		_, _ = c.Complete(ctx, "\xff")
+	}
+	equal(t, "handles", live.Load(), before)
+}

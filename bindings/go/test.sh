@@ -1,0 +1,50 @@
+#!/bin/sh
+# Builds the Go package in its three ways and runs its tests with the race detector.
+#
+#   bindings/go/test.sh LIBDIR
+#
+# LIBDIR holds libember.so and libember.a.
+set -eu
+
+[ $# -eq 1 ] || { echo "usage: $0 LIBDIR" >&2; exit 2; }
+command -v go >/dev/null || { echo "$0: there is no go; Go 1.24 or newer is needed (Debian: golang-go, or go.dev/dl)" >&2; exit 1; }
+for file in "$1/libember.so" "$1/libember.a"; do
+    [ -f "$file" ] || { echo "$0: there is no file $file" >&2; exit 2; }
+done
+lib=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+include=$(cd ../../include && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+unformatted=$(gofmt -l .)
+[ -z "$unformatted" ] || { echo "gofmt would change: $unformatted" >&2; exit 1; }
+
+export CGO_CFLAGS="-I$include -O2 -g -Wall -Werror"
+export CGO_LDFLAGS="-L$lib -Wl,-rpath,$lib"
+echo "== flags"
+go vet -tags ember_flags ./...
+go test -tags ember_flags -race -count=1 ./...
+sh examples/test.sh -tags ember_flags
+
+echo "== static"
+CGO_LDFLAGS="-L$lib" go build -tags ember_static -o "$out/" ./examples/hello
+if ldd "$out/hello" | grep -q libember; then
+    echo "a static program asks for libember.so" >&2
+    exit 1
+fi
+"$out/hello" | grep -q '^Once upon a time, I was'
+
+echo "== pkg-config"
+command -v pkg-config >/dev/null || { echo "$0: there is no pkg-config" >&2; exit 1; }
+cat >"$out/ember.pc" <<PC
+Name: Ember
+Description: the library that is tested
+Version: 0.1.0
+Cflags: -I$include
+Libs: -L$lib -lember
+PC
+unset CGO_CFLAGS CGO_LDFLAGS
+PKG_CONFIG_PATH=$out go build -o "$out/" ./examples/hello
+LD_LIBRARY_PATH=$lib "$out/hello" | grep -q '^Once upon a time, I was'
+echo "the Go package is fine"
