@@ -74,7 +74,7 @@ static void test_embeddings(const ember::Model &model, const Json &json) {
         texts.push_back(text.string);
     ember::Context context(model);
     ember::Embeddings got = context.embed(texts);
-    CHECK(got.size() == texts.size() && got.n_embd == json["n_embd"].number);
+    CHECK(got.size() == texts.size() && static_cast<double>(got.n_embd) == json["n_embd"].number);
     double cosine = 0;
     for (std::size_t i = 0; i < got.size(); i++) {
         auto expected = json["vectors"].array[i].numbers<float>();
