@@ -11,6 +11,7 @@ MODEL ?= examples/models/ember-tales.gguf
 ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 # What measures, and its options: see bench/README.md.
 PYTHON ?= python3
+export PYTHON
 BENCH ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -20,7 +21,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-go test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-go test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -80,6 +81,17 @@ test-go: lib ## the Go package, its examples and the golden file of all bindings
 	tests/golden/bindings.sh build/lib --check
 	bindings/go/test.sh build/lib
 
+test-cpp: lib ## the C++ header: its tests, examples and guide, with every C++ compiler there is, plain and with sanitizers
+	bindings/cpp/tests/run.sh build/lib plain
+	bindings/cpp/tests/run.sh build/lib asan
+
+wheel: lib ## the Python package with the library in it, into build/wheel
+	bindings/python/wheel.sh build/lib build/wheel
+
+test-python: lib ## the Python package: built, installed into a fresh environment and tested there
+	@scripts/fetch-model.sh smollm2
+	bindings/python/tests/run.sh build/lib build
+
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
@@ -96,7 +108,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/go/*.sh bindings/go/examples/*.sh .ci/run
+	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

@@ -203,20 +203,27 @@ mod machine {
         black_box(sums);
     }
 
-    /// Bytes to sums of two in 16 bits, added up there: codes of four bits need to be widened for every eighth only.
+    /// Bytes to sums of two in 16 bits, added up there: codes of four bits need to be widened for every eighth only. In
+    /// assembly, since a compiler would not do the same multiplication again and again.
     #[target_feature(enable = "avx2")]
     fn maddubs_avx2(n: usize) {
-        let mut a = black_box(_mm256_set1_epi8(1));
-        let b: [__m256i; CHAINS] = std::array::from_fn(|i| black_box(_mm256_set1_epi8(i as i8)));
-        let mut sums = [black_box(_mm256_setzero_si256()); CHAINS];
-        for _ in 0..n {
-            // Not the same from round to round, as far as the compiler can tell.
-            a = black_box(a);
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum = _mm256_add_epi16(*sum, _mm256_maddubs_epi16(a, b));
-            }
+        // SAFETY: only the registers named are changed.
+        unsafe {
+            std::arch::asm!(
+                "2:",
+                "vpmaddubsw ymm0, ymm5, ymm6", "vpaddw ymm7, ymm7, ymm0",
+                "vpmaddubsw ymm1, ymm5, ymm6", "vpaddw ymm8, ymm8, ymm1",
+                "vpmaddubsw ymm2, ymm5, ymm6", "vpaddw ymm9, ymm9, ymm2",
+                "vpmaddubsw ymm3, ymm5, ymm6", "vpaddw ymm10, ymm10, ymm3",
+                "vpmaddubsw ymm4, ymm5, ymm6", "vpaddw ymm11, ymm11, ymm4",
+                "dec {n}",
+                "jnz 2b",
+                n = inout(reg) n.max(1) * (CHAINS / 5) => _,
+                out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _, out("ymm6") _,
+                out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                options(nomem, nostack),
+            );
         }
-        black_box(sums);
     }
 }
 

@@ -30,7 +30,9 @@ pub unsafe extern "C" fn ember_sampler_new(
     out: *mut *mut ember_sampler,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(effective(seed)))))))
+    guard(err, || {
+        output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(effective(seed))))))
+    })
 }
 
 /// Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler

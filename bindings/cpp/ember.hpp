@@ -1,0 +1,399 @@
+// ember.hpp - Ember for C++17 and later: headers alone, over the C functions of ember.h, which say what everything means.
+//
+// - Model, Context, Sampler and Generator own a handle and can be moved, not copied; a moved-from one may only be assigned
+//   to or destroyed. They keep alive in Ember what they need of each other, so they may be destroyed in any order.
+// - What fails throws ember::Error, which has the ember_status and Ember's sentence. Destructors throw nothing.
+// - Text goes in as std::string_view (UTF-8, of any content) and comes out as std::string. Views that point into Ember's
+//   memory (Event, Context::logits) say how long they live.
+// - Threads: a Model may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
+// - Generation is pulled, event by event, so that no C++ function runs below C and none can throw through it. The one
+//   callback, set_log's, has its exceptions swallowed.
+#ifndef EMBER_HPP
+#define EMBER_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ember/base.hpp"
+#include "ember/options.hpp"
+
+namespace ember {
+
+class Model {
+public:
+    static Model load(std::string_view path, const ModelOptions &options = {}) {
+        return Model(detail::make<Handle>(ember_model_load, path.data(), path.size(), options.handle().get()));
+    }
+    // A GGUF file that lies in memory; it is copied.
+    static Model from_bytes(Span<const std::uint8_t> file) {
+        return Model(detail::make<Handle>(ember_model_load_buffer, file.data(), file.size()));
+    }
+    // A second owner of the same model.
+    Model share() const { return Model(Handle(ember_model_retain(get()))); }
+
+    ModelInfo info() const {
+        ModelInfo info{};
+        info.struct_size = sizeof info;
+        detail::call(ember_model_info_get, get(), &info);
+        return info;
+    }
+    std::string isa() const {
+        const char *name = ember_model_isa(get());
+        return name == nullptr ? "" : name;
+    }
+
+    std::vector<Token> tokenize(std::string_view text, bool add_special = true, bool parse_special = false) const {
+        return detail::fill<std::vector<Token>>(text.size() / 2 + 8, [&](Token *out, std::size_t n, auto... rest) {
+            return ember_model_tokenize(get(), text.data(), text.size(), add_special, parse_special, out, n, rest...);
+        });
+    }
+    // As tokenize, for bytes that need not be UTF-8.
+    std::vector<Token> tokenize_bytes(Span<const std::uint8_t> text, bool add_special = true,
+                                      bool parse_special = false) const {
+        return detail::fill<std::vector<Token>>(text.size() / 2 + 8, [&](Token *out, std::size_t n, auto... rest) {
+            return ember_model_tokenize_bytes(get(), text.data(), text.size(), add_special, parse_special, out, n, rest...);
+        });
+    }
+    // The tokens' bytes, which need not be UTF-8 at their ends.
+    std::string detokenize(Span<const Token> tokens, bool render_special = false) const {
+        return detail::fill<std::string>(tokens.size() * 6 + 16, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_detokenize(get(), tokens.data(), tokens.size(), render_special, detail::bytes(out), n,
+                                          rest...);
+        });
+    }
+    std::string token_bytes(Token token) const {
+        return detail::fill<std::string>(32, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_token_bytes(get(), token, detail::bytes(out), n, rest...);
+        });
+    }
+    bool is_eog(Token token) const { return value<bool>(ember_model_token_is_eog, token); }
+
+    // Metadata of the file. A key that is not there is EMBER_E_NOT_FOUND, one of another type EMBER_E_INVALID_ARGUMENT.
+    std::size_t meta_count() const { return value<std::size_t>(ember_model_meta_count); }
+    std::string meta_key(std::size_t index) const {
+        return detail::fill<std::string>(48, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_meta_key(get(), index, detail::bytes(out), n, rest...);
+        });
+    }
+    std::uint32_t meta_type(std::string_view key) const { return meta<std::uint32_t>(ember_model_meta_type, key); }
+    std::string meta_string(std::string_view key) const {
+        return detail::fill<std::string>(64, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_meta_string(get(), key.data(), key.size(), detail::bytes(out), n, rest...);
+        });
+    }
+    std::uint64_t meta_u64(std::string_view key) const { return meta<std::uint64_t>(ember_model_meta_u64, key); }
+    std::int64_t meta_i64(std::string_view key) const { return meta<std::int64_t>(ember_model_meta_i64, key); }
+    double meta_f64(std::string_view key) const { return meta<double>(ember_model_meta_f64, key); }
+    bool meta_bool(std::string_view key) const { return meta<bool>(ember_model_meta_bool, key); }
+
+    ember_model *get() const noexcept { return handle_.get(); }
+
+private:
+    using Handle = detail::Handle<ember_model, ember_model_release>;
+    explicit Model(Handle handle) noexcept : handle_(std::move(handle)) {}
+    template <class T, class Function, class... Arguments> T value(Function *function, Arguments... arguments) const {
+        T out{};
+        detail::call(function, get(), arguments..., &out);
+        return out;
+    }
+    template <class T, class Function> T meta(Function *function, std::string_view key) const {
+        return value<T>(function, key.data(), key.size());
+    }
+    Handle handle_;
+};
+
+// Stages in the order in which they are added, then a random draw: Sampler(42).top_k(40).temperature(0.8f).
+class Sampler {
+public:
+    explicit Sampler(std::uint64_t seed) : handle_(detail::make<Handle>(ember_sampler_new, seed)) {}
+    Sampler &greedy() & { return add(ember_sampler_add_greedy); }
+    Sampler &temperature(float t) & { return add(ember_sampler_add_temperature, t); }
+    Sampler &top_k(std::uint32_t k) & { return add(ember_sampler_add_top_k, k); }
+    Sampler &top_p(float p) & { return add(ember_sampler_add_top_p, p); }
+    Sampler greedy() && { return std::move(greedy()); }
+    Sampler temperature(float t) && { return std::move(temperature(t)); }
+    Sampler top_k(std::uint32_t k) && { return std::move(top_k(k)); }
+    Sampler top_p(float p) && { return std::move(top_p(p)); }
+    // Starts the random numbers over.
+    void reset() { detail::call(ember_sampler_reset, get()); }
+    Token sample(Span<const float> logits) {
+        Token token = EMBER_TOKEN_NONE;
+        detail::call(ember_sampler_sample, get(), logits.data(), logits.size(), &token);
+        return token;
+    }
+    ember_sampler *get() const noexcept { return handle_.get(); }
+
+private:
+    template <class Function, class... Arguments> Sampler &add(Function *function, Arguments... arguments) {
+        detail::call(function, get(), arguments...);
+        return *this;
+    }
+    using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
+    Handle handle_;
+};
+
+// What happens in a generation: a view that stays until the next event of the same Generator, or its end.
+class Event {
+public:
+    // New text, of whole code points.
+    std::string_view text() const noexcept { return {raw_.text, raw_.text_len}; }
+    // The bytes of the token, perhaps a part of a code point.
+    Span<const std::uint8_t> bytes() const noexcept { return {raw_.bytes, raw_.n_bytes}; }
+    // The likeliest tokens at this place, if GenerateOptions::n_top asked for them.
+    Span<const TokenLogprob> tops() const noexcept { return {raw_.tops, raw_.n_tops}; }
+    EventKind kind() const noexcept { return static_cast<EventKind>(raw_.kind); }
+    bool is_token() const noexcept { return raw_.kind == EMBER_EVENT_TOKEN; }
+    bool is_end() const noexcept { return raw_.kind == EMBER_EVENT_END; }
+    Token token() const noexcept { return raw_.token; }
+    // NaN, if GenerateOptions::logprobs did not ask for it.
+    float logprob() const noexcept { return raw_.logprob; }
+    FinishReason finish_reason() const noexcept { return static_cast<FinishReason>(raw_.finish_reason); }
+
+private:
+    friend class Generator;
+    ember_event raw_{};
+};
+
+// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
+// was generated stays in the context. Do not move it while a loop goes over it.
+class Generator {
+public:
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = Event;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const Event *;
+        using reference = const Event &;
+        reference operator*() const noexcept { return generator_->event_; }
+        pointer operator->() const noexcept { return &generator_->event_; }
+        Iterator &operator++() {
+            if (generator_->event_.is_end())
+                generator_ = nullptr;
+            else
+                generator_->next();
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        friend bool operator==(const Iterator &a, const Iterator &b) noexcept { return a.generator_ == b.generator_; }
+        friend bool operator!=(const Iterator &a, const Iterator &b) noexcept { return !(a == b); }
+
+    private:
+        friend class Generator;
+        explicit Iterator(Generator *generator) noexcept : generator_(generator) {}
+        Generator *generator_;
+    };
+
+    // The next event; after the last one, that one again.
+    const Event &next() {
+        event_.raw_.struct_size = sizeof event_.raw_;
+        detail::call(ember_generator_next, handle_.get(), &event_.raw_);
+        return event_;
+    }
+    // Takes the next event: the first runs the prompt.
+    Iterator begin() {
+        next();
+        return Iterator(this);
+    }
+    Iterator end() noexcept { return Iterator(nullptr); }
+    // Takes all events that are left and returns their text.
+    std::string text() {
+        std::string text;
+        do
+            text += next().text();
+        while (!event_.is_end());
+        return text;
+    }
+    // What it did so far.
+    Usage usage() const {
+        Usage usage{};
+        usage.struct_size = sizeof usage;
+        detail::call(ember_generator_usage, handle_.get(), &usage);
+        return usage;
+    }
+    ember_generator *get() const noexcept { return handle_.get(); }
+
+private:
+    friend class Context;
+    using Handle = detail::Handle<ember_generator, ember_generator_free>;
+    explicit Generator(Handle handle) noexcept : handle_(std::move(handle)) {}
+    Handle handle_;
+    Event event_;
+};
+
+// Vectors of n_embd numbers, one after the other.
+struct Embeddings {
+    std::vector<float> values;
+    std::size_t n_embd = 0;
+    std::size_t size() const noexcept { return n_embd == 0 ? 0 : values.size() / n_embd; }
+    Span<const float> operator[](std::size_t i) const noexcept { return {values.data() + i * n_embd, n_embd}; }
+};
+
+struct Score {
+    double logprob = 0;
+    bool is_greedy = false;
+    std::uint32_t n_prompt = 0;
+    std::uint32_t n_reused = 0;
+    std::vector<TokenScore> tokens;
+};
+
+// What Context::decode runs: the arrays are empty or as long as `tokens`; empty ones mean what NULL does in C.
+struct Batch {
+    Span<const Token> tokens;
+    Span<const std::uint32_t> positions = {};
+    Span<const std::uint32_t> sequences = {};
+    Span<const std::uint8_t> want_logits = {};
+};
+
+class Context {
+public:
+    explicit Context(const Model &model, const ContextOptions &options = {})
+        : handle_(detail::make<Handle>(ember_context_new, model.get(), options.handle().get())) {
+        ModelInfo info = model.info();
+        n_vocab_ = info.n_vocab;
+        n_embd_ = info.n_embd;
+    }
+
+    ContextInfo info() const {
+        ContextInfo info{};
+        info.struct_size = sizeof info;
+        detail::call(ember_context_info_get, get(), &info);
+        return info;
+    }
+    // The token that may end the calls from now on; std::nullopt: none.
+    void set_cancel_token(const std::optional<CancelToken> &token) {
+        detail::call(ember_context_set_cancel_token, get(), token ? token->get() : nullptr);
+    }
+
+    // The sampler, greedy without one, may be a temporary: the generator keeps it. Its random numbers move on.
+    Generator generate(std::string_view prompt, const GenerateOptions &options = {}) {
+        return start(ember_generator_new, prompt.data(), prompt.size(), options, nullptr);
+    }
+    Generator generate(std::string_view prompt, const GenerateOptions &options, const Sampler &sampler) {
+        return start(ember_generator_new, prompt.data(), prompt.size(), options, sampler.get());
+    }
+    Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options = {}) {
+        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, nullptr);
+    }
+    Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options, const Sampler &sampler) {
+        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, sampler.get());
+    }
+
+    // `texts` is any range of what is text: std::vector<std::string>, for example.
+    template <class Texts> Embeddings embed(const Texts &texts, const EmbedOptions &options = {}) {
+        std::vector<const char *> pointers;
+        std::vector<std::size_t> lengths;
+        for (std::string_view text : texts) {
+            pointers.push_back(text.data());
+            lengths.push_back(text.size());
+        }
+        auto handle = options.handle();
+        return vectors(pointers.size(), [&](float *out, std::size_t n, auto... rest) {
+            return ember_embed(get(), pointers.data(), lengths.data(), pointers.size(), handle.get(), out, n, rest...);
+        });
+    }
+    Embeddings embed(std::initializer_list<std::string_view> texts, const EmbedOptions &options = {}) {
+        return embed<std::initializer_list<std::string_view>>(texts, options);
+    }
+    // Of texts that are token ids, one after the other, `lengths[i]` of them for text i.
+    Embeddings embed_tokens(Span<const Token> tokens, Span<const std::size_t> lengths, const EmbedOptions &options = {}) {
+        auto handle = options.handle();
+        return vectors(lengths.size(), [&](float *out, std::size_t n, auto... rest) {
+            return ember_embed_tokens(get(), tokens.data(), tokens.size(), lengths.data(), lengths.size(), handle.get(), out,
+                                      n, rest...);
+        });
+    }
+
+    Score score(std::string_view prompt, std::string_view continuation, const GenerateOptions &options = {}) {
+        auto handle = options.handle();
+        return scored(continuation.size() / 2 + 8, [&](auto... rest) {
+            return ember_score(get(), prompt.data(), prompt.size(), continuation.data(), continuation.size(), handle.get(),
+                               rest...);
+        });
+    }
+    Score score_tokens(Span<const Token> tokens, std::size_t n_prompt, const GenerateOptions &options = {}) {
+        auto handle = options.handle();
+        return scored(tokens.size() + 1, [&](auto... rest) {
+            return ember_score_tokens(get(), tokens.data(), tokens.size(), n_prompt, handle.get(), rest...);
+        });
+    }
+
+    void decode(const Batch &batch) {
+        std::size_t n = batch.tokens.size();
+        for (std::size_t other : {batch.positions.size(), batch.sequences.size(), batch.want_logits.size()})
+            if (other != 0 && other != n)
+                throw Error(EMBER_E_INVALID_ARGUMENT, "the arrays of a batch differ in length");
+        detail::call(ember_context_decode, get(), batch.tokens.data(), pointer(batch.positions), pointer(batch.sequences),
+                     pointer(batch.want_logits), n);
+    }
+    void decode(Span<const Token> tokens) { decode(Batch{tokens}); }
+    // The logits of token `index` of the last decode: the context's own, until its next decode, generation or rewind.
+    Span<const float> logits(std::size_t index) const {
+        const float *out = nullptr;
+        detail::call(ember_context_logits, get(), index, &out);
+        return {out, n_vocab_};
+    }
+    std::uint32_t n_past(std::uint32_t sequence = 0) const {
+        std::uint32_t n = 0;
+        detail::call(ember_context_n_past, get(), sequence, &n);
+        return n;
+    }
+    void rewind(std::uint32_t n_past, std::uint32_t sequence = 0) {
+        detail::call(ember_context_rewind, get(), sequence, n_past);
+    }
+    ember_context *get() const noexcept { return handle_.get(); }
+
+private:
+    using Handle = detail::Handle<ember_context, ember_context_free>;
+    template <class T> static T *pointer(Span<T> span) { return span.empty() ? nullptr : span.data(); }
+    template <class Function, class T>
+    Generator start(Function *function, const T *prompt, std::size_t n, const GenerateOptions &options, ember_sampler *s) {
+        return Generator(detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), s));
+    }
+    template <class Function> Embeddings vectors(std::size_t n_texts, Function &&function) {
+        return {detail::fill<std::vector<float>>(n_texts * n_embd_, function), n_embd_};
+    }
+    template <class Function> Score scored(std::size_t guess, Function &&function) {
+        ember_score_result result{};
+        result.struct_size = sizeof result;
+        Score score;
+        score.tokens = detail::fill<std::vector<TokenScore>>(
+            guess, [&](TokenScore *out, std::size_t n, std::size_t *needed, ember_error **err) {
+                return function(out, n, needed, &result, err);
+            });
+        score.logprob = result.logprob;
+        score.is_greedy = result.is_greedy != 0;
+        score.n_prompt = result.n_prompt;
+        score.n_reused = result.n_reused;
+        return score;
+    }
+    Handle handle_;
+    std::size_t n_vocab_ = 0;
+    std::size_t n_embd_ = 0;
+};
+
+// Sends log lines to Function, a void(ember_log_level, std::string_view). What it throws is dropped.
+template <auto Function> void set_log(ember_log_level max_level) {
+    ember_log_callback callback = [](std::int32_t level, const char *text, std::size_t len, void *) {
+        try {
+            Function(static_cast<ember_log_level>(level), std::string_view(text, len));
+        } catch (...) {
+        }
+    };
+    detail::call(ember_log_set, callback, static_cast<void *>(nullptr), static_cast<std::int32_t>(max_level));
+}
+inline void clear_log() { detail::call(ember_log_set, nullptr, nullptr, std::int32_t{EMBER_LOG_ERROR}); }
+
+inline std::string version() { return ember_version_string(); }
+inline std::string build_info() { return ember_build_info(); }
+
+} // namespace ember
+
+#endif

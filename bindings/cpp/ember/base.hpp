@@ -1,0 +1,117 @@
+// What the other headers share: errors, spans, handles and calls.
+#ifndef EMBER_BASE_HPP
+#define EMBER_BASE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ember.h"
+
+namespace ember {
+
+using Token = std::uint32_t;
+using Status = ember_status;
+using FinishReason = ember_finish_reason;
+using EventKind = ember_event_kind;
+using ModelInfo = ember_model_info;
+using ContextInfo = ember_context_info;
+using Usage = ember_generate_result;
+using TokenLogprob = ember_token_logprob;
+using TokenScore = ember_token_score;
+
+// What Ember refused, and why.
+class Error : public std::runtime_error {
+public:
+    Error(Status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+    Status status() const noexcept { return status_; }
+    const char *name() const noexcept { return ember_status_name(status_); }
+
+private:
+    Status status_;
+};
+
+// Elements that somebody else owns: std::span of C++20, as far as it is needed here.
+template <class T> class Span {
+public:
+    constexpr Span() noexcept = default;
+    constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    // Of a vector, an array, a std::span: whatever has data() and size().
+    template <class C, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<C &>().data()), T *>>>
+    constexpr Span(C &&elements) noexcept : data_(elements.data()), size_(elements.size()) {}
+    // Of {1, 2, 3}, for the length of a call.
+    constexpr Span(std::initializer_list<std::remove_const_t<T>> list) noexcept {
+        data_ = list.begin();
+        size_ = list.size();
+    }
+
+    constexpr T *data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    constexpr T *begin() const noexcept { return data_; }
+    constexpr T *end() const noexcept { return data_ + size_; }
+    constexpr T &operator[](std::size_t i) const noexcept { return data_[i]; }
+
+private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+namespace detail {
+
+template <auto Free> struct Deleter {
+    template <class T> void operator()(T *handle) const noexcept { Free(handle); }
+};
+template <class T, auto Free> using Handle = std::unique_ptr<T, Deleter<Free>>;
+
+[[noreturn]] inline void raise(Status status, ember_error *err) {
+    Handle<ember_error, ember_error_free> owned(err);
+    throw Error(status, ember_error_message(err));
+}
+
+// Calls a C function with an error slot behind its arguments.
+template <class Function, class... Arguments> void call(Function *function, Arguments... arguments) {
+    ember_error *err = nullptr;
+    Status status = function(arguments..., &err);
+    if (status != EMBER_OK)
+        raise(status, err);
+}
+
+// Calls a C function that writes a new handle behind its arguments.
+template <class H, class Function, class... Arguments> H make(Function *function, Arguments... arguments) {
+    typename H::pointer out = nullptr;
+    call(function, arguments..., &out);
+    return H(out);
+}
+
+// Calls a C function that fills a buffer, of `guess` elements at first, and returns the filled part.
+template <class Buffer, class Function>
+Buffer fill(std::size_t guess, Function &&function) {
+    Buffer buffer(guess, typename Buffer::value_type());
+    for (;;) {
+        std::size_t needed = 0;
+        ember_error *err = nullptr;
+        Status status = function(buffer.data(), buffer.size(), &needed, &err);
+        if (status != EMBER_OK && (status != EMBER_E_BUFFER_TOO_SMALL || needed <= buffer.size()))
+            raise(status, err);
+        ember_error_free(err);
+        buffer.resize(needed);
+        if (status == EMBER_OK)
+            return buffer;
+    }
+}
+
+inline std::uint8_t *bytes(char *text) { return reinterpret_cast<std::uint8_t *>(text); }
+
+} // namespace detail
+
+} // namespace ember
+
+#endif

@@ -1,0 +1,95 @@
+#!/bin/sh
+# Compiles the C++ header with strict warnings, its tests, the examples and the programs in its README, and runs them.
+#
+#   bindings/cpp/tests/run.sh LIBDIR [plain|asan]
+#
+# LIBDIR holds libember.so. Every compiler there is of g++, clang++ and $CXX is tried, each with C++17 and C++20.
+set -eu
+
+[ $# -ge 1 ] || { echo "usage: $0 LIBDIR [plain|asan]" >&2; exit 2; }
+[ -f "$1/libember.so" ] || { echo "$0: there is no file $1/libember.so" >&2; exit 2; }
+lib=$(cd "$1" && pwd)
+mode=${2:-plain}
+cd "$(dirname "$0")/../../.."
+root=$(pwd)
+model=$root/examples/models/ember-tales.gguf
+golden=$root/tests/golden/bindings.json
+
+flags="-g -O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -Iinclude -Ibindings/cpp"
+case $mode in
+plain) ;;
+asan)
+    flags="$flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    # An exit code that no program here has, lest a finding pass for an expected refusal.
+    export ASAN_OPTIONS=detect_leaks=1:exitcode=99
+    export UBSAN_OPTIONS=print_stacktrace=1
+    ;;
+*)
+    echo "$0: the mode is plain or asan, not \"$mode\"" >&2
+    exit 2
+    ;;
+esac
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# compile COMPILER STANDARD SOURCE PROGRAM
+compile() {
+    # shellcheck disable=SC2086
+    "$1" -std="$2" $flags "$3" -o "$4" "-L$lib" -lember "-Wl,-rpath,$lib" -pthread
+}
+
+# expect OUTPUT PROGRAM ARGUMENT...: the program succeeds and prints that.
+expect() {
+    expected=$1
+    shift
+    got=$("$@")
+    [ "$got" = "$expected" ] || { echo "$*: printed \"$got\", not \"$expected\"" >&2; exit 1; }
+}
+
+# refuses CODE PROGRAM ARGUMENT...: the program ends with that exit code and a sentence.
+refuses() {
+    code=0
+    expected=$1
+    shift
+    said=$("$@" 2>&1 >/dev/null) || code=$?
+    if [ "$code" != "$expected" ] || [ -z "$said" ]; then
+        echo "$*: exit code $code, not $expected" >&2
+        exit 1
+    fi
+}
+
+python3 bindings/cpp/tests/readme.py bindings/cpp/README.md "$out"
+mkdir "$out/readme"
+ln -s "$model" "$out/readme/model.gguf"
+n=0
+for compiler in ${CXX:-} g++ clang++; do
+    command -v "$compiler" >/dev/null || continue
+    for standard in c++17 c++20; do
+        n=$((n + 1))
+        # Two files that include it, so that what is not inline would clash.
+        printf '#include "ember.hpp"\n#include "ember.hpp"\nint main() { return ember::version().empty(); }\n' >"$out/main.cpp"
+        printf '#include "ember.hpp"\nvoid f() { ember::clear_log(); }\n' >"$out/other.cpp"
+        # shellcheck disable=SC2086
+        "$compiler" -std=$standard $flags "$out/main.cpp" "$out/other.cpp" -o "$out/main" "-L$lib" -lember "-Wl,-rpath,$lib"
+        "$out/main"
+        # The sanitizers once, with the first compiler.
+        if [ "$mode" = asan ] && [ "$n" -gt 1 ]; then continue; fi
+        for source in bindings/cpp/tests/test_*.cpp bindings/cpp/examples/*.cpp "$out"/readme_*.cpp; do
+            compile "$compiler" "$standard" "$source" "$out/$(basename "$source" .cpp)"
+        done
+        "$out/test_golden" "$model" "$golden"
+        "$out/test_ember" "$model"
+        for program in "$out"/readme_*.cpp; do
+            (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
+        done
+        expect "Once upon a time, I was in the" "$out/generate" -m "$model" -p "Once upon a time" -n 5 --temp 0
+        expect "0.7728" "$out/embed" -m "$model" "The sea was calm, and the moon was bright." \
+            "A bright moon stood over the quiet sea."
+        refuses 1 "$out/generate" -m no-such-model.gguf
+        refuses 2 "$out/generate" -n many
+        refuses 2 "$out/embed" -m "$model" one
+    done
+done
+[ "$n" -gt 0 ] || { echo "$0: there is no C++ compiler" >&2; exit 1; }
+echo "ember.hpp, $mode: $n combinations of compiler and standard passed"

@@ -1,0 +1,127 @@
+// The results in tests/golden/bindings.json, which are the same for all languages.
+//
+//   test_golden MODEL GOLDEN
+#include <cmath>
+
+#include "json.hpp"
+
+static const char *finish_name(ember::FinishReason reason) {
+    switch (reason) {
+    case EMBER_FINISH_MAX_TOKENS:
+        return "max_tokens";
+    case EMBER_FINISH_EOG:
+        return "eog";
+    case EMBER_FINISH_STOP_STRING:
+        return "stop_string";
+    default:
+        return "something else";
+    }
+}
+
+static ember::Sampler make_sampler(const Json &json) {
+    ember::Sampler sampler(static_cast<std::uint64_t>(json["seed"].number));
+    for (const Json &stage : json["stages"].array) {
+        const std::string &name = stage["stage"].string;
+        float value = static_cast<float>(stage["value"].number);
+        if (name == "temperature")
+            sampler.temperature(value);
+        else if (name == "top_k")
+            sampler.top_k(static_cast<std::uint32_t>(value));
+        else if (name == "top_p")
+            sampler.top_p(value);
+        else
+            CHECK(!"a stage that the test knows");
+    }
+    return sampler;
+}
+
+static void test_generation(const ember::Model &model, const Json &json) {
+    const std::string &prompt = json["prompt"].string;
+    auto prompt_tokens = json["prompt_tokens"].numbers<ember::Token>();
+    CHECK(model.tokenize(prompt) == prompt_tokens);
+    auto options = ember::GenerateOptions().max_tokens(static_cast<std::uint32_t>(json["max_tokens"].number));
+    for (const Json &stop : json["stops"].array)
+        options.stop(stop.string);
+
+    std::string text;
+    std::vector<ember::Token> tokens;
+    auto finish = EMBER_FINISH_NONE;
+    ember::Context context(model);
+    auto generator = json["sampler"].kind == Json::Null
+                         ? context.generate(prompt, options)
+                         : context.generate(prompt, options, make_sampler(json["sampler"]));
+    for (auto &event : generator) {
+        text += event.text();
+        if (event.is_token())
+            tokens.push_back(event.token());
+        finish = event.finish_reason();
+    }
+    CHECK(tokens == json["tokens"].numbers<ember::Token>());
+    CHECK(text == json["text"].string);
+    CHECK(finish_name(finish) == json["finish"].string);
+    CHECK(generator.usage().n_generated == tokens.size() && generator.usage().n_prompt == prompt_tokens.size());
+
+    ember::Context again(model);
+    auto from_tokens = json["sampler"].kind == Json::Null
+                           ? again.generate_tokens(prompt_tokens, options)
+                           : again.generate_tokens(prompt_tokens, options, make_sampler(json["sampler"]));
+    CHECK(from_tokens.text() == text);
+}
+
+static void test_embeddings(const ember::Model &model, const Json &json) {
+    std::vector<std::string> texts;
+    for (const Json &text : json["texts"].array)
+        texts.push_back(text.string);
+    ember::Context context(model);
+    ember::Embeddings got = context.embed(texts);
+    CHECK(got.size() == texts.size() && static_cast<double>(got.n_embd) == json["n_embd"].number);
+    double cosine = 0;
+    for (std::size_t i = 0; i < got.size(); i++) {
+        auto expected = json["vectors"].array[i].numbers<float>();
+        CHECK(expected.size() == got[i].size());
+        for (std::size_t j = 0; j < expected.size(); j++)
+            CHECK(std::fabs(got[i][j] - expected[j]) <= 0.01f);
+    }
+    for (std::size_t j = 0; j < got.n_embd; j++)
+        cosine += static_cast<double>(got[0][j]) * static_cast<double>(got[1][j]);
+    CHECK(std::fabs(cosine - json["cosine"].number) <= 0.01);
+
+    std::vector<ember::Token> tokens;
+    std::vector<std::size_t> lengths;
+    for (const std::string &text : texts) {
+        auto ids = model.tokenize(text);
+        lengths.push_back(ids.size());
+        tokens.insert(tokens.end(), ids.begin(), ids.end());
+    }
+    CHECK(context.embed_tokens(tokens, lengths).values == got.values);
+}
+
+static void test_score(const ember::Model &model, const Json &json) {
+    ember::Context context(model);
+    auto check = [&](const ember::Score &score) {
+        const auto &expected = json["tokens"].array;
+        CHECK(score.tokens.size() == expected.size());
+        for (std::size_t i = 0; i < expected.size(); i++) {
+            CHECK(score.tokens[i].token == expected[i]["token"].number && score.tokens[i].rank == expected[i]["rank"].number);
+            CHECK(std::fabs(score.tokens[i].logprob - expected[i]["logprob"].number) <= 0.05);
+        }
+        CHECK(std::fabs(score.logprob - json["logprob"].number) <= 0.2);
+        CHECK(score.is_greedy == (json["is_greedy"].number != 0));
+    };
+    const std::string &prompt = json["prompt"].string, &continuation = json["continuation"].string;
+    check(context.score(prompt, continuation));
+    check(context.score_tokens(model.tokenize(prompt + continuation), model.tokenize(prompt).size()));
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 3);
+    std::string text = read_file(argv[2]);
+    Json golden = JsonReader(text).read();
+    auto model = ember::Model::load(argv[1]);
+    CHECK(!golden["generate"].array.empty());
+    for (const Json &generation : golden["generate"].array)
+        test_generation(model, generation);
+    test_embeddings(model, golden["embeddings"]);
+    test_score(model, golden["score"]);
+    std::printf("golden: %zu generations, embeddings and a score are as they should be\n", golden["generate"].array.size());
+}

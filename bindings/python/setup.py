@@ -1,0 +1,34 @@
+"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds."""
+
+import os
+import pathlib
+import shutil
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+from setuptools.dist import Distribution
+
+LIBRARY = os.environ.get("EMBER_LIBRARY") or pathlib.Path(__file__).resolve().parent / "../../build/lib/libember.so"
+
+
+class BuildWithLibrary(build_py):
+    def run(self):
+        super().run()
+        if not os.path.isfile(LIBRARY):
+            raise FileNotFoundError(f"there is no shared library {LIBRARY}: run `make lib` first")
+        shutil.copy(LIBRARY, pathlib.Path(self.build_lib) / "ember")
+
+
+class PlatformWheel(bdist_wheel):
+    def get_tag(self):
+        """Any Python 3 of this platform: nothing is compiled against Python."""
+        return "py3", "none", super().get_tag()[2]
+
+
+class BinaryDistribution(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel}, distclass=BinaryDistribution)

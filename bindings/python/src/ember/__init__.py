@@ -1,0 +1,81 @@
+"""Ember runs language models on the CPU, inside the Python process."""
+
+from ._abi import Backend, EventKind, FinishReason, KvType, LogLevel, Pack, Pooling, Status
+from ._library import CancelToken, lib
+from ._log import set_log
+from .context import Completion, Context, ContextInfo, Embeddings, Score, TokenScore
+from .errors import (
+    BufferTooSmallError,
+    BusyError,
+    CancelledError,
+    ClosedError,
+    ContextFullError,
+    EmberError,
+    FormatError,
+    InternalError,
+    InvalidArgumentError,
+    IoError,
+    NotFoundError,
+    OutOfMemoryError,
+    UnsupportedError,
+    Utf8Error,
+)
+from .generation import Event, GenerateOptions, Generation, Sampler, TokenLogprob, Usage
+from .model import Metadata, Model, ModelInfo
+
+
+def version() -> str:
+    """The version of the library."""
+    text: str = lib.ember_version_string().decode()
+    return text
+
+
+def build_info() -> str:
+    """One line on what the library can do."""
+    text: str = lib.ember_build_info().decode()
+    return text
+
+
+__all__ = [
+    "Backend",
+    "BufferTooSmallError",
+    "BusyError",
+    "CancelToken",
+    "CancelledError",
+    "ClosedError",
+    "Completion",
+    "Context",
+    "ContextFullError",
+    "ContextInfo",
+    "Embeddings",
+    "EmberError",
+    "Event",
+    "EventKind",
+    "FinishReason",
+    "FormatError",
+    "GenerateOptions",
+    "Generation",
+    "InternalError",
+    "InvalidArgumentError",
+    "IoError",
+    "KvType",
+    "LogLevel",
+    "Metadata",
+    "Model",
+    "ModelInfo",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "Pack",
+    "Pooling",
+    "Sampler",
+    "Score",
+    "Status",
+    "TokenLogprob",
+    "TokenScore",
+    "UnsupportedError",
+    "Usage",
+    "Utf8Error",
+    "build_info",
+    "set_log",
+    "version",
+]

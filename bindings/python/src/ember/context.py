@@ -1,0 +1,302 @@
+"""Contexts: generating, embedding, scoring, and logits."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ._abi import Backend, FinishReason, KvType, Pooling, ember_context_info, ember_score_result, ember_token_score
+from ._library import CancelToken, Handle, Lease, call, fill, interruptible, lib, token_array, unsigned
+from .errors import InvalidArgumentError
+from .generation import GenerateOptions, Generation, Usage, options_handle, sampler_of
+from .model import Model
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
+    from typing_extensions import Unpack
+
+
+class ContextInfo(NamedTuple):
+    """The options in force in a context."""
+
+    n_ctx: int
+    n_seq: int
+    n_batch: int
+    n_threads: int
+
+
+class Completion(NamedTuple):
+    """A finished generation."""
+
+    text: str
+    tokens: list[int]
+    finish_reason: FinishReason
+    usage: Usage
+
+
+class TokenScore(NamedTuple):
+    """What a token scores: its log-probability, and how many tokens are likelier at its place."""
+
+    token: int
+    logprob: float
+    rank: int
+
+
+class Score(NamedTuple):
+    """How likely a continuation is."""
+
+    logprob: float
+    is_greedy: bool
+    tokens: list[TokenScore]
+    n_prompt: int
+    n_reused: int
+
+
+class Embeddings(Sequence["memoryview[float]"]):
+    """Vectors of `dim` numbers each, float32, which belong to this object. Each is a memory view; `numpy()` is all of them as
+    a matrix and `tolist()` as lists."""
+
+    def __init__(self, values: Any, dim: int) -> None:
+        self._values = memoryview(values).cast("B").cast("f")
+        self.dim = dim
+
+    def __len__(self) -> int:
+        return len(self._values) // self.dim
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        at = range(len(self))[index] * self.dim
+        return self._values[at : at + self.dim]
+
+    def tolist(self) -> list[list[float]]:
+        return [list(vector) for vector in self]
+
+    def numpy(self) -> numpy.typing.NDArray[numpy.float32]:
+        """A matrix over the same memory, a row for each vector. Needs numpy."""
+        import numpy
+
+        return numpy.asarray(self._values, dtype=numpy.float32).reshape(len(self), self.dim)
+
+
+class Context:
+    """Token sequences being processed over a model. One thread at a time: a second one gets a BusyError."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        n_ctx: int = 0,
+        n_seq: int = 1,
+        n_batch: int = 0,
+        n_threads: int = 0,
+        worker_cpus: Sequence[int] = (),
+        kv_type: KvType = KvType.F16,
+        backend: Backend = Backend.AUTO,
+        cancel_token: CancelToken | None = None,
+    ) -> None:
+        """0 stands for Ember's choice: n_ctx what the model was trained on, 4096 at most; a thread for each core. The
+        cancel token may end all of the context's calls."""
+        self._token = cancel_token or CancelToken()
+        self._views: list[memoryview[float]] = []
+        self._n_vocab = model.info.n_vocab
+        self._n_embd = model.info.n_embd
+        options = Handle("options object", lib.ember_context_options_free, lib.ember_context_options_new)
+        with options as opt, model._handle as pointer, self._token._handle as token:
+            call(lib.ember_context_options_set_n_ctx, opt, unsigned("n_ctx", n_ctx))
+            call(lib.ember_context_options_set_n_seq, opt, unsigned("n_seq", n_seq))
+            call(lib.ember_context_options_set_n_batch, opt, unsigned("n_batch", n_batch))
+            call(lib.ember_context_options_set_n_threads, opt, unsigned("n_threads", n_threads))
+            cpus = token_array(worker_cpus)
+            call(lib.ember_context_options_set_worker_cpus, opt, cpus, len(cpus))
+            call(lib.ember_context_options_set_kv_type, opt, int(kv_type))
+            call(lib.ember_context_options_set_backend, opt, int(backend))
+            self._handle = Handle("context", lib.ember_context_free, lib.ember_context_new, pointer, opt)
+            with self._handle as context:
+                call(lib.ember_context_set_cancel_token, context, token)
+
+    @property
+    def info(self) -> ContextInfo:
+        raw = ember_context_info(struct_size=ctypes.sizeof(ember_context_info))
+        with self._handle as pointer:
+            call(lib.ember_context_info_get, pointer, ctypes.byref(raw))
+        return ContextInfo(raw.n_ctx, raw.n_seq, raw.n_batch, raw.n_threads)
+
+    def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Generation:
+        """Continues a sequence by a prompt, a text or token ids, and then by generated tokens: an iterator of events.
+        GenerateOptions lists the options. Nothing runs before the first event is taken."""
+        sampler = sampler_of(options)
+        if isinstance(prompt, str):
+            content: Any = prompt.encode()
+            make = lib.ember_generator_new
+        else:
+            content = token_array(prompt)
+            make = lib.ember_generator_new_tokens
+        with options_handle(options) as opt, self._handle as pointer:
+            arguments = (pointer, content, len(content), opt)
+            if sampler is None:
+                handle = Handle("generation", lib.ember_generator_free, make, *arguments, None)
+            else:
+                with sampler._handle as draw:
+                    handle = Handle("generation", lib.ember_generator_free, make, *arguments, draw)
+        return Generation(self, handle, sampler)
+
+    def complete(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
+        """As generate, all at once."""
+        with self.generate(prompt, **options) as generation:
+            events = list(generation)
+            usage = generation.usage
+        tokens = [event.token for event in events if event.token is not None]
+        return Completion("".join(event.text for event in events), tokens, usage.finish_reason, usage)
+
+    def embed(
+        self,
+        texts: Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: Pooling = Pooling.AUTO,
+        normalize: bool | None = None,
+        truncate: bool = False,
+    ) -> Embeddings:
+        """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of
+        each text. `normalize` None scales vectors to length 1, but not with Pooling.NONE."""
+        if isinstance(texts, (str, bytes)):
+            raise TypeError("embed takes a list of texts, not a single one")
+        options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)
+        contents = [text.encode() if isinstance(text, str) else list(text) for text in texts]
+        n = len(contents)
+        lengths = (ctypes.c_size_t * n)(*map(len, contents))
+        function: Any
+        arguments: tuple[Any, ...]
+        strings = [content for content in contents if isinstance(content, bytes)]
+        with options as opt, self._handle as pointer:
+            call(lib.ember_embed_options_set_pooling, opt, int(pooling))
+            call(lib.ember_embed_options_set_truncate, opt, truncate)
+            if normalize is not None:
+                call(lib.ember_embed_options_set_normalize, opt, normalize)
+            if len(strings) == n:
+                function, arguments = lib.ember_embed, (pointer, (ctypes.c_char_p * n)(*strings), lengths, n, opt)
+            elif strings:
+                raise InvalidArgumentError("the texts must be all strings or all token ids")
+            else:
+                ids = token_array([token for content in contents for token in content])
+                function, arguments = lib.ember_embed_tokens, (pointer, ids, len(ids), lengths, n, opt)
+            values = interruptible(
+                lambda: fill(ctypes.c_float, n * self._n_embd, function, *arguments), self._token
+            )
+        return Embeddings(values, self._n_embd)
+
+    def score(
+        self, prompt: str | Sequence[int], continuation: str | Sequence[int], **options: Unpack[GenerateOptions]
+    ) -> Score:
+        """How likely a continuation is behind a prompt, both texts or both token ids. Of the options `sequence`,
+        `parse_special` and `cancel_token` count."""
+        result = ember_score_result(struct_size=ctypes.sizeof(ember_score_result))
+        function: Any
+        arguments: tuple[Any, ...]
+        if isinstance(prompt, str) and isinstance(continuation, str):
+            before, behind = prompt.encode(), continuation.encode()
+            function, arguments = lib.ember_score, (before, len(before), behind, len(behind))
+        elif isinstance(prompt, str) or isinstance(continuation, str):
+            raise InvalidArgumentError("prompt and continuation must be both texts or both token ids")
+        else:
+            ids = token_array([*prompt, *continuation])
+            function, arguments = lib.ember_score_tokens, (ids, len(ids), len(prompt))
+        self._forget_logits()
+        with options_handle(options) as opt, self._handle as pointer:
+            scores = interruptible(
+                lambda: fill(
+                    ember_token_score,
+                    len(continuation) + 8,
+                    function,
+                    pointer,
+                    *arguments,
+                    opt,
+                    tail=(ctypes.byref(result),),
+                ),
+                self._token,
+            )
+        tokens = [TokenScore(one.token, one.logprob, one.rank) for one in scores]
+        return Score(result.logprob, result.is_greedy != 0, tokens, result.n_prompt, result.n_reused)
+
+    def decode(
+        self,
+        tokens: Sequence[int],
+        *,
+        positions: Sequence[int] | None = None,
+        sequences: Sequence[int] | None = None,
+        want_logits: Sequence[bool] | None = None,
+    ) -> None:
+        """Runs tokens through the model; logits() has the results. Without `want_logits` the last token's are wanted."""
+        ids = token_array(tokens)
+        for name, other in (("positions", positions), ("sequences", sequences), ("want_logits", want_logits)):
+            if other is not None and len(other) != len(ids):
+                raise InvalidArgumentError(f"{name} has {len(other)} elements, tokens {len(ids)}")
+        arguments = (
+            ids,
+            None if positions is None else token_array(positions),
+            None if sequences is None else token_array(sequences),
+            None if want_logits is None else bytes(map(bool, want_logits)),
+            len(ids),
+        )
+        self._forget_logits()
+        with self._handle as pointer:
+            if len(ids) == 1:
+                call(lib.ember_context_decode, pointer, *arguments)
+            else:
+                interruptible(lambda: call(lib.ember_context_decode, pointer, *arguments), self._token)
+
+    def logits(self, index: int) -> memoryview[float]:
+        """The logits of token `index` of the last decode: n_vocab float32 numbers, read-only, without a copy. They are the
+        context's own memory, valid until its next decode, generation, score or rewind: then the view is released, and
+        using it is a ValueError. A numpy array made of the view cannot be taken back: copy what is needed for longer."""
+        out = ctypes.c_void_p()
+        with self._handle as pointer:
+            call(lib.ember_context_logits, pointer, unsigned("index", index, 64), ctypes.byref(out))
+            numbers: Any = (ctypes.c_float * self._n_vocab).from_address(out.value or 0)
+            numbers.lease = Lease(self._handle)  # closing the context waits for the view
+        view: memoryview[float] = memoryview(numbers).toreadonly().cast("B").cast("f")
+        self._views.append(view)
+        return view
+
+    def _forget_logits(self) -> None:
+        while self._views:
+            try:
+                self._views.pop().release()
+            except BufferError:
+                pass  # something else is made of it
+
+    def n_past(self, sequence: int = 0) -> int:
+        """The number of tokens in a sequence."""
+        out = ctypes.c_uint32()
+        with self._handle as pointer:
+            call(lib.ember_context_n_past, pointer, unsigned("sequence", sequence), ctypes.byref(out))
+        return out.value
+
+    def rewind(self, n_past: int = 0, *, sequence: int = 0) -> None:
+        """Forgets the tokens of a sequence from position `n_past` on."""
+        self._forget_logits()
+        with self._handle as pointer:
+            call(
+                lib.ember_context_rewind, pointer, unsigned("sequence", sequence), unsigned("n_past", n_past)
+            )
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Frees the context; a call under way on another thread, and arrays made of its logits, keep its memory until they
+        end. Closing twice is fine."""
+        self._forget_logits()
+        self._handle.close()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,268 @@
+"""Samplers, and generations under way."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from ._abi import EventKind, FinishReason, ember_event, ember_generate_result
+from ._library import CancelToken, Handle, call, interruptible, lib, unsigned
+from .errors import BusyError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+class Sampler:
+    """Chooses tokens: stages in the order in which they are added, then one random draw. A seed gives the same choices on
+    every platform; without one it is drawn, and `seed` tells it."""
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        *,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        """The arguments are stages, in this order."""
+        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
+        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, self.seed)
+        if top_k is not None:
+            self.top_k(top_k)
+        if top_p is not None:
+            self.top_p(top_p)
+        if temperature is not None:
+            self.temperature(temperature)
+
+    def _add(self, function: Any, *arguments: Any) -> Sampler:
+        with self._handle as pointer:
+            call(function, pointer, *arguments)
+        return self
+
+    def greedy(self) -> Sampler:
+        """Keeps the most probable token."""
+        return self._add(lib.ember_sampler_add_greedy)
+
+    def temperature(self, temperature: float) -> Sampler:
+        """Divides the logits; 0 is greedy."""
+        return self._add(lib.ember_sampler_add_temperature, temperature)
+
+    def top_k(self, k: int) -> Sampler:
+        """Keeps the k most probable tokens; 0 keeps all."""
+        return self._add(lib.ember_sampler_add_top_k, unsigned("top_k", k))
+
+    def top_p(self, p: float) -> Sampler:
+        """Keeps the most probable tokens that make up p."""
+        return self._add(lib.ember_sampler_add_top_p, p)
+
+    def reset(self) -> None:
+        """Starts the random numbers over."""
+        self._add(lib.ember_sampler_reset)
+
+    def sample(self, logits: Any) -> int:
+        """A token for logits: a memory view or an array of float32, or a sequence of numbers."""
+        try:
+            view = memoryview(logits).cast("B")
+            if memoryview(logits).format not in ("f", "<f"):
+                raise InvalidArgumentError("logits must be float32")
+            raw = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
+            values = (ctypes.c_float * (view.nbytes // 4)).from_buffer(raw)
+        except TypeError:
+            values = (ctypes.c_float * len(logits))(*logits)
+        token = ctypes.c_uint32()
+        self._add(lib.ember_sampler_sample, values, len(values), ctypes.byref(token))
+        return token.value
+
+    def close(self) -> None:
+        """Frees the sampler; generations that have it keep it. Closing twice is fine."""
+        self._handle.close()
+
+
+class GenerateOptions(TypedDict, total=False):
+    """How to generate: the keyword arguments of Context.generate, Context.complete and Context.score.
+
+    Without a sampler and without its arguments (temperature, top_k, top_p, seed) the likeliest token is taken.
+    """
+
+    max_tokens: int  # most tokens to generate; 128
+    stop: str | Sequence[str]  # texts that end the generation
+    include_stop: bool  # whether they are part of the text
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    sampler: Sampler  # instead of the four before
+    logprobs: bool  # events tell the log-probability of their token
+    top_logprobs: int  # and so many of the likeliest tokens; 64 at most
+    echo: bool  # the first event is the prompt's text
+    sequence: int  # of the context
+    reuse_prefix: bool  # the prompt is the whole conversation; what the sequence has of it is not run again
+    parse_special: bool  # the text of control tokens in the prompt stands for these tokens
+    render_special: bool  # generated control tokens appear in the text
+    ignore_eog: bool  # go on after an end-of-generation token
+    cancel_token: CancelToken
+
+
+class TokenLogprob(NamedTuple):
+    """A token and the natural logarithm of its probability."""
+
+    token: int
+    logprob: float
+
+
+class Event(NamedTuple):
+    """What happens in a generation: its own copy, to be kept as long as you like."""
+
+    kind: EventKind
+    text: str  # new text, of whole code points; perhaps empty
+    token: int | None  # of EventKind.TOKEN
+    bytes: bytes  # what the token stands for, perhaps a part of a code point
+    logprob: float | None  # if asked for
+    tops: tuple[TokenLogprob, ...]  # the likeliest tokens at this place, if asked for
+    finish_reason: FinishReason | None  # of EventKind.END
+
+
+class Usage(NamedTuple):
+    """What a generation did."""
+
+    n_prompt: int
+    n_generated: int
+    n_reused: int
+    prefill_ns: int
+    decode_ns: int
+    finish_reason: FinishReason
+
+
+_STAGES = ("seed", "top_k", "top_p", "temperature")
+_NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
+_FLAGS = ("include_stop", "logprobs", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog")
+_KINDS = {int(kind): kind for kind in EventKind}
+
+
+def options_handle(options: GenerateOptions) -> Handle:
+    """The options object of the C library for keyword arguments."""
+    unknown = set(options) - set(GenerateOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
+    given: dict[str, Any] = dict(options)
+    handle = Handle("options object", lib.ember_generate_options_free, lib.ember_generate_options_new)
+    with handle as pointer:
+        for name, setter in _NUMBERS.items():
+            if name in given:
+                function = getattr(lib, f"ember_generate_options_set_{setter}")
+                call(function, pointer, unsigned(name, given[name]))
+        for name in _FLAGS:
+            if name in given:
+                call(getattr(lib, f"ember_generate_options_set_{name}"), pointer, given[name])
+        stops = given.get("stop", ())
+        for text in (stops,) if isinstance(stops, str) else stops or ():
+            raw = text.encode()
+            call(lib.ember_generate_options_add_stop, pointer, raw, len(raw))
+        if given.get("cancel_token") is not None:
+            with given["cancel_token"]._handle as token:
+                call(lib.ember_generate_options_set_cancel_token, pointer, token)
+    return handle
+
+
+def sampler_of(options: GenerateOptions) -> Sampler | None:
+    """The sampler that keyword arguments ask for."""
+    stages: dict[str, Any] = {name: value for name, value in options.items() if name in _STAGES and value is not None}
+    sampler = options.get("sampler")
+    if sampler is not None and stages:
+        raise InvalidArgumentError(f"{sorted(stages)[0]} is the sampler's to say when one is given")
+    if sampler is None and stages:
+        return Sampler(**stages)
+    return sampler
+
+
+class Generation:
+    """A generation under way: an iterator of events, the last of which is of EventKind.END. Made by Context.generate.
+
+    One thread at a time. What was generated stays in the context's sequence; leaving a loop early is fine.
+    """
+
+    def __init__(self, context: Context, handle: Handle, sampler: Sampler | None) -> None:
+        self._context = context
+        self._handle = handle
+        self.sampler = sampler
+        self.finish_reason: FinishReason | None = None
+        self._event = ember_event(struct_size=ctypes.sizeof(ember_event))
+        self._event_ref = ctypes.byref(self._event)
+        self._lock = threading.Lock()
+        self._prompt_is_run = False
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        if not self._lock.acquire(blocking=False):
+            raise BusyError("another thread is taking an event of this generation")
+        try:
+            with self._handle as pointer:
+                if self.finish_reason is not None:
+                    raise StopIteration
+                self._context._forget_logits()
+                if self._prompt_is_run:
+                    call(lib.ember_generator_next, pointer, self._event_ref)
+                else:
+                    interruptible(
+                        lambda: call(lib.ember_generator_next, pointer, self._event_ref), self._context._token
+                    )
+                    self._prompt_is_run = True
+                return self._take()
+        finally:
+            self._lock.release()
+
+    def _take(self) -> Event:
+        """A copy of the event, whose pointers are Ember's until the next call."""
+        raw = self._event
+        kind = _KINDS[raw.kind]
+        text = ctypes.string_at(raw.text, raw.text_len).decode() if raw.text_len else ""
+        if kind is EventKind.TOKEN:
+            logprob = raw.logprob
+            tops = tuple(TokenLogprob(top.token, top.logprob) for top in raw.tops[: raw.n_tops]) if raw.n_tops else ()
+            content = ctypes.string_at(raw.bytes, raw.n_bytes)
+            return Event(kind, text, raw.token, content, logprob if logprob == logprob else None, tops, None)
+        if kind is EventKind.END:
+            self.finish_reason = FinishReason(raw.finish_reason)
+        return Event(kind, text, None, b"", None, (), self.finish_reason)
+
+    def text(self) -> str:
+        """Takes all events that are left; their text."""
+        return "".join(event.text for event in self)
+
+    @property
+    def usage(self) -> Usage:
+        """What it did so far."""
+        raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
+        with self._handle as pointer:
+            call(lib.ember_generator_usage, pointer, ctypes.byref(raw))
+        return Usage(
+            raw.n_prompt,
+            raw.n_generated,
+            raw.n_reused,
+            raw.prefill_ns,
+            raw.decode_ns,
+            FinishReason(raw.finish_reason),
+        )
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Frees the generation. Closing twice is fine."""
+        self._handle.close()
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()

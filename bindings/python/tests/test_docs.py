@@ -1,0 +1,52 @@
+"""The programs in the README and the examples run."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+def test_readme(root, path, chat_path, tmp_path, monkeypatch, capsys):
+    readme = (root / "bindings/python/README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 5
+    (tmp_path / "model.gguf").symlink_to(path)
+    (tmp_path / "chat.gguf").symlink_to(chat_path)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:  # one after the other, as one reads
+        exec(compile(block, "README.md", "exec"), names)
+    assert "Ember Tales" in capsys.readouterr().out
+
+
+def run(root, name, *arguments):
+    return subprocess.run(
+        [sys.executable, root / f"bindings/python/examples/{name}.py", *map(str, arguments)],
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+
+def test_generate(root, path):
+    done = run(root, "generate", "-m", path, "-p", "Once upon a time", "-n", 5, "--temp", 0)
+    assert (done.stdout, done.returncode) == ("Once upon a time, I was in the\n", 0), done.stderr
+    done = run(root, "generate", "-m", "no-such-model.gguf")
+    assert done.returncode == 1 and "no-such-model.gguf" in done.stderr and "Traceback" not in done.stderr
+    assert run(root, "generate", "-n", "many").returncode == 2
+
+
+def test_embed(root, path):
+    done = run(
+        root, "embed", "-m", path, "The sea was calm, and the moon was bright.", "A bright moon stood over the quiet sea."
+    )
+    assert (done.stdout, done.returncode) == ("0.7728\n", 0), done.stderr
+    assert run(root, "embed", "-m", path, "one").returncode == 2
+
+
+def test_examples_are_checked_by_the_compiler_of_types(root):
+    pytest.importorskip("mypy", reason="tests/run.sh installs it")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy"], cwd=root / "bindings/python", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

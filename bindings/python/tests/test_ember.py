@@ -1,0 +1,192 @@
+"""Models, texts, generations, embeddings and logits."""
+
+import array
+import math
+import subprocess
+import sys
+
+import ember
+import pytest
+from ember import EventKind, FinishReason
+
+PROMPT = "Once upon a time"
+
+
+def test_loading(path, model):
+    with pytest.raises(ember.IoError, match="no-such-model.gguf") as caught:
+        ember.Model("no-such-model.gguf")
+    assert caught.value.status == ember.Status.IO and isinstance(caught.value, (ember.EmberError, OSError))
+    with pytest.raises(ember.InvalidArgumentError, match="warp"):
+        ember.Model(path, isa="warp")
+    with pytest.raises(ember.FormatError, match="<buffer>"):
+        ember.Model.from_bytes(b"not a model")
+    with ember.Model.from_bytes(path.read_bytes()) as copy:
+        assert copy.info == model.info
+    with ember.Model(str(path), use_mmap=False, pack=ember.Pack.NEVER, isa="scalar") as scalar:
+        assert scalar.isa == "scalar"
+    assert model.info.causal is True and model.info.n_embd == 192 and model.info.pooling is ember.Pooling.AUTO
+    assert ember.version() in ember.build_info()
+
+
+def test_metadata(model):
+    metadata = model.metadata
+    assert metadata["general.architecture"] == "gpt2" and metadata["gpt2.block_count"] == model.info.n_layer
+    assert len(dict(metadata)) == len(metadata) and "tokenizer.ggml.tokens" not in metadata
+    with pytest.raises(KeyError):
+        metadata["no.such.key"]
+
+
+def test_texts_and_tokens(model):
+    text = "na\u00efve \0 text \U0001f319" + "x\n\x01" * 3000
+    tokens = model.tokenize(text)
+    assert model.detokenize(tokens) == text and model.detokenize([]) == ""
+    assert b"".join(model.token_bytes(token) for token in tokens) == text.encode()
+    assert model.tokenize(text.encode()) == tokens
+    assert model.detokenize_bytes(model.tokenize(b"a\xffb")) != b""
+    assert model.is_eog(model.info.eos_token) and not model.is_eog(tokens[0])
+    for wrong in (-1, 1 << 32, 4000000000):
+        with pytest.raises(ember.InvalidArgumentError):
+            model.detokenize([wrong])
+        with pytest.raises(ember.InvalidArgumentError):
+            model.token_bytes(wrong)
+
+
+def test_events(context, model):
+    with context.generate(PROMPT, max_tokens=12, echo=True, top_logprobs=3) as generation:
+        events = list(generation)
+        assert generation.usage.finish_reason is generation.finish_reason is FinishReason.MAX_TOKENS
+        assert list(generation) == []
+    assert [event.kind for event in events] == [EventKind.ECHO, *[EventKind.TOKEN] * 12, EventKind.END]
+    assert events[0].text == PROMPT and events[0].token is None and events[-1].finish_reason is FinishReason.MAX_TOKENS
+    for event in events[1:-1]:
+        assert len(event.tops) == 3 and event.tops[0].token == event.token and event.bytes
+        assert event.logprob == event.tops[0].logprob <= 0 and event.tops[0].logprob >= event.tops[2].logprob
+    assert context.n_past() == len(model.tokenize(PROMPT)) + 12
+    [event] = [event for event in context.generate("", max_tokens=1) if event.kind is EventKind.TOKEN]
+    assert event.logprob is None and event.tops == ()
+
+
+def test_options(context):
+    text = context.complete(PROMPT, max_tokens=40, stop=["never", "habit"])
+    assert text.finish_reason is FinishReason.STOP_STRING and "habit" not in text.text
+    context.rewind()
+    assert context.complete(PROMPT, max_tokens=40, stop="habit", include_stop=True).text.endswith("habit")
+    assert context.complete(PROMPT, max_tokens=1, reuse_prefix=True).usage.n_reused > 0
+    with pytest.raises(TypeError, match="tempreature"):
+        context.generate(PROMPT, tempreature=1)
+    with pytest.raises(ember.InvalidArgumentError, match="max_tokens"):
+        context.generate(PROMPT, max_tokens=-1)
+    with pytest.raises(ember.InvalidArgumentError, match="65"):
+        context.generate(PROMPT, top_logprobs=65)
+    with pytest.raises(ember.InvalidArgumentError, match="temperature"):
+        context.generate(PROMPT, sampler=ember.Sampler(1), temperature=1)
+    with pytest.raises(ember.InvalidArgumentError, match="token id"):
+        context.generate([1, -2])
+
+
+def test_sampler(context):
+    sampler = ember.Sampler(7, top_k=40, temperature=0.8)
+
+    def run():
+        context.rewind()
+        return context.generate(PROMPT, max_tokens=16, sampler=sampler).text()
+
+    first = run()
+    assert run() != first  # the random numbers went on
+    sampler.reset()
+    assert run() == first
+    assert ember.Sampler().seed != ember.Sampler().seed
+    context.rewind()
+    drawn = context.generate(PROMPT, max_tokens=16, temperature=0.9)
+    text = drawn.text()
+    context.rewind()
+    assert context.generate(PROMPT, max_tokens=16, temperature=0.9, seed=drawn.sampler.seed).text() == text
+    assert ember.Sampler(1).greedy().sample([0.5, 2.0, 1.0]) == 1
+    assert ember.Sampler(1).greedy().sample(array.array("f", [0.5, 2.0, 3.0])) == 2
+    with pytest.raises(ember.InvalidArgumentError, match="NaN"):
+        sampler.sample([1.0, math.nan])
+    with pytest.raises(ember.InvalidArgumentError):
+        ember.Sampler(1, top_p=2.0)
+
+
+def test_context_full(model):
+    with ember.Context(model, n_ctx=2) as small, pytest.raises(ember.ContextFullError):
+        small.complete(PROMPT)
+
+
+def test_embeddings(context, model):
+    each = context.embed(["The moon", "The sea was calm"], pooling=ember.Pooling.NONE)
+    assert len(each) == sum(len(model.tokenize(text)) for text in ("The moon", "The sea was calm"))
+    [vector] = context.embed(["The moon"])
+    assert sum(x * x for x in vector) == pytest.approx(1, abs=1e-4)
+    [longer] = context.embed(["The moon"], normalize=False).tolist()
+    assert sum(x * x for x in longer) > 1.1
+    assert len(context.embed([])) == 0
+    assert list(each[-1]) == list(each[1:][-1])
+    with pytest.raises(TypeError, match="list"):
+        context.embed("The moon")
+    with pytest.raises(ember.InvalidArgumentError, match="all strings"):
+        context.embed(["a", [1]])
+
+
+def test_logits(context, model):
+    tokens = model.tokenize(PROMPT)
+    context.decode(tokens)
+    logits = context.logits(len(tokens) - 1)
+    assert len(logits) == model.info.n_vocab and logits.readonly and logits.format == "f"
+    best = max(range(len(logits)), key=logits.__getitem__)
+    assert ember.Sampler(0).greedy().sample(logits) == best
+    with pytest.raises(ember.NotFoundError):
+        context.logits(0)
+    context.rewind()
+    with pytest.raises(ValueError, match="released"):
+        logits[0]
+    assert context.complete(PROMPT, max_tokens=1).tokens == [best]
+    context.rewind()
+    context.decode(tokens, positions=range(len(tokens)), want_logits=[True] * len(tokens))
+    assert len(context.logits(0)) == model.info.n_vocab
+    with pytest.raises(ember.InvalidArgumentError, match="positions"):
+        context.decode(tokens, positions=[0])
+    with pytest.raises(ember.InvalidArgumentError):
+        context.decode(tokens, sequences=[5] * len(tokens))
+
+
+def test_numpy_sees_the_same_memory(context, model):
+    numpy = pytest.importorskip("numpy", reason="numpy is optional; tests/run.sh installs it")
+    context.decode([1, 2, 3])
+    view = context.logits(2)
+    matrix = numpy.asarray(view)
+    assert matrix.dtype == numpy.float32 and numpy.shares_memory(matrix, view) and not matrix.flags.writeable
+    assert ember.Sampler(0).greedy().sample(matrix) == int(matrix.argmax())
+    expected = matrix.copy()
+    context.close()
+    assert (matrix == expected).all()  # the context's memory waits for it
+    with ember.Context(model) as other:
+        vectors = other.embed(["a", "b"])
+    assert vectors.numpy().shape == (2, model.info.n_embd)
+    assert numpy.shares_memory(vectors.numpy(), vectors[0]) and vectors.numpy().tolist() == vectors.tolist()
+
+
+def test_numpy_is_optional(path):
+    program = (
+        "import sys; sys.modules['numpy'] = None; import ember\n"
+        f"context = ember.Context(ember.Model({str(path)!r}))\n"
+        "context.decode([1]); assert len(context.logits(0)) > 0 and len(context.embed(['a']).tolist()) == 1"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_log(path, monkeypatch):
+    lines = []
+    ember.set_log(lambda level, text: lines.append((level, text)), ember.LogLevel.DEBUG)
+    ember.Model(path)
+    assert any(level is ember.LogLevel.INFO and "ember-tales" in text for level, text in lines)
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    ember.set_log(lambda level, text: 1 // 0)
+    ember.Model(path)
+    assert raised and raised[0].exc_type is ZeroDivisionError
+    ember.set_log(None)
+    lines.clear()
+    ember.Model(path)
+    assert not lines

@@ -1,0 +1,57 @@
+"""The results in tests/golden/bindings.json, which are the same for all languages."""
+
+import ember
+import pytest
+
+
+def test_generations(model, golden):
+    assert golden["generate"]
+    for case in golden["generate"]:
+        options = {"max_tokens": case["max_tokens"], "stop": case["stops"]}
+        if case["sampler"] is not None:
+            sampler = ember.Sampler(case["sampler"]["seed"])
+            for stage in case["sampler"]["stages"]:
+                value = int(stage["value"]) if stage["stage"] == "top_k" else stage["value"]
+                getattr(sampler, stage["stage"])(value)
+            options["sampler"] = sampler
+        assert model.tokenize(case["prompt"]) == case["prompt_tokens"], case["name"]
+        for prompt in (case["prompt"], case["prompt_tokens"]):
+            if "sampler" in options:
+                options["sampler"].reset()
+            with ember.Context(model) as context:
+                got = context.complete(prompt, **options)
+            assert got.tokens == case["tokens"], case["name"]
+            assert got.text == case["text"], case["name"]
+            assert got.finish_reason.name.lower() == case["finish"], case["name"]
+            assert got.usage.n_generated == len(case["tokens"]) and got.usage.n_prompt == len(case["prompt_tokens"])
+
+
+def test_sampler_arguments_make_the_same_sampler(context, golden):
+    [case] = [case for case in golden["generate"] if case["name"] == "top_k_top_p"]
+    got = context.complete("The wolf said", max_tokens=32, seed=5, top_k=40, top_p=0.9375, temperature=0.75)
+    assert got.text == case["text"]
+
+
+def test_embeddings(model, context, golden):
+    case = golden["embeddings"]
+    got = context.embed(case["texts"])
+    assert len(got) == 2 and got.dim == case["n_embd"]
+    for vector, expected in zip(got.tolist(), case["vectors"]):
+        assert vector == pytest.approx(expected, abs=0.01)
+    assert sum(a * b for a, b in zip(got[0], got[1])) == pytest.approx(case["cosine"], abs=0.01)
+    assert context.embed([model.tokenize(text) for text in case["texts"]]).tolist() == got.tolist()
+
+
+def test_score(model, context, golden):
+    case = golden["score"]
+    tokens = model.tokenize(case["prompt"] + case["continuation"])
+    n_prompt = len(model.tokenize(case["prompt"]))
+    for got in (
+        context.score(case["prompt"], case["continuation"]),
+        context.score(tokens[:n_prompt], tokens[n_prompt:]),
+    ):
+        assert [(one.token, one.rank) for one in got.tokens] == [(one["token"], one["rank"]) for one in case["tokens"]]
+        for one, expected in zip(got.tokens, case["tokens"]):
+            assert one.logprob == pytest.approx(expected["logprob"], abs=0.05)
+        assert got.logprob == pytest.approx(case["logprob"], abs=0.2)
+        assert got.is_greedy == case["is_greedy"]

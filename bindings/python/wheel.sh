@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds the wheel, the only one in its folder.
+#
+#   bindings/python/wheel.sh LIBDIR FOLDER
+set -eu
+
+[ $# -eq 2 ] || { echo "usage: $0 LIBDIR FOLDER" >&2; exit 2; }
+[ -f "$1/libember.so" ] || { echo "$0: there is no file $1/libember.so" >&2; exit 2; }
+EMBER_LIBRARY=$(cd "$1" && pwd)/libember.so
+export EMBER_LIBRARY
+rm -rf "$2"
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+# In a copy, because building leaves files among the sources.
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cd "$(dirname "$0")"
+cp -R pyproject.toml setup.py README.md src "$copy"
+"${PYTHON:-python3}" -m pip wheel --quiet --disable-pip-version-check --no-deps -w "$out" "$copy"
