@@ -20,7 +20,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-go test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-go test-pages test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,9 @@ test-go: lib ## the Go package, its examples and the golden file of all bindings
 	tests/golden/bindings.sh build/lib --check
 	bindings/go/test.sh build/lib
 
+test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
+	bindings/pages.sh build/lib
+
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
@@ -96,7 +99,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/go/*.sh bindings/go/examples/*.sh .ci/run
+	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/*.sh bindings/go/*.sh bindings/go/examples/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)
