@@ -21,7 +21,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-go test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib examples run models test test-rust test-capi test-go test-pages test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -92,6 +92,9 @@ test-python: lib ## the Python package: built, installed into a fresh environmen
 	@scripts/fetch-model.sh smollm2
 	bindings/python/tests/run.sh build/lib build
 
+test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
+	bindings/pages.sh build/lib
+
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
@@ -108,7 +111,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh .ci/run
+	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

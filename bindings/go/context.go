@@ -28,12 +28,13 @@ type ContextInfo struct {
 	Threads   int // threads, the caller's included
 }
 
-// KVType is the element type of the KV cache.
+// KVType is what keys and values in the KV cache are rounded to.
 type KVType int32
 
 const (
-	KVF16 KVType = C.EMBER_KV_F16 // the default
-	KVF32 KVType = C.EMBER_KV_F32 // twice the memory, no rounding
+	KVF16 KVType = C.EMBER_KV_F16  // the default
+	KVF32 KVType = C.EMBER_KV_F32  // twice the memory, no rounding
+	KVQ8  KVType = C.EMBER_KV_Q8_0 // bytes with scales, a little more than half the memory
 )
 
 // Backend is an implementation of the mathematics.
@@ -98,7 +99,23 @@ func WithWorkerCPUs(cpus ...uint32) ContextOption {
 	}}
 }
 
-// WithKVType sets the element type of the KV cache; by default [KVF16].
+// WithKeyType is [WithKVType] for keys alone.
+func WithKeyType(kv KVType) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_k_type(o, C.int32_t(kv), &cerr), &cerr)
+	}}
+}
+
+// WithValueType is [WithKVType] for values alone.
+func WithValueType(kv KVType) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_v_type(o, C.int32_t(kv), &cerr), &cerr)
+	}}
+}
+
+// WithKVType says what keys and values in the KV cache are rounded to; by default [KVF16].
 func WithKVType(kv KVType) ContextOption {
 	return ContextOption{func(o *C.ember_context_options) error {
 		var cerr *C.ember_error

@@ -22,6 +22,11 @@ func TestContextInfo(t *testing.T) {
 	refusal(t, err, ErrInvalidArgument, "")
 	_, err = m.NewContext(WithKVType(9))
 	refusal(t, err, ErrInvalidArgument, "9")
+	_, err = m.NewContext(WithKeyType(9))
+	refusal(t, err, ErrInvalidArgument, "9")
+	_, err = m.NewContext(WithValueType(9))
+	refusal(t, err, ErrInvalidArgument, "9")
+	newContext(t, WithKeyType(KVQ8), WithValueType(KVF16))
 	_, err = m.NewContext(WithBackend(9))
 	refusal(t, err, ErrInvalidArgument, "9")
 }
@@ -133,6 +138,54 @@ func TestSampler(t *testing.T) {
 	refusal(t, err, ErrInvalidArgument, "")
 	_, err = s.Sample([]float32{float32(math.NaN())})
 	refusal(t, err, ErrInvalidArgument, "")
+}
+
+func TestStages(t *testing.T) {
+	logits := []float32{1, 5, 4, 3}
+	sample := func(stages ...Stage) Token {
+		t.Helper()
+		s := newSampler(t, 3, stages...)
+		must(t, s.Accept(1))
+		token, err := s.Sample(logits)
+		must(t, err)
+		return token
+	}
+	equal(t, "min-p", sample(MinP(1)), 1)
+	equal(t, "penalties", sample(Penalties(8, 1, 0, 9), Greedy()), 2)
+	equal(t, "bias", sample(Bias(map[Token]float32{0: 9, 1: float32(math.Inf(-1))}), Greedy()), 0)
+	equal(t, "allow", sample(Allow(0, 3), Greedy()), 3)
+	equal(t, "deny", sample(Deny(1, 2), Greedy()), 3)
+	equal(t, "XTC", sample(XTC(1, 0.2), Greedy()), 2)
+	for name, stage := range map[string]Stage{
+		"typical": TypicalP(0.9), "dynamic": DynamicTemperature(1, 0.5, 1), "mirostat": Mirostat(5, 0.1),
+	} {
+		if token := sample(stage); int(token) >= len(logits) {
+			t.Fatalf("%s: %d", name, token)
+		}
+	}
+	for culprit, stage := range map[string]Stage{
+		"2": MinP(2), "-5": Penalties(-5, 1, 0, 0), "0": Penalties(1, 0, 0, 0), "": Bias(map[Token]float32{1: float32(math.NaN())}),
+	} {
+		_, err := NewSampler(1, stage)
+		refusal(t, err, ErrInvalidArgument, culprit)
+	}
+
+	s := newSampler(t, SeedRandom)
+	seed, err := s.Seed()
+	must(t, err)
+	clone, err := s.Clone()
+	must(t, err)
+	defer clone.Close()
+	again, err := clone.Seed()
+	must(t, err)
+	equal(t, "the clone's seed", again, seed)
+	for range 8 {
+		a, err := s.Sample(logits)
+		must(t, err)
+		b, err := clone.Sample(logits)
+		must(t, err)
+		equal(t, "the clone's token", b, a)
+	}
 }
 
 func TestEmbed(t *testing.T) {

@@ -100,6 +100,29 @@ func Example_conversation() {
 	}
 }
 
+func Example_chat() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+	template := ember.WithTemplate("{% for m in messages %}{{ m.content }}{% endfor %}") // the bundled model has none
+
+	text, err := model.ApplyChatTemplate([]ember.Message{{Role: "user", Content: "Once upon a time"}}, template)
+	if err != nil {
+		log.Fatal(err)
+	}
+	prompt, err := model.Tokenize(text, ember.ParseSpecial) // the text spells control tokens
+	if err != nil {
+		log.Fatal(err)
+	}
+	for event, err := range c.GenerateTokens(ctx, prompt, ember.WithReusePrefix(true), ember.WithMaxTokens(4)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(event.Text)
+	}
+	// Output: , I was in
+}
+
 func Example_embed() {
 	model, c := open()
 	defer model.Close()

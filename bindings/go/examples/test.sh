@@ -18,4 +18,19 @@ seeded=$("$out/generate" -p 'The wolf said' -n 30 --seed 5)
 expect "$seeded" "$out/generate" -p 'The wolf said' -n 30 --seed 5
 expect 1.0000 "$out/embed" 'The sea.' 'The sea.'
 expect 'usage: embed -m MODEL TEXT TEXT' "$out/embed" 'The sea.'
-expect 'ember: no.gguf: No such file or directory' sh -c "'$out/generate' -m no.gguf | cut -c1-1000"
+# A refusal is a sentence and a failure.
+for program in "$out/generate -m no.gguf" "$out/chat -m ../../examples/models/ember-tales.gguf" "$out/embed -m no.gguf a b"; do
+    # shellcheck disable=SC2086
+    if sentence=$($program 2>&1); then
+        echo "$program succeeded" >&2
+        exit 1
+    fi
+    case $sentence in ember:*) ;; *) echo "$program gave: $sentence" >&2; exit 1 ;; esac
+done
+# With a model that can chat, if make models fetched it.
+model=$HOME/.cache/ember/models/SmolLM2-135M-Instruct.Q4_1.gguf
+if [ -f "$model" ]; then
+    "$out/chat" -m "$model" -p 'What is the capital of France?' -n 24 -temp 0 | grep -q Paris
+else
+    echo "no $model: the chat with a real model is left out"
+fi
