@@ -75,6 +75,25 @@ public:
     }
     bool is_eog(Token token) const { return value<bool>(ember_model_token_is_eog, token); }
 
+    // The text of a conversation as the model was trained on it. It spells control tokens:
+    // tokenize(text, false, true), or Context::generate_tokens of that.
+    std::string apply_chat_template(Span<const Message> messages, const ChatOptions &options = {}) const {
+        return apply_chat_template(to_json(messages), options);
+    }
+    // As before, for a JSON array of messages, which may have tool calls and what else the template looks at.
+    std::string apply_chat_template(const std::string &json, const ChatOptions &options = {}) const {
+        auto handle = options.handle();
+        return detail::fill<std::string>(json.size() + 512, [&](char *out, std::size_t n, auto... rest) {
+            return ember_chat_apply_template(get(), json.data(), json.size(), handle.get(), detail::bytes(out), n, rest...);
+        });
+    }
+    // The text of one of the model's templates, the default one without a name.
+    std::string chat_template(std::string_view name = "") const {
+        return detail::fill<std::string>(4096, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_chat_template(get(), name.data(), name.size(), detail::bytes(out), n, rest...);
+        });
+    }
+
     // Metadata of the file. A key that is not there is EMBER_E_NOT_FOUND, one of another type EMBER_E_INVALID_ARGUMENT.
     std::size_t meta_count() const { return value<std::size_t>(ember_model_meta_count); }
     std::string meta_key(std::size_t index) const {
@@ -391,6 +410,8 @@ template <auto Function> void set_log(ember_log_level max_level) {
 }
 inline void clear_log() { detail::call(ember_log_set, nullptr, nullptr, std::int32_t{EMBER_LOG_ERROR}); }
 
+// Whether the library has a part: "chat".
+inline bool has_feature(std::string_view name) { return ember_has_feature(name.data(), name.size()) != 0; }
 inline std::string version() { return ember_version_string(); }
 inline std::string build_info() { return ember_build_info(); }
 

@@ -1,6 +1,6 @@
 // Everything of ember.hpp that the golden file does not show: errors, ownership, cancelling, options, decoding, logs.
 //
-//   test_ember MODEL
+//   test_ember MODEL CHAT_MODEL
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -223,6 +223,23 @@ static void embedding(const Model &model) {
     CHECK(context.embed(std::vector<std::string>()).size() == 0);
 }
 
+static void chatting(const std::string &path) {
+    CHECK(ember::has_feature("chat") && !ember::has_feature("teleport"));
+    auto model = Model::load(path);
+    const std::string odd = "a \"quoted\" back\\slash,\na new line and \x01";
+    std::string text = model.apply_chat_template({{"system", "Be brief."}, {"user", odd}});
+    CHECK(text == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n" + odd +
+                      "<|im_end|>\n<|im_start|>assistant\n");
+    CHECK(model.apply_chat_template(ember::to_json({{"system", "Be brief."}, {"user", odd}})) == text);
+    CHECK(model.chat_template().find("im_start") != std::string::npos);
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "", model.apply_chat_template("no JSON"));
+    REFUSED(EMBER_E_NOT_FOUND, "no-such", model.chat_template("no-such"));
+    auto options = ember::ChatOptions().template_text("{{ messages[0].content }}{{ x }}").variables("{\"x\": 7}");
+    CHECK(model.apply_chat_template({{"user", "hello"}}, options) == "hello7");
+    auto bare = ember::ChatOptions().add_generation_prompt(false);
+    CHECK(model.apply_chat_template({{"user", "a"}}, bare).find("assistant\n") == std::string::npos);
+}
+
 static int n_lines = 0;
 static void count_and_throw(ember_log_level, std::string_view line) {
     n_lines += !line.empty();
@@ -240,7 +257,7 @@ static void logging(const std::string &path) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     CHECK(ember::build_info().find(ember::version()) != std::string::npos);
     models(argv[1]);
     auto model = Model::load(argv[1]);
@@ -252,6 +269,7 @@ int main(int argc, char **argv) {
     decoding(model);
     cancelling(argv[1], model);
     embedding(model);
+    chatting(argv[2]);
     logging(argv[1]);
     std::printf("ember.hpp: all checks passed\n");
 }

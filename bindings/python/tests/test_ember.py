@@ -176,6 +176,35 @@ def test_numpy_is_optional(path):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_chat(chat_path, context):
+    assert ember.has_feature("chat") and not ember.has_feature("teleport")
+    odd = 'a "quoted" back\\slash,\na new line, \x01 and \U0001f319'
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": odd}]
+    with ember.Model(chat_path) as model:
+        expected = f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{odd}<|im_end|>\n"
+        assert model.apply_chat_template(messages, add_generation_prompt=False) == expected
+        assert model.apply_chat_template(messages) == expected + "<|im_start|>assistant\n"
+        own = "{{ messages[0].content }}{{ x }}{{ tools[0].name }}"
+        assert (
+            model.apply_chat_template(messages, template=own, variables={"x": 7}, tools=[{"name": "f"}]) == "Be brief.7f"
+        )
+        assert "im_start" in model.chat_template()
+        with pytest.raises(ember.NotFoundError, match="no-such"):
+            model.chat_template("no-such")
+        with ember.Context(model, n_ctx=256) as conversation:
+            messages = [{"role": "user", "content": "What is 2+2?"}]
+            answer = conversation.chat(messages, max_tokens=24)
+            assert " 4" in answer.text()
+            messages += [
+                {"role": "assistant", "content": "It is 4."},
+                {"role": "user", "content": "Are you sure?"},
+            ]
+            answer = conversation.chat(messages, max_tokens=4)
+            assert answer.text() and answer.usage.n_reused > 20
+    with pytest.raises(ember.UnsupportedError):
+        context.chat(messages)
+
+
 def test_log(path, monkeypatch):
     lines = []
     ember.set_log(lambda level, text: lines.append((level, text)), ember.LogLevel.DEBUG)
