@@ -136,11 +136,41 @@ public:
     Sampler &temperature(float t) & { return add(ember_sampler_add_temperature, t); }
     Sampler &top_k(std::uint32_t k) & { return add(ember_sampler_add_top_k, k); }
     Sampler &top_p(float p) & { return add(ember_sampler_add_top_p, p); }
+    Sampler &min_p(float p) & { return add(ember_sampler_add_min_p, p); }
+    Sampler &typical_p(float p) & { return add(ember_sampler_add_typical_p, p); }
+    Sampler &dynamic_temperature(float t, float range, float exponent = 1) & {
+        return add(ember_sampler_add_dynamic_temperature, t, range, exponent);
+    }
+    Sampler &xtc(float probability, float threshold) & { return add(ember_sampler_add_xtc, probability, threshold); }
+    Sampler &penalties(std::uint32_t last_n, float repeat, float frequency = 0, float presence = 0) & {
+        return add(ember_sampler_add_penalties, last_n, repeat, frequency, presence);
+    }
+    Sampler &mirostat(float tau, float eta) & { return add(ember_sampler_add_mirostat, tau, eta); }
+    Sampler &bias(Span<const std::pair<Token, float>> biases) & {
+        std::vector<Token> tokens;
+        std::vector<float> values;
+        for (const auto &[token, value] : biases) {
+            tokens.push_back(token);
+            values.push_back(value);
+        }
+        return add(ember_sampler_add_bias, tokens.data(), values.data(), tokens.size());
+    }
+    Sampler &allow(Span<const Token> tokens) & { return add(ember_sampler_add_allow, tokens.data(), tokens.size()); }
+    Sampler &deny(Span<const Token> tokens) & { return add(ember_sampler_add_deny, tokens.data(), tokens.size()); }
     Sampler greedy() && { return std::move(greedy()); }
     Sampler temperature(float t) && { return std::move(temperature(t)); }
     Sampler top_k(std::uint32_t k) && { return std::move(top_k(k)); }
     Sampler top_p(float p) && { return std::move(top_p(p)); }
-    // Starts the random numbers over.
+    // A copy of the sampler as it stands.
+    Sampler clone() const { return Sampler(detail::make<Handle>(ember_sampler_clone, get())); }
+    std::uint64_t seed() const {
+        std::uint64_t seed = 0;
+        detail::call(ember_sampler_seed, get(), &seed);
+        return seed;
+    }
+    // Tells the stages that look back of a token; generations do so themselves.
+    void accept(Token token) { detail::call(ember_sampler_accept, get(), token); }
+    // Starts over: the random numbers and what was accepted.
     void reset() { detail::call(ember_sampler_reset, get()); }
     Token sample(Span<const float> logits) {
         Token token = EMBER_TOKEN_NONE;
@@ -155,6 +185,7 @@ private:
         return *this;
     }
     using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
+    explicit Sampler(Handle handle) noexcept : handle_(std::move(handle)) {}
     Handle handle_;
 };
 

@@ -145,6 +145,16 @@ static void samplers(const Model &model) {
     sampler.reset();
     CHECK(run() == first);
     CHECK(Sampler(1).greedy().sample({0.5f, 2.0f, 1.0f}) == 1);
+    Sampler other(1);
+    CHECK(other.deny({1}).greedy().sample({0.5f, 2.0f, 1.0f}) == 2 && other.seed() == 1);
+    CHECK(other.clone().sample({0.5f, 2.0f, 1.0f}) == 2);
+    Sampler biased(1);
+    CHECK(biased.bias({{0, 9.0f}}).min_p(0.9f).sample({0.5f, 2.0f, 1.0f}) == 0);
+    Sampler penalised(1);
+    penalised.penalties(8, 1, 0, 100).typical_p(1).xtc(0, 0.1f).dynamic_temperature(1, 0).greedy().accept(1);
+    CHECK(penalised.sample({0.5f, 2.0f, 1.0f}) == 2);
+    Sampler allowed(1);
+    CHECK(allowed.allow({0}).mirostat(5, 0.1f).sample({0.5f, 2.0f, 1.0f}) == 0);
     REFUSED(EMBER_E_INVALID_ARGUMENT, "NaN", sampler.sample({1.0f, NAN}));
     REFUSED(EMBER_E_INVALID_ARGUMENT, "", Sampler(1).top_p(2));
 }

@@ -109,6 +109,22 @@ def test_sampler(context):
         ember.Sampler(1, top_p=2.0)
 
 
+def test_stages_of_the_sampler():
+    logits = [0.5, 2.0, 1.0]
+    assert ember.Sampler(1).deny([1]).greedy().sample(logits) == 2
+    assert ember.Sampler(1).allow([0]).greedy().sample(logits) == 0
+    assert ember.Sampler(1).bias({1: -math.inf, 0: 3.0}).greedy().sample(logits) == 0
+    assert ember.Sampler(1).min_p(0.9).sample(logits) == 1
+    assert ember.Sampler(1).typical_p(0.9).dynamic_temperature(0.5, 0.2).xtc(0.5, 0.4).mirostat(5, 0.1).sample(logits) < 3
+    penalised = ember.Sampler(1).penalties(8, presence=100.0).greedy()
+    penalised.accept(1)
+    assert penalised.sample(logits) == 2
+    penalised.reset()
+    assert penalised.sample(logits) == 1
+    with pytest.raises(ember.InvalidArgumentError):
+        ember.Sampler(1).bias({-1: 1.0})
+
+
 def test_context_full(model):
     with ember.Context(model, n_ctx=2) as small, pytest.raises(ember.ContextFullError):
         small.complete(PROMPT)
