@@ -82,8 +82,9 @@ test-go: lib ## the Go package, its examples and the golden file of all bindings
 	bindings/go/test.sh build/lib
 
 test-cpp: lib ## the C++ header: its tests, examples and guide, with every C++ compiler there is, plain and with sanitizers
-	bindings/cpp/tests/run.sh build/lib plain
-	bindings/cpp/tests/run.sh build/lib asan
+	@scripts/fetch-model.sh smollm2
+	bindings/cpp/tests/run.sh build/lib "$$(scripts/fetch-model.sh smollm2)" plain
+	bindings/cpp/tests/run.sh build/lib "$$(scripts/fetch-model.sh smollm2)" asan
 
 wheel: lib ## the Python package with the library in it, into build/wheel
 	bindings/python/wheel.sh build/lib build/wheel

@@ -75,6 +75,25 @@ public:
     }
     bool is_eog(Token token) const { return value<bool>(ember_model_token_is_eog, token); }
 
+    // The text of a conversation as the model was trained on it. It spells control tokens:
+    // tokenize(text, false, true), or Context::generate_tokens of that.
+    std::string apply_chat_template(Span<const Message> messages, const ChatOptions &options = {}) const {
+        return apply_chat_template(to_json(messages), options);
+    }
+    // As before, for a JSON array of messages, which may have tool calls and what else the template looks at.
+    std::string apply_chat_template(const std::string &json, const ChatOptions &options = {}) const {
+        auto handle = options.handle();
+        return detail::fill<std::string>(json.size() + 512, [&](char *out, std::size_t n, auto... rest) {
+            return ember_chat_apply_template(get(), json.data(), json.size(), handle.get(), detail::bytes(out), n, rest...);
+        });
+    }
+    // The text of one of the model's templates, the default one without a name.
+    std::string chat_template(std::string_view name = "") const {
+        return detail::fill<std::string>(4096, [&](char *out, std::size_t n, auto... rest) {
+            return ember_model_chat_template(get(), name.data(), name.size(), detail::bytes(out), n, rest...);
+        });
+    }
+
     // Metadata of the file. A key that is not there is EMBER_E_NOT_FOUND, one of another type EMBER_E_INVALID_ARGUMENT.
     std::size_t meta_count() const { return value<std::size_t>(ember_model_meta_count); }
     std::string meta_key(std::size_t index) const {
@@ -117,11 +136,41 @@ public:
     Sampler &temperature(float t) & { return add(ember_sampler_add_temperature, t); }
     Sampler &top_k(std::uint32_t k) & { return add(ember_sampler_add_top_k, k); }
     Sampler &top_p(float p) & { return add(ember_sampler_add_top_p, p); }
+    Sampler &min_p(float p) & { return add(ember_sampler_add_min_p, p); }
+    Sampler &typical_p(float p) & { return add(ember_sampler_add_typical_p, p); }
+    Sampler &dynamic_temperature(float t, float range, float exponent = 1) & {
+        return add(ember_sampler_add_dynamic_temperature, t, range, exponent);
+    }
+    Sampler &xtc(float probability, float threshold) & { return add(ember_sampler_add_xtc, probability, threshold); }
+    Sampler &penalties(std::uint32_t last_n, float repeat, float frequency = 0, float presence = 0) & {
+        return add(ember_sampler_add_penalties, last_n, repeat, frequency, presence);
+    }
+    Sampler &mirostat(float tau, float eta) & { return add(ember_sampler_add_mirostat, tau, eta); }
+    Sampler &bias(Span<const std::pair<Token, float>> biases) & {
+        std::vector<Token> tokens;
+        std::vector<float> values;
+        for (const auto &[token, value] : biases) {
+            tokens.push_back(token);
+            values.push_back(value);
+        }
+        return add(ember_sampler_add_bias, tokens.data(), values.data(), tokens.size());
+    }
+    Sampler &allow(Span<const Token> tokens) & { return add(ember_sampler_add_allow, tokens.data(), tokens.size()); }
+    Sampler &deny(Span<const Token> tokens) & { return add(ember_sampler_add_deny, tokens.data(), tokens.size()); }
     Sampler greedy() && { return std::move(greedy()); }
     Sampler temperature(float t) && { return std::move(temperature(t)); }
     Sampler top_k(std::uint32_t k) && { return std::move(top_k(k)); }
     Sampler top_p(float p) && { return std::move(top_p(p)); }
-    // Starts the random numbers over.
+    // A copy of the sampler as it stands.
+    Sampler clone() const { return Sampler(detail::make<Handle>(ember_sampler_clone, get())); }
+    std::uint64_t seed() const {
+        std::uint64_t seed = 0;
+        detail::call(ember_sampler_seed, get(), &seed);
+        return seed;
+    }
+    // Tells the stages that look back of a token; generations do so themselves.
+    void accept(Token token) { detail::call(ember_sampler_accept, get(), token); }
+    // Starts over: the random numbers and what was accepted.
     void reset() { detail::call(ember_sampler_reset, get()); }
     Token sample(Span<const float> logits) {
         Token token = EMBER_TOKEN_NONE;
@@ -136,6 +185,7 @@ private:
         return *this;
     }
     using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
+    explicit Sampler(Handle handle) noexcept : handle_(std::move(handle)) {}
     Handle handle_;
 };
 
@@ -391,6 +441,8 @@ template <auto Function> void set_log(ember_log_level max_level) {
 }
 inline void clear_log() { detail::call(ember_log_set, nullptr, nullptr, std::int32_t{EMBER_LOG_ERROR}); }
 
+// Whether the library has a part: "chat".
+inline bool has_feature(std::string_view name) { return ember_has_feature(name.data(), name.size()) != 0; }
 inline std::string version() { return ember_version_string(); }
 inline std::string build_info() { return ember_build_info(); }
 

@@ -1,8 +1,9 @@
-"""What Python adds to each token of a generation: wall time of the loop less the library's own time.
+"""What Python adds to each token of a generation: the time of the call less the library's own.
 
 overhead.py MODEL [N_TOKENS [REPETITIONS]]
 """
 
+import statistics
 import sys
 import time
 
@@ -19,13 +20,17 @@ for _ in range(repetitions):
     with context.generate("The capital of France is", max_tokens=n_tokens, ignore_eog=True) as generation:
         next(generation)  # runs the prompt
         before = generation.usage.decode_ns
-        start = time.perf_counter_ns()
-        n = sum(len(event.text) >= 0 for event in generation)
-        wall = time.perf_counter_ns() - start
-        own = generation.usage.decode_ns - before
-    added.append((wall - own) / n / 1000)
-    decode.append(own / n / 1000)
+        while generation.finish_reason is None:
+            start = time.perf_counter_ns()
+            event = next(generation)
+            end = time.perf_counter_ns()
+            after = generation.usage.decode_ns
+            if event.kind is ember.EventKind.TOKEN:
+                added.append(end - start - (after - before))
+                decode.append(after - before)
+            before = after
+own, more = statistics.median(decode) / 1000, statistics.median(added) / 1000
 print(
-    f"decode {min(decode):.1f} us a token, Python {min(added):.2f} us more, {100 * min(added) / min(decode):.3f} % "
-    f"(the least of {repetitions} times {n_tokens} tokens)"
+    f"decode {own:.0f} us a token, Python {more:.1f} us more, {100 * more / own:.3f} % "
+    f"(medians of {len(added)} tokens; least {min(decode) / 1000:.0f} and {min(added) / 1000:.1f} us)"
 )

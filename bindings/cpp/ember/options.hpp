@@ -49,6 +49,13 @@ void set(const Options &options, Status (*setter)(typename Options::pointer, Val
         call(setter, options.get(), static_cast<Value>(*field));
 }
 template <class Options>
+void set_text(const Options &options,
+              Status (*setter)(typename Options::pointer, const char *, std::size_t, ember_error **),
+              const std::optional<std::string> &text) {
+    if (text)
+        call(setter, options.get(), text->data(), text->size());
+}
+template <class Options>
 void set_cancel(const Options &options,
                 Status (*setter)(typename Options::pointer, const ember_cancel_token *, ember_error **),
                 const std::optional<CancelToken> &token) {
@@ -69,8 +76,7 @@ public:
         auto options = detail::make<Handle>(ember_model_options_new);
         detail::set(options, ember_model_options_set_use_mmap, use_mmap_);
         detail::set(options, ember_model_options_set_pack, pack_);
-        if (isa_)
-            detail::call(ember_model_options_set_isa, options.get(), isa_->data(), isa_->size());
+        detail::set_text(options, ember_model_options_set_isa, isa_);
         detail::set_cancel(options, ember_model_options_set_cancel_token, cancel_token_);
         return options;
     }
@@ -159,7 +165,66 @@ public:
         return options;
     }
 };
+
+// Of Model::apply_chat_template; texts are those of ember.h: tools a JSON array, variables a JSON object.
+class ChatOptions {
+    EMBER_OPTION(ChatOptions, std::string, tools)
+    EMBER_OPTION(ChatOptions, std::string, variables)
+    EMBER_OPTION(ChatOptions, std::string, template_text)
+    EMBER_OPTION(ChatOptions, std::string, template_name)
+    EMBER_OPTION(ChatOptions, bool, add_generation_prompt)
+    EMBER_OPTION(ChatOptions, std::int64_t, now)
+
+public:
+    using Handle = detail::Handle<ember_chat_options, ember_chat_options_free>;
+    Handle handle() const {
+        auto options = detail::make<Handle>(ember_chat_options_new);
+        detail::set_text(options, ember_chat_options_set_tools, tools_);
+        detail::set_text(options, ember_chat_options_set_variables, variables_);
+        detail::set_text(options, ember_chat_options_set_template, template_text_);
+        detail::set_text(options, ember_chat_options_set_template_name, template_name_);
+        detail::set(options, ember_chat_options_set_add_generation_prompt, add_generation_prompt_);
+        detail::set(options, ember_chat_options_set_now, now_);
+        return options;
+    }
+};
 #undef EMBER_OPTION
+
+// What somebody says in a conversation: the role is "system", "user" or "assistant".
+struct Message {
+    std::string_view role;
+    std::string_view content;
+};
+
+namespace detail {
+inline void add_json_string(std::string &out, std::string_view text) {
+    static const char hex[] = "0123456789abcdef";
+    out += '"';
+    for (char c : text) {
+        auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\')
+            out += '\\';
+        if (byte < 0x20)
+            ((out += "\\u00") += hex[byte >> 4]) += hex[byte & 15];
+        else
+            out += c;
+    }
+    out += '"';
+}
+} // namespace detail
+
+// Messages as the JSON that Model::apply_chat_template takes.
+inline std::string to_json(Span<const Message> messages) {
+    std::string out = "[";
+    for (const Message &message : messages) {
+        out += out.size() > 1 ? ",{\"role\":" : "{\"role\":";
+        detail::add_json_string(out, message.role);
+        out += ",\"content\":";
+        detail::add_json_string(out, message.content);
+        out += '}';
+    }
+    return out + "]";
+}
 
 } // namespace ember
 

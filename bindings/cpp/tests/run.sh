@@ -1,15 +1,17 @@
 #!/bin/sh
 # Compiles the C++ header with strict warnings, its tests, the examples and the programs in its README, and runs them.
 #
-#   bindings/cpp/tests/run.sh LIBDIR [plain|asan]
+#   bindings/cpp/tests/run.sh LIBDIR CHAT_MODEL [plain|asan]
 #
-# LIBDIR holds libember.so. Every compiler there is of g++, clang++ and $CXX is tried, each with C++17 and C++20.
+# LIBDIR holds libember.so; CHAT_MODEL is SmolLM2-135M-Instruct. Every compiler there is of g++, clang++ and $CXX is tried, each with C++17 and C++20.
 set -eu
 
-[ $# -ge 1 ] || { echo "usage: $0 LIBDIR [plain|asan]" >&2; exit 2; }
+[ $# -ge 2 ] || { echo "usage: $0 LIBDIR CHAT_MODEL [plain|asan]" >&2; exit 2; }
 [ -f "$1/libember.so" ] || { echo "$0: there is no file $1/libember.so" >&2; exit 2; }
+[ -f "$2" ] || { echo "$0: there is no file $2" >&2; exit 2; }
 lib=$(cd "$1" && pwd)
-mode=${2:-plain}
+chat_model=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+mode=${3:-plain}
 cd "$(dirname "$0")/../../.."
 root=$(pwd)
 model=$root/examples/models/ember-tales.gguf
@@ -62,6 +64,7 @@ refuses() {
 python3 bindings/cpp/tests/readme.py bindings/cpp/README.md "$out"
 mkdir "$out/readme"
 ln -s "$model" "$out/readme/model.gguf"
+ln -s "$chat_model" "$out/readme/chat.gguf"
 n=0
 for compiler in ${CXX:-} g++ clang++; do
     command -v "$compiler" >/dev/null || continue
@@ -79,7 +82,9 @@ for compiler in ${CXX:-} g++ clang++; do
             compile "$compiler" "$standard" "$source" "$out/$(basename "$source" .cpp)"
         done
         "$out/test_golden" "$model" "$golden"
-        "$out/test_ember" "$model"
+        "$out/test_ember" "$model" "$chat_model"
+        "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
+        refuses 1 "$out/chat" -m "$model"
         for program in "$out"/readme_*.cpp; do
             (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
         done

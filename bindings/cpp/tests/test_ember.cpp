@@ -1,6 +1,6 @@
 // Everything of ember.hpp that the golden file does not show: errors, ownership, cancelling, options, decoding, logs.
 //
-//   test_ember MODEL
+//   test_ember MODEL CHAT_MODEL
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -145,6 +145,16 @@ static void samplers(const Model &model) {
     sampler.reset();
     CHECK(run() == first);
     CHECK(Sampler(1).greedy().sample({0.5f, 2.0f, 1.0f}) == 1);
+    Sampler other(1);
+    CHECK(other.deny({1}).greedy().sample({0.5f, 2.0f, 1.0f}) == 2 && other.seed() == 1);
+    CHECK(other.clone().sample({0.5f, 2.0f, 1.0f}) == 2);
+    Sampler biased(1);
+    CHECK(biased.bias({{0, 9.0f}}).min_p(0.9f).sample({0.5f, 2.0f, 1.0f}) == 0);
+    Sampler penalised(1);
+    penalised.penalties(8, 1, 0, 100).typical_p(1).xtc(0, 0.1f).dynamic_temperature(1, 0).greedy().accept(1);
+    CHECK(penalised.sample({0.5f, 2.0f, 1.0f}) == 2);
+    Sampler allowed(1);
+    CHECK(allowed.allow({0}).mirostat(5, 0.1f).sample({0.5f, 2.0f, 1.0f}) == 0);
     REFUSED(EMBER_E_INVALID_ARGUMENT, "NaN", sampler.sample({1.0f, NAN}));
     REFUSED(EMBER_E_INVALID_ARGUMENT, "", Sampler(1).top_p(2));
 }
@@ -223,6 +233,23 @@ static void embedding(const Model &model) {
     CHECK(context.embed(std::vector<std::string>()).size() == 0);
 }
 
+static void chatting(const std::string &path) {
+    CHECK(ember::has_feature("chat") && !ember::has_feature("teleport"));
+    auto model = Model::load(path);
+    const std::string odd = "a \"quoted\" back\\slash,\na new line and \x01";
+    std::string text = model.apply_chat_template({{"system", "Be brief."}, {"user", odd}});
+    CHECK(text == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n" + odd +
+                      "<|im_end|>\n<|im_start|>assistant\n");
+    CHECK(model.apply_chat_template(ember::to_json({{"system", "Be brief."}, {"user", odd}})) == text);
+    CHECK(model.chat_template().find("im_start") != std::string::npos);
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "", model.apply_chat_template("no JSON"));
+    REFUSED(EMBER_E_NOT_FOUND, "no-such", model.chat_template("no-such"));
+    auto options = ember::ChatOptions().template_text("{{ messages[0].content }}{{ x }}").variables("{\"x\": 7}");
+    CHECK(model.apply_chat_template({{"user", "hello"}}, options) == "hello7");
+    auto bare = ember::ChatOptions().add_generation_prompt(false);
+    CHECK(model.apply_chat_template({{"user", "a"}}, bare).find("assistant\n") == std::string::npos);
+}
+
 static int n_lines = 0;
 static void count_and_throw(ember_log_level, std::string_view line) {
     n_lines += !line.empty();
@@ -240,7 +267,7 @@ static void logging(const std::string &path) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     CHECK(ember::build_info().find(ember::version()) != std::string::npos);
     models(argv[1]);
     auto model = Model::load(argv[1]);
@@ -252,6 +279,7 @@ int main(int argc, char **argv) {
     decoding(model);
     cancelling(argv[1], model);
     embedding(model);
+    chatting(argv[2]);
     logging(argv[1]);
     std::printf("ember.hpp: all checks passed\n");
 }

@@ -36,6 +36,12 @@ def test_generate(root, path):
     assert run(root, "generate", "-n", "many").returncode == 2
 
 
+def test_chat(root, path, chat_path):
+    done = run(root, "chat", "-m", chat_path, "-p", "What is 2+2?", "-n", 24, "--temp", 0)
+    assert " 4" in done.stdout and done.returncode == 0, done.stderr
+    assert run(root, "chat", "-m", path).returncode == 1
+
+
 def test_embed(root, path):
     done = run(
         root, "embed", "-m", path, "The sea was calm, and the moon was bright.", "A bright moon stood over the quiet sea."

@@ -109,6 +109,22 @@ def test_sampler(context):
         ember.Sampler(1, top_p=2.0)
 
 
+def test_stages_of_the_sampler():
+    logits = [0.5, 2.0, 1.0]
+    assert ember.Sampler(1).deny([1]).greedy().sample(logits) == 2
+    assert ember.Sampler(1).allow([0]).greedy().sample(logits) == 0
+    assert ember.Sampler(1).bias({1: -math.inf, 0: 3.0}).greedy().sample(logits) == 0
+    assert ember.Sampler(1).min_p(0.9).sample(logits) == 1
+    assert ember.Sampler(1).typical_p(0.9).dynamic_temperature(0.5, 0.2).xtc(0.5, 0.4).mirostat(5, 0.1).sample(logits) < 3
+    penalised = ember.Sampler(1).penalties(8, presence=100.0).greedy()
+    penalised.accept(1)
+    assert penalised.sample(logits) == 2
+    penalised.reset()
+    assert penalised.sample(logits) == 1
+    with pytest.raises(ember.InvalidArgumentError):
+        ember.Sampler(1).bias({-1: 1.0})
+
+
 def test_context_full(model):
     with ember.Context(model, n_ctx=2) as small, pytest.raises(ember.ContextFullError):
         small.complete(PROMPT)
@@ -174,6 +190,35 @@ def test_numpy_is_optional(path):
         "context.decode([1]); assert len(context.logits(0)) > 0 and len(context.embed(['a']).tolist()) == 1"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_chat(chat_path, context):
+    assert ember.has_feature("chat") and not ember.has_feature("teleport")
+    odd = 'a "quoted" back\\slash,\na new line, \x01 and \U0001f319'
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": odd}]
+    with ember.Model(chat_path) as model:
+        expected = f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{odd}<|im_end|>\n"
+        assert model.apply_chat_template(messages, add_generation_prompt=False) == expected
+        assert model.apply_chat_template(messages) == expected + "<|im_start|>assistant\n"
+        own = "{{ messages[0].content }}{{ x }}{{ tools[0].name }}"
+        assert (
+            model.apply_chat_template(messages, template=own, variables={"x": 7}, tools=[{"name": "f"}]) == "Be brief.7f"
+        )
+        assert "im_start" in model.chat_template()
+        with pytest.raises(ember.NotFoundError, match="no-such"):
+            model.chat_template("no-such")
+        with ember.Context(model, n_ctx=256) as conversation:
+            messages = [{"role": "user", "content": "What is 2+2?"}]
+            answer = conversation.chat(messages, max_tokens=24)
+            assert " 4" in answer.text()
+            messages += [
+                {"role": "assistant", "content": "It is 4."},
+                {"role": "user", "content": "Are you sure?"},
+            ]
+            answer = conversation.chat(messages, max_tokens=4)
+            assert answer.text() and answer.usage.n_reused > 20
+    with pytest.raises(ember.UnsupportedError):
+        context.chat(messages)
 
 
 def test_log(path, monkeypatch):

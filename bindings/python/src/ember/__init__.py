@@ -36,6 +36,12 @@ def build_info() -> str:
     return text
 
 
+def has_feature(name: str) -> bool:
+    """Whether the library has a part: "chat"."""
+    raw = name.encode()
+    return bool(lib.ember_has_feature(raw, len(raw)))
+
+
 __all__ = [
     "Backend",
     "BufferTooSmallError",
@@ -76,6 +82,7 @@ __all__ = [
     "Usage",
     "Utf8Error",
     "build_info",
+    "has_feature",
     "set_log",
     "version",
 ]

@@ -42,6 +42,7 @@ class Status(enum.IntEnum):
 class KvType(enum.IntEnum):
     F16 = 0
     F32 = 1
+    Q8_0 = 2
 
 
 class Backend(enum.IntEnum):
@@ -213,6 +214,84 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
         ],
     ),
+    "ember_chat_apply_template": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_chat_options_new": (
+        c_int32,
+        [
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_add_generation_prompt": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_now": (
+        c_int32,
+        [
+            c_void_p,
+            c_int64,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_template": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_template_name": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_tools": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_variables": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_decode": (
         c_int32,
         [
@@ -287,6 +366,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_options_set_k_type": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_options_set_kv_type": (
         c_int32,
         [
@@ -324,6 +411,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_options_set_v_type": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
             POINTER(c_void_p),
         ],
     ),
@@ -621,12 +716,31 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_has_feature": (
+        c_int32,
+        [
+            c_char_p,
+            c_size_t,
+        ],
+    ),
     "ember_log_set": (
         c_int32,
         [
             ember_log_callback,
             c_void_p,
             c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_chat_template": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
             POINTER(c_void_p),
         ],
     ),
@@ -863,10 +977,84 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_sampler_accept": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_allow": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_bias": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            POINTER(c_float),
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_deny": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_dynamic_temperature": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            c_float,
+            c_float,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_sampler_add_greedy": (
         c_int32,
         [
             c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_min_p": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_mirostat": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_penalties": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_float,
+            c_float,
+            c_float,
             POINTER(c_void_p),
         ],
     ),
@@ -891,6 +1079,31 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_typical_p": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_xtc": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_clone": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_void_p),
             POINTER(c_void_p),
         ],
     ),
@@ -922,6 +1135,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_float),
             c_size_t,
             POINTER(c_uint32),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_seed": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint64),
             POINTER(c_void_p),
         ],
     ),

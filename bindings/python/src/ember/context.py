@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,6 +102,7 @@ class Context:
         cancel token may end all of the context's calls."""
         self._token = cancel_token or CancelToken()
         self._views: list[memoryview[float]] = []
+        self._model = model
         self._n_vocab = model.info.n_vocab
         self._n_embd = model.info.n_embd
         options = Handle("options object", lib.ember_context_options_free, lib.ember_context_options_new)
@@ -143,6 +144,13 @@ class Context:
                 with sampler._handle as draw:
                     handle = Handle("generation", lib.ember_generator_free, make, *arguments, draw)
         return Generation(self, handle, sampler)
+
+    def chat(self, messages: Sequence[Mapping[str, object]], **options: Unpack[GenerateOptions]) -> Generation:
+        """As generate: the answer to a conversation, written by the model's chat template. Give all of the conversation each
+        time; what the sequence holds of it is not run again (unless reuse_prefix is False)."""
+        text = self._model.apply_chat_template(messages)
+        options.setdefault("reuse_prefix", True)
+        return self.generate(self._model.tokenize(text, add_special=False, parse_special=True), **options)
 
     def complete(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
         """As generate, all at once."""

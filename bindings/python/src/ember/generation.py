@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ._abi import EventKind, FinishReason, ember_event, ember_generate_result
-from ._library import CancelToken, Handle, call, interruptible, lib, unsigned
+from ._library import CancelToken, Handle, call, interruptible, lib, token_array, unsigned
 from .errors import BusyError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -60,8 +60,56 @@ class Sampler:
         """Keeps the most probable tokens that make up p."""
         return self._add(lib.ember_sampler_add_top_p, p)
 
+    def min_p(self, p: float) -> Sampler:
+        """Keeps the tokens at least p times as probable as the most probable one."""
+        return self._add(lib.ember_sampler_add_min_p, p)
+
+    def typical_p(self, p: float) -> Sampler:
+        """Keeps the tokens of the most expected surprise that make up p."""
+        return self._add(lib.ember_sampler_add_typical_p, p)
+
+    def dynamic_temperature(self, temperature: float, spread: float, exponent: float = 1.0) -> Sampler:
+        """A temperature within `spread` of `temperature` that grows with the entropy."""
+        return self._add(lib.ember_sampler_add_dynamic_temperature, temperature, spread, exponent)
+
+    def xtc(self, probability: float, threshold: float) -> Sampler:
+        """Removes, as often as `probability` says, the tokens above `threshold` but the least likely of them."""
+        return self._add(lib.ember_sampler_add_xtc, probability, threshold)
+
+    def penalties(
+        self, last_n: int, *, repeat: float = 1.0, frequency: float = 0.0, presence: float = 0.0
+    ) -> Sampler:
+        """Makes tokens less likely that are among the latest `last_n`."""
+        return self._add(
+            lib.ember_sampler_add_penalties, unsigned("last_n", last_n), repeat, frequency, presence
+        )
+
+    def mirostat(self, tau: float, eta: float) -> Sampler:
+        """Follows the surprise `tau` at the rate `eta` (Mirostat 2); the last stage, as a rule."""
+        return self._add(lib.ember_sampler_add_mirostat, tau, eta)
+
+    def bias(self, biases: Mapping[int, float]) -> Sampler:
+        """Adds numbers to the logits of tokens; minus infinity rules a token out."""
+        ids = token_array(list(biases))
+        values = (ctypes.c_float * len(ids))(*biases.values())
+        return self._add(lib.ember_sampler_add_bias, ids, values, len(ids))
+
+    def allow(self, tokens: Sequence[int]) -> Sampler:
+        """Keeps these tokens only."""
+        ids = token_array(tokens)
+        return self._add(lib.ember_sampler_add_allow, ids, len(ids))
+
+    def deny(self, tokens: Sequence[int]) -> Sampler:
+        """Rules these tokens out."""
+        ids = token_array(tokens)
+        return self._add(lib.ember_sampler_add_deny, ids, len(ids))
+
+    def accept(self, token: int) -> None:
+        """Tells the stages that look back that a token is now part of the text; generations do so themselves."""
+        self._add(lib.ember_sampler_accept, unsigned("token", token))
+
     def reset(self) -> None:
-        """Starts the random numbers over."""
+        """Starts over: the random numbers and what was accepted."""
         self._add(lib.ember_sampler_reset)
 
     def sample(self, logits: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -182,6 +183,51 @@ class Model:
         with self._handle as pointer:
             call(lib.ember_model_token_is_eog, pointer, unsigned("token", token), ctypes.byref(out))
         return out.value
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        variables: Mapping[str, object] | None = None,
+        template: str = "",
+        template_name: str = "",
+        add_generation_prompt: bool = True,
+        now: int | None = None,
+    ) -> str:
+        """The text of a conversation as the model was trained on it: messages have "role", "content" and what else the
+        template looks at. It spells control tokens: tokenize it with parse_special and without add_special."""
+        content = json.dumps(messages).encode()
+        options = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
+        with options as opt, self._handle as pointer:
+            for function, text in (
+                (lib.ember_chat_options_set_tools, "" if tools is None else json.dumps(tools)),
+                (lib.ember_chat_options_set_variables, "" if variables is None else json.dumps(variables)),
+                (lib.ember_chat_options_set_template, template),
+                (lib.ember_chat_options_set_template_name, template_name),
+            ):
+                raw = text.encode()
+                call(function, opt, raw, len(raw))
+            call(lib.ember_chat_options_set_add_generation_prompt, opt, add_generation_prompt)
+            if now is not None:
+                call(lib.ember_chat_options_set_now, opt, now)
+            out = fill(
+                ctypes.c_char,
+                len(content) + 1024,
+                lib.ember_chat_apply_template,
+                pointer,
+                content,
+                len(content),
+                opt,
+            )
+        return str(out.raw, "utf-8")
+
+    def chat_template(self, name: str = "") -> str:
+        """The text of one of the model's templates, the default one without a name."""
+        raw = name.encode()
+        with self._handle as pointer:
+            out = fill(ctypes.c_char, 8192, lib.ember_model_chat_template, pointer, raw, len(raw))
+        return str(out.raw, "utf-8")
 
     @property
     def closed(self) -> bool:
