@@ -30,7 +30,7 @@ static ember::Sampler make_sampler(const Json &json) {
         else if (name == "top_p")
             sampler.top_p(value);
         else
-            CHECK(!"a stage that the test knows");
+            CHECK(false && "a stage that the test knows");
     }
     return sampler;
 }
