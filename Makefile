@@ -14,6 +14,15 @@ PYTHON ?= python3
 export PYTHON
 BENCH ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Options of cargo that choose features: see "Smaller" in the README.
+FEATURES ?=
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+# Where `make install` puts things, and what it puts before all paths.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DESTDIR ?=
 
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
 # What a static library made by Rust needs of the system.
@@ -21,20 +30,28 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib examples run models test test-rust test-capi test-go test-pages test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi test-packages test-go test-pages test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 lib: build/lib/libember.so build/lib/libember.a ## the library, shared and static, into build/lib
 
-build/lib/libember.a: $(RUST_SOURCES)
-	$(CARGO) build --release --lib
+# Changes when FEATURES does.
+build/lib/features: FORCE
 	@mkdir -p build/lib
+	@echo '$(FEATURES)' | cmp -s - $@ || echo '$(FEATURES)' >$@
+
+FORCE:
+
+build/lib/libember.a: $(RUST_SOURCES) build/lib/features
+	$(CARGO) build --release --lib $(FEATURES)
 	cp $(TARGET_DIR)/release/libember.a build/lib/libember.a
 
 build/lib/libember.so: build/lib/libember.a
-	cp $(TARGET_DIR)/release/libember.so build/lib/libember.so
+	cp $(TARGET_DIR)/release/libember.so build/lib/libember.so.$(VERSION)
+	ln -sf libember.so.$(VERSION) build/lib/libember.so.$(SOVERSION)
+	ln -sf libember.so.$(SOVERSION) build/lib/libember.so
 
 examples: $(PROGRAMS:%=build/bin/%) $(PROGRAMS:%=build/bin/%-static) ## the C programs, linked both ways, into build/bin
 
@@ -60,7 +77,17 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh vocabs
 	@scripts/fetch-model.sh templates
 
-test: test-rust test-capi ## the whole suite
+install: lib ## header, libraries, pkg-config and CMake files, to DESTDIR and PREFIX
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
+		scripts/install.sh $(INSTALL_FLAGS) $(TARGET_DIR)/release
+
+install-strip: ## as install, without debug information
+	@$(MAKE) install INSTALL_FLAGS=--strip
+
+dist: lib ## an archive of the same with licences and a bill of materials, into build/dist
+	@scripts/dist.sh $(TARGET_DIR)/release $(FEATURES)
+
+test: test-rust test-capi test-packages ## the whole suite
 
 test-rust: models
 	$(CARGO) test -- --show-output
@@ -96,6 +123,10 @@ test-python: lib ## the Python package: built, installed into a fresh environmen
 test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
 	bindings/pages.sh build/lib
 
+test-packages: lib ## installs and packs, and builds programs with what comes out
+	tests/packaging/install.sh $(TARGET_DIR)/release
+	tests/packaging/dist.sh $(TARGET_DIR)/release
+
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
@@ -112,7 +143,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
+	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

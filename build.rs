@@ -1,4 +1,4 @@
-//! Regenerates `include/ember.h` from the sources of `src/capi` and `src/error.rs`.
+//! Names the shared library, and regenerates `include/ember.h` from the sources of `src/capi` and `src/error.rs`.
 //!
 //! The header is committed, so a checkout that cannot be written, or a build from a package without the sources
 //! cbindgen needs, still works: then the committed header stays as it is.
@@ -11,6 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=cbindgen.toml");
     println!("cargo::rerun-if-changed=include/ember.h");
     println!("cargo::rustc-env=EMBER_TARGET={}", std::env::var("TARGET").expect("cargo sets TARGET"));
+    name_library();
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let config = cbindgen::Config::from_file(Path::new(&root).join("cbindgen.toml"));
     let header = config.map_err(|e| e.to_string()).and_then(|config| {
@@ -23,6 +24,25 @@ fn main() {
     match header {
         Ok(header) => write_if_changed(&Path::new(&root).join("include/ember.h"), &header),
         Err(e) => println!("cargo::warning=include/ember.h was not regenerated: {e}"),
+    }
+}
+
+/// The name that programs linked with the shared library look for at run time: with the first number of the version on
+/// systems that keep several versions of a library side by side, without it on Android, where an app carries its own.
+fn name_library() {
+    let cfg = |name: &str| std::env::var(name).unwrap_or_default();
+    let major = cfg("CARGO_PKG_VERSION_MAJOR");
+    let arguments = match (cfg("CARGO_CFG_TARGET_VENDOR").as_str(), cfg("CARGO_CFG_TARGET_OS").as_str()) {
+        ("apple", _) => vec![format!("-Wl,-install_name,@rpath/libember.{major}.dylib")],
+        // Devices with pages of 16 KB refuse libraries whose segments lie closer.
+        (_, "android") => vec!["-Wl,-soname,libember.so".into(), "-Wl,-z,max-page-size=16384".into()],
+        (_, "linux" | "freebsd" | "netbsd" | "openbsd" | "dragonfly") => {
+            vec![format!("-Wl,-soname,libember.so.{major}")]
+        }
+        _ => vec![],
+    };
+    for argument in arguments {
+        println!("cargo::rustc-cdylib-link-arg={argument}");
     }
 }
 
