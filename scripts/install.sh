@@ -84,7 +84,7 @@ pointer_bytes=8
 if [ "$built" = libember.so ] && [ "$(od -An -tu1 -j4 -N1 "$from/$built" | tr -d ' ')" = 1 ]; then pointer_bytes=4; fi
 
 lib=${DESTDIR:-}$libdir include=${DESTDIR:-}$includedir
-mkdir -p "$lib/pkgconfig" "$lib/cmake/Ember" "$include"
+mkdir -p "$lib/pkgconfig" "$lib/cmake/Ember" "$include/ember"
 # put FROM TO MODE [HOW]: a copy under a new name, so that a program that runs with the old one keeps it; stripped,
 # if that is asked for, with the option HOW of strip.
 put() {
