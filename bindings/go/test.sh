@@ -17,7 +17,7 @@ include=$(cd ../../include && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-unformatted=$(gofmt -l .)
+unformatted=$("$(go env GOROOT)/bin/gofmt" -l .)
 [ -z "$unformatted" ] || { echo "gofmt would change: $unformatted" >&2; exit 1; }
 
 export CGO_CFLAGS="-I$include -O2 -g -Wall -Werror"
