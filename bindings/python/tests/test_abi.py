@@ -125,7 +125,9 @@ def probed(root, tmp_path_factory):
     command = [os.environ.get("CXX", "c++"), "-std=c++17", f"-I{root / 'include'}", "probe.cpp", "-o", "probe"]
     # Only types are asked for, but the address of a function must be found.
     library = os.path.realpath(lib._name)
-    subprocess.run([*command, library, f"-Wl,-rpath,{os.path.dirname(library)}"], cwd=folder, check=True)
+    dynamic = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    (folder / re.search(r"SONAME.*\[(.*)\]", dynamic)[1]).symlink_to(library)
+    subprocess.run([*command, library, f"-Wl,-rpath,{folder}"], cwd=folder, check=True)
     said = subprocess.run([folder / "probe"], check=True, capture_output=True, text=True).stdout
     return [line.split(" ", 2) for line in said.splitlines()]
 

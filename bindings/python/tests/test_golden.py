@@ -28,7 +28,9 @@ def test_generations(model, golden):
 
 def test_sampler_arguments_make_the_same_sampler(context, golden):
     [case] = [case for case in golden["generate"] if case["name"] == "top_k_top_p"]
-    got = context.complete("The wolf said", max_tokens=32, seed=5, top_k=40, top_p=0.9375, temperature=0.75)
+    values = {stage["stage"]: stage["value"] for stage in case["sampler"]["stages"]}
+    values["top_k"] = int(values["top_k"])
+    got = context.complete(case["prompt"], max_tokens=case["max_tokens"], seed=case["sampler"]["seed"], **values)
     assert got.text == case["text"]
 
 
