@@ -1,4 +1,5 @@
 //! Chat templates against the `transformers` package (see `tests/oracle/chat_templates.py`).
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

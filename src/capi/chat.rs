@@ -87,6 +87,10 @@ fn missing(model: &str, tokenizer: &Tokenizer, name: Option<&str>) -> Error {
     }
 }
 
+/// The token that has some role.
+#[cfg(feature = "chat")]
+type RoleOf = fn(&Tokenizer) -> Option<u32>;
+
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
     use crate::chat::{ChatInput, ChatTemplate};
@@ -97,7 +101,7 @@ fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<St
             ChatTemplate::parse(text).map_err(|e| e.within(model.name()))?
         }
     };
-    let roles: [(&str, fn(&Tokenizer) -> Option<u32>); 4] = [
+    let roles: [(&str, RoleOf); 4] = [
         ("bos_token", Tokenizer::bos),
         ("eos_token", Tokenizer::eos),
         ("pad_token", Tokenizer::pad),

@@ -111,11 +111,9 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
         "even" => parity()? == 0,
         "lower" | "upper" => {
             let text = text::str(value, &mut machine.budget)?;
-            let (wanted, other): (fn(char) -> bool, fn(char) -> bool) = match name {
-                "lower" => (char::is_lowercase, char::is_uppercase),
-                _ => (char::is_uppercase, char::is_lowercase),
-            };
-            text.chars().any(wanted) && !text.chars().any(other)
+            let (has_lower, has_upper) =
+                (text.chars().any(char::is_lowercase), text.chars().any(char::is_uppercase));
+            if name == "lower" { has_lower && !has_upper } else { has_upper && !has_lower }
         }
         "escaped" => false,
         "filter" => value.str().is_some_and(filters::is_known),

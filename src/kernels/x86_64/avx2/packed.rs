@@ -46,8 +46,8 @@ fn sum<const SUMS: usize>(codes: &[__m256i; 8], x: &Q8Block) -> __m256i {
         return scaled_sum::<SUMS>(codes, [one; 2], x);
     }
     let mut pairs = _mm256_maddubs_epi16(codes[0], quad(x, 0));
-    for j in 1..8 {
-        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[j], quad(x, j)));
+    for (j, code) in codes.iter().enumerate().skip(1) {
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(*code, quad(x, j)));
     }
     _mm256_madd_epi16(pairs, one)
 }
