@@ -124,8 +124,12 @@ impl Candidates {
         let n = arrange(&mut self.scratch).clamp(1, self.scratch.len().max(1));
         self.scratch.truncate(n);
         self.scratch.sort_unstable_by_key(|c| c.id);
-        let mut kept = self.scratch.iter().peekable();
-        self.list.retain(|c| kept.next_if(|k| k.id == c.id).is_some());
+        let (scratch, mut n_kept) = (&self.scratch, 0);
+        self.list.retain(|c| {
+            let keep = scratch.get(n_kept).is_some_and(|kept| kept.id == c.id);
+            n_kept += usize::from(keep);
+            keep
+        });
     }
 
     /// The token at `r` when the candidates' weights are laid end to end.
