@@ -30,7 +30,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi test-packages test-go test-pages test-cpp test-python wheel test-isa test-aarch64 loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi test-packages test-minimal test-go test-pages test-cpp test-python wheel test-isa test-aarch64 sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -87,6 +87,9 @@ install-strip: ## as install, without debug information
 dist: lib ## an archive of the same with licences and a bill of materials, into build/dist
 	@scripts/dist.sh $(TARGET_DIR)/release $(FEATURES)
 
+sizes: ## how many bytes of the shared library each feature takes
+	scripts/sizes.sh
+
 test: test-rust test-capi test-packages ## the whole suite
 
 test-rust: models
@@ -127,6 +130,9 @@ test-packages: lib ## installs and packs, and builds programs with what comes ou
 	tests/packaging/install.sh $(TARGET_DIR)/release
 	tests/packaging/dist.sh $(TARGET_DIR)/release
 
+test-minimal: ## the smallest build: runs a model, and names the feature that something needs
+	$(CARGO) test --no-default-features --test minimal
+
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
@@ -142,6 +148,7 @@ test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by 
 check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
 	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
 

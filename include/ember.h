@@ -1747,7 +1747,8 @@ const char *ember_version_string(void);
 
 /**
  * 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
- * templates). The functions of a part that is missing are there and give EMBER_E_UNSUPPORTED. Any thread.
+ * templates), "hf" (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's or Qwen's). What
+ * needs a part that is missing gives EMBER_E_UNSUPPORTED. Any thread.
  */
 int32_t ember_has_feature(const char *name,
                           size_t name_len);

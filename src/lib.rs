@@ -22,6 +22,11 @@
 //! - [`generate`]: from a prompt to text, in whole code points.
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
 
+#![cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, reason = "what only a feature uses stands with the rest of its module")
+)]
+
 #[cfg(target_endian = "big")]
 compile_error!(
     "Ember reads weights in place from little-endian files; big-endian machines are not supported"
@@ -36,6 +41,7 @@ pub mod context;
 pub mod error;
 pub mod generate;
 pub mod gguf;
+#[cfg(feature = "hf")]
 pub mod hf;
 pub mod kernels;
 pub mod models;

@@ -38,14 +38,19 @@ pub extern "C" fn ember_version_string() -> *const c_char {
 }
 
 /// Parts of the library that a build may leave out.
-const FEATURES: [(&str, bool); 1] = [("chat", cfg!(feature = "chat"))];
+const FEATURES: [(&str, bool); 3] = [
+    ("chat", cfg!(feature = "chat")),
+    ("hf", cfg!(feature = "hf")),
+    ("tokenizers", cfg!(feature = "tokenizers")),
+];
 
 fn has_feature(name: &str) -> bool {
     FEATURES.contains(&(name, true))
 }
 
 /// 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
-/// templates). The functions of a part that is missing are there and give EMBER_E_UNSUPPORTED. Any thread.
+/// templates), "hf" (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's or Qwen's). What
+/// needs a part that is missing gives EMBER_E_UNSUPPORTED. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_has_feature(name: *const c_char, name_len: usize) -> i32 {
     guard_value(0, || Ok(i32::from(has_feature(text!(name, name_len)))))

@@ -8,6 +8,7 @@ use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
+#[cfg(feature = "hf")]
 use crate::hf::{self, HfFolder};
 use crate::kernels::{Isa, Kernels};
 use crate::models::{self, Model, ModelInfo};
@@ -66,7 +67,7 @@ impl LoadedModel {
     pub fn open(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         let watch = Watch::new(options.cancel.as_ref(), None);
         if path.is_dir() {
-            return LoadedModel::of_folder(hf::open_under(path, options.use_mmap, watch)?, options);
+            return LoadedModel::of_folder(path, watch, options);
         }
         let gguf = if options.use_mmap { Gguf::open(path)? } else { Gguf::read_under(path, watch)? };
         LoadedModel::of_file(gguf, options)
@@ -85,7 +86,17 @@ impl LoadedModel {
         LoadedModel::new(gguf, tokenizer, options)
     }
 
-    fn of_folder(folder: HfFolder, options: &LoadOptions) -> Result<LoadedModel> {
+    #[cfg(not(feature = "hf"))]
+    fn of_folder(path: &Path, _: Watch<'_>, _: &LoadOptions) -> Result<LoadedModel> {
+        Err(Error::Unsupported(format!(
+            "{}: this is a folder, and Hugging Face's need the feature \"hf\", which this build of Ember is without",
+            path.display()
+        )))
+    }
+
+    #[cfg(feature = "hf")]
+    fn of_folder(path: &Path, watch: Watch<'_>, options: &LoadOptions) -> Result<LoadedModel> {
+        let folder = hf::open_under(path, options.use_mmap, watch)?;
         let HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };

@@ -261,7 +261,7 @@ fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
     let merges = read_merges(meta, vocab, &lexicon, &speller)?;
     let units = Units::bytes(&lexicon, true);
     let bpe = Bpe { merges, units, ignore_merges: entry.ignore_merges, whole_line_feeds: false };
-    let steps = if entry.nfc { vec![Step::nfc()] } else { vec![] };
+    let steps = if entry.nfc { vec![Step::nfc()?] } else { vec![] };
     let parts = Parts {
         lexicon,
         model: Model::Bpe(bpe),
@@ -338,8 +338,8 @@ fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
     let parts = Parts {
         lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
         model: Model::WordPiece(WordPiece { unk: roles.unk, max_chars: MAX_CHARS }),
-        normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)] },
-        pre: PreTokenizer { stages: vec![Stage::bert()] },
+        normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)?] },
+        pre: PreTokenizer { stages: vec![Stage::bert()?] },
         escapes_space: false,
         strips_space: true,
     };

@@ -8,6 +8,7 @@ use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
 use super::charsmap::Charsmap;
+use super::foreign::{ForeignNormalizer, ForeignPreTokenizer};
 use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Keeps, Matcher, Pattern, PreTokenizer, Stage};
 use super::pre_registry::GPT2;
@@ -125,7 +126,7 @@ pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
                     )));
                 }
                 let keeps_ascii = matches!(name, "NFC" | "NFD" | "NFKC" | "NFKD" | "StripAccents");
-                Step::Other { normalizer: Box::new(normalizer), keeps_ascii }
+                Step::Other { normalizer: ForeignNormalizer(Box::new(normalizer)), keeps_ascii }
             }
         });
     }
@@ -206,12 +207,13 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
         PreTokenizerWrapper::Metaspace(m) if m.get_prepend_scheme() == PrependScheme::First => {
             let mut inside = m.clone();
             inside.set_prepend_scheme(PrependScheme::Never);
-            Some(Box::new(PreTokenizerWrapper::Metaspace(inside)))
+            Some(ForeignPreTokenizer(Box::new(PreTokenizerWrapper::Metaspace(inside))))
         }
         _ => None,
     };
     let needs = if name == "Split" { literal(part).map(str::to_owned) } else { None };
-    Ok(Stage::Other { pre_tokenizer: Box::new(pre_tokenizer), inside, needs })
+    let pre_tokenizer = ForeignPreTokenizer(Box::new(pre_tokenizer));
+    Ok(Stage::Other { pre_tokenizer, inside, needs })
 }
 
 /// The most tokens before a text, and behind it. Each may stand for many ids in the file, so that without a limit a small

@@ -9,13 +9,18 @@
 
 mod bpe;
 mod charsmap;
+#[cfg_attr(not(feature = "tokenizers"), path = "foreign_off.rs")]
+mod foreign;
 mod gguf;
-#[cfg(test)]
+#[cfg(all(test, feature = "hf"))]
 mod hostile_tests;
+#[cfg(feature = "hf")]
 mod json;
+#[cfg(feature = "hf")]
 mod json_file;
+#[cfg(feature = "hf")]
 mod json_parts;
-#[cfg(test)]
+#[cfg(all(test, feature = "hf"))]
 mod json_tests;
 mod merges;
 mod normalize;
@@ -94,6 +99,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// `Format` for JSON that is malformed or contradicts itself; `Unsupported` for parts that are not known, by name.
+    #[cfg(feature = "hf")]
     pub fn from_json(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
         json::read(json, config)
     }

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
-use tokenizers::{NormalizedString, Normalizer as _, NormalizerWrapper};
-
 use super::Place;
 use super::charsmap::Charsmap;
+use super::foreign::ForeignNormalizer;
 use super::pre::{Matcher, Patience};
 use crate::error::{Error, Result};
 
@@ -34,7 +33,7 @@ pub(super) enum Step {
     Charsmap { map: Box<Charsmap>, graphemes: bool },
     /// Anything else, by the `tokenizers` crate.
     Other {
-        normalizer: Box<NormalizerWrapper>,
+        normalizer: ForeignNormalizer,
         /// Whether ASCII text is left as it is.
         keeps_ascii: bool,
     },
@@ -74,17 +73,14 @@ impl Normalizer {
 }
 
 impl Step {
-    /// BERT's normalization: no control characters, space around Chinese characters and, if `lowercase`, lower case;
-    /// without `strip_accents` accents go when the case goes.
-    pub(super) fn bert(strip_accents: Option<bool>, lowercase: bool) -> Step {
-        let bert = tokenizers::normalizers::BertNormalizer::new(true, true, strip_accents, lowercase);
-        Step::Other { normalizer: Box::new(NormalizerWrapper::BertNormalizer(bert)), keeps_ascii: false }
+    /// BERT's normalization; see [`ForeignNormalizer::bert`].
+    pub(super) fn bert(strip_accents: Option<bool>, lowercase: bool) -> Result<Step> {
+        Ok(Step::Other { normalizer: ForeignNormalizer::bert(strip_accents, lowercase)?, keeps_ascii: false })
     }
 
     /// Normalization to composed characters (NFC).
-    pub(super) fn nfc() -> Step {
-        let normalizer = Box::new(NormalizerWrapper::NFC(tokenizers::normalizers::NFC));
-        Step::Other { normalizer, keeps_ascii: true }
+    pub(super) fn nfc() -> Result<Step> {
+        Ok(Step::Other { normalizer: ForeignNormalizer::nfc()?, keeps_ascii: true })
     }
 
     /// The changed text, or None if nothing changes. What would become longer than `most` bytes is refused before it is
@@ -128,13 +124,7 @@ impl Step {
             Step::Charsmap { map, graphemes: false } => Some(map.replace(text, most)),
             Step::Charsmap { map, graphemes: true } => Some(map.replace_graphemes(text, most)),
             Step::Other { keeps_ascii: true, .. } if text.is_ascii() => None,
-            Step::Other { normalizer, .. } => {
-                let mut changed = NormalizedString::from(text);
-                normalizer
-                    .normalize(&mut changed)
-                    .map_err(|e| Error::Unsupported(format!("the text could not be normalized: {e}")))?;
-                Some(changed.get().to_owned())
-            }
+            Step::Other { normalizer, .. } => Some(normalizer.apply(text)?),
         })
     }
 }

@@ -10,10 +10,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use regex::{Regex, RegexBuilder};
-use tokenizers::tokenizer::{OffsetReferential, OffsetType};
-use tokenizers::utils::SysRegex;
-use tokenizers::{PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper};
 
+use super::foreign::{Backtracking, ForeignPreTokenizer};
 use crate::error::{Error, Result};
 
 /// One expression. The text between its matches becomes pieces as well.
@@ -55,9 +53,9 @@ pub(super) enum Stage {
     Cut(Cut),
     /// Anything else, by the `tokenizers` crate.
     Other {
-        pre_tokenizer: Box<PreTokenizerWrapper>,
+        pre_tokenizer: ForeignPreTokenizer,
         /// Where the text does not start the sequence.
-        inside: Option<Box<PreTokenizerWrapper>>,
+        inside: Option<ForeignPreTokenizer>,
         /// Text without this is one piece.
         needs: Option<String>,
     },
@@ -65,10 +63,8 @@ pub(super) enum Stage {
 
 impl Stage {
     /// BERT's words: cut at white space and around each mark of punctuation.
-    pub(super) fn bert() -> Stage {
-        let bert = tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-        let pre_tokenizer = Box::new(PreTokenizerWrapper::BertPreTokenizer(bert));
-        Stage::Other { pre_tokenizer, inside: None, needs: None }
+    pub(super) fn bert() -> Result<Stage> {
+        Ok(Stage::Other { pre_tokenizer: ForeignPreTokenizer::bert()?, inside: None, needs: None })
     }
 }
 
@@ -91,9 +87,8 @@ pub(super) enum Keeps {
 pub(super) enum Matcher {
     /// One match in linear time.
     Linear(Regex),
-    /// For expressions that are not regular; gives up, and leaves the rest of a text whole, where one match would take
-    /// long.
-    Backtracking(SysRegex),
+    /// For expressions that are not regular.
+    Backtracking(Backtracking),
 }
 
 /// The most memory, in bytes, that the states of an expression take. With less than a few MB, those of the larger
@@ -105,7 +100,7 @@ impl Matcher {
     pub(super) fn new(expression: &str) -> std::result::Result<Matcher, String> {
         match RegexBuilder::new(expression).dfa_size_limit(MAX_STATES).build() {
             Ok(regex) => Ok(Matcher::Linear(regex)),
-            Err(_) => SysRegex::new(expression).map(Matcher::Backtracking).map_err(|e| e.to_string()),
+            Err(_) => Backtracking::new(expression).map(Matcher::Backtracking),
         }
     }
 
@@ -225,12 +220,7 @@ impl PreTokenizer {
                         let at_start = start && index == 0;
                         let own =
                             if at_start { pre_tokenizer } else { inside.as_ref().unwrap_or(pre_tokenizer) };
-                        let mut split = PreTokenizedString::from(piece);
-                        own.pre_tokenize(&mut split).map_err(|e| {
-                            Error::Unsupported(format!("the text could not be cut into words: {e}"))
-                        })?;
-                        let words = split.get_splits(OffsetReferential::Normalized, OffsetType::None);
-                        finer.extend(words.into_iter().map(|(word, ..)| word.to_owned()));
+                        own.words(piece, |word| finer.push(word))?;
                     }
                 }
             }
