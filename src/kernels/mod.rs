@@ -13,6 +13,7 @@ mod aarch64;
 pub mod attention;
 pub mod scalar;
 mod select;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod simd;
 #[cfg(test)]
 mod tests;
@@ -164,6 +165,7 @@ pub fn halves<T: bytemuck::Pod>(bytes: &[u8]) -> Option<&[T]> {
 }
 
 /// How each format expands a row, with those two taking the place of the formats' own.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
     let mut expand = scalar::SCALAR.expand;
     expand[Format::F16 as usize] = f16;
@@ -172,6 +174,7 @@ const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
 }
 
 /// The products of a level with packed numbers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const fn numbers(f16: PackedNumbers, bf16: PackedNumbers) -> [Option<PackedNumbers>; FORMAT_COUNT] {
     let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
     table[Format::F16 as usize] = Some(f16);
