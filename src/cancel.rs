@@ -1,9 +1,9 @@
 //! Ending a call early from elsewhere: [`CancelToken`], the handle that is given away, and [`Watch`], the tokens that a
-//! call under way looks at now and then.
+//! call under way looks at now and then. And how far it is: [`Progress`].
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use crate::error::{Error, Result};
 
@@ -63,9 +63,45 @@ pub fn cancelled() -> Error {
     Error::Cancelled("the call was ended by its cancel token".into())
 }
 
+/// How much of its work a call has done, in bytes. Clones count together; any thread may count.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<[AtomicU64; 2]>);
+
+impl Progress {
+    /// There are `n` more bytes to do.
+    pub fn expect(&self, n: u64) {
+        self.0[1].fetch_add(n, SeqCst);
+    }
+
+    /// `n` more bytes are done.
+    pub fn add(&self, n: u64) {
+        self.0[0].fetch_add(n, SeqCst);
+    }
+
+    /// The share that is done, from 0 to 1; 0 while nobody knows how much there is.
+    pub fn share(&self) -> f32 {
+        let (done, all) = (self.0[0].load(SeqCst), self.0[1].load(SeqCst));
+        match all {
+            0 => 0.0,
+            all => (done as f64 / all as f64).min(1.0) as f32,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_is_a_share_of_what_there_is_to_do() {
+        let progress = Progress::default();
+        assert_eq!(progress.share(), 0.0);
+        progress.expect(8);
+        progress.clone().add(2);
+        assert_eq!(progress.share(), 0.25);
+        progress.add(10);
+        assert_eq!(progress.share(), 1.0);
+    }
 
     #[test]
     fn either_token_ends_a_call_and_a_reset_takes_it_back() {

@@ -7,6 +7,7 @@
 //!
 //! - [`error`]: one error type; a variant is a C status, its text a sentence that names the culprit.
 //! - [`cancel`]: the switch that ends a call from another thread or a signal handler.
+//! - [`memory`]: large buffers: where they come from, how many bytes there may be.
 //! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
 //! - [`hf`]: Hugging Face folders (`config.json`, safetensors) read as the GGUF model that they are.
 //! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
@@ -44,6 +45,7 @@ pub mod gguf;
 #[cfg(feature = "hf")]
 pub mod hf;
 pub mod kernels;
+pub mod memory;
 pub mod models;
 pub mod nn;
 pub mod quant;

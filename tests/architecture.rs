@@ -7,9 +7,10 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "error",
     "cancel",
+    "memory",
     "gguf",
     "hf",
     "quant",
@@ -27,9 +28,10 @@ const LAYERS: [&str; 16] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 6] = [
-    ("gguf", &["error", "cancel"]),
-    ("hf", &["error", "cancel", "gguf"]),
+const NARROW: [(&str, &[&str]); 7] = [
+    ("memory", &["error"]),
+    ("gguf", &["error", "cancel", "memory"]),
+    ("hf", &["error", "cancel", "memory", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
     ("chat", &["error"]),

@@ -33,7 +33,7 @@ public:
     }
     // A GGUF file that lies in memory; it is copied.
     static Model from_bytes(Span<const std::uint8_t> file) {
-        return Model(detail::make<Handle>(ember_model_load_buffer, file.data(), file.size()));
+        return Model(detail::make<Handle>(ember_model_load_buffer, file.data(), file.size(), nullptr));
     }
     // A second owner of the same model.
     Model share() const { return Model(Handle(ember_model_retain(get()))); }

@@ -109,7 +109,7 @@ func Load(ctx context.Context, path string, options ...LoadOption) (*Model, erro
 func LoadBytes(data []byte) (*Model, error) {
 	var cerr *C.ember_error
 	var model *C.ember_model
-	err := check(C.ember_model_load_buffer(elements[C.uint8_t](data), C.size_t(len(data)), &model, &cerr), &cerr)
+	err := check(C.ember_model_load_buffer(elements[C.uint8_t](data), C.size_t(len(data)), nil, &model, &cerr), &cerr)
 	return newModel(model, err)
 }
 

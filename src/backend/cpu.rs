@@ -10,6 +10,7 @@ use super::{
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
 use crate::kernels::{AttnState, AttnTile, GeluForm, Kernels};
+use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block};
 
 /// The scalar backend.
@@ -23,18 +24,20 @@ pub struct CpuBackend {
     expert_out: Vec<f32>,
     /// Two states of one query.
     attention: Vec<f32>,
+    /// What buffers come from.
+    memory: Memory,
 }
 
 impl CpuBackend {
-    /// A scalar backend.
-    #[allow(clippy::new_without_default, reason = "like the other backends it is made explicitly")]
-    pub fn new() -> CpuBackend {
+    /// A scalar backend; large buffers come from `memory`.
+    pub fn new(memory: Memory) -> CpuBackend {
         CpuBackend {
             kernels: &SCALAR,
             x_q8: Vec::new(),
             row: Vec::new(),
             expert_out: Vec::new(),
             attention: Vec::new(),
+            memory,
         }
     }
 }
@@ -67,15 +70,15 @@ impl Backend for CpuBackend {
     type Kv = HostKv;
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
-        HostWeight::new(src)
+        HostWeight::new(src, &self.memory)
     }
 
     fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
-        Zeroed::new(len, "an activation buffer")
+        self.memory.zeroed(len, "an activation buffer")
     }
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
-        HostKv::new(shape)
+        HostKv::new(shape, &self.memory)
     }
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {

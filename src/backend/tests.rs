@@ -9,6 +9,7 @@ use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
 use crate::error::Error;
 use crate::kernels::{Isa, Kernels};
+use crate::memory::Memory;
 use crate::quant::FORMATS;
 use crate::quant::tests::sample_row;
 use crate::threads::ThreadPool;
@@ -48,7 +49,7 @@ fn weight<B: Host>(
     let rows = sample_row(format.info(), n_rows.min(11) * n_cols, seed);
     let row_bytes = format.row_bytes(n_cols);
     let bytes: Vec<u8> = rows.iter().copied().cycle().take(n_rows * row_bytes).collect();
-    let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
+    let file = Arc::new(FileBytes::copy(&bytes, &Memory::default()).expect("memory"));
     let source = WeightSource { name: "w", file: &file, offset: 0, format, n_rows, n_cols, role };
     let weight = b.upload(&source).expect("memory");
     b.finish().expect("memory");
@@ -64,7 +65,7 @@ fn nmse(got: &[f32], want: &[f32]) -> f64 {
 /// Runs `op` on the scalar backend and at every level on 1, 2 and 7 threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
     let limits = Limits { n_tokens: 64, n_cols: 512, head_dim: 32, n_head: 4, n_ctx: 1024 };
-    let mut cpu = CpuBackend::new();
+    let mut cpu = CpuBackend::new(Memory::default());
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
     assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
@@ -74,7 +75,8 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
             for n_threads in [1, 2, 7] {
                 let kernels = Kernels::select(Some(isa));
                 let pool = ThreadPool::new(n_threads, None).expect("threads");
-                let mut threaded = ThreadedBackend::new(kernels, pool, f32_products).expect("memory");
+                let mut threaded =
+                    ThreadedBackend::new(kernels, pool, f32_products, Memory::default()).expect("memory");
                 threaded.reserve(&limits).expect("memory");
                 let got = op(&mut |run| (run.threaded)(&mut threaded));
                 let error = nmse(&got, &want);
@@ -393,7 +395,8 @@ fn heads_that_cannot_be_cut_into_blocks_are_refused() {
         v_type: KvType::F16,
     };
     for name in ["k_type", "v_type"] {
-        let error = CpuBackend::new().alloc_kv(&shape).err().expect("80 is no multiple of 32");
+        let error =
+            CpuBackend::new(Memory::default()).alloc_kv(&shape).err().expect("80 is no multiple of 32");
         let sentence = format!(
             "{name} is q8_0, which has a scale for each 32 components, but the model's head_dim is 80"
         );
@@ -401,5 +404,5 @@ fn heads_that_cannot_be_cut_into_blocks_are_refused() {
         (shape.k_type, shape.v_type) = (shape.v_type, shape.k_type);
     }
     let huge = KvShape { n_pages: usize::MAX / 2, k_type: KvType::F16, v_type: KvType::F16, ..shape };
-    assert!(matches!(CpuBackend::new().alloc_kv(&huge), Err(Error::NoMemory(_))));
+    assert!(matches!(CpuBackend::new(Memory::default()).alloc_kv(&huge), Err(Error::NoMemory(_))));
 }

@@ -20,6 +20,15 @@ pub unsafe fn slice<'a, T>(ptr: *const T, len: usize, arg: &str) -> Result<&'a [
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
 }
 
+/// As [`slice`], for elements that outlive the export.
+///
+/// # Safety
+/// As [`slice`], and they stay valid and unchanged as long as the result is used.
+pub unsafe fn lasting_slice<T>(ptr: *const T, len: usize, arg: &str) -> Result<&'static [T]> {
+    // SAFETY: forwarded.
+    unsafe { slice(ptr, len, arg) }
+}
+
 /// As [`slice`], but NULL stands for "not given".
 ///
 /// # Safety
@@ -221,6 +230,8 @@ pub struct UserData(pub *mut c_void);
 // SAFETY: Ember only passes the pointer on to the callback it came with, whose documentation says on which thread
 // it runs.
 unsafe impl Send for UserData {}
+// SAFETY: as above.
+unsafe impl Sync for UserData {}
 
 /// Borrows a handle argument.
 macro_rules! handle {
@@ -271,6 +282,14 @@ macro_rules! array {
     ($ptr:ident, $len:ident) => {{
         // SAFETY: the header's contract: NULL, or that many elements that stay as they are while the call runs.
         unsafe { $crate::capi::args::slice($ptr, $len, stringify!($ptr)) }?
+    }};
+}
+
+/// Borrows an array argument that outlives the call.
+macro_rules! lasting_array {
+    ($ptr:ident, $len:ident) => {{
+        // SAFETY: the header's contract: NULL, or that many elements that stay as they are until they are released.
+        unsafe { $crate::capi::args::lasting_slice($ptr, $len, stringify!($ptr)) }?
     }};
 }
 
@@ -326,6 +345,6 @@ macro_rules! optional_struct {
 }
 
 pub(super) use {
-    array, fill, fill_struct, free_handle, handle, needs_room, optional_array, optional_struct, output,
-    output_struct, text, texts,
+    array, fill, fill_struct, free_handle, handle, lasting_array, needs_room, optional_array,
+    optional_struct, output, output_struct, text, texts,
 };

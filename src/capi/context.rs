@@ -8,6 +8,7 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
 use super::model::ember_model;
+use super::model_options::to_limit;
 use crate::backend::KvType;
 use crate::context::{BackendKind, Context, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, Tokens};
 use crate::error::{Error, Result, ember_status};
@@ -128,7 +129,7 @@ fn in_range(arg: &str, value: u32, least: usize, most: usize) -> Result<usize> {
     }
 }
 
-fn options_or_default(options: *const ember_context_options) -> Result<ContextOptions> {
+pub(super) fn context_options_or_default(options: *const ember_context_options) -> Result<ContextOptions> {
     match options.is_null() {
         true => Ok(ContextOptions::default()),
         false => Ok(handle!(options).lock("options")?.clone()),
@@ -307,6 +308,20 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
     })
 }
 
+/// The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
+/// (ember_model_options_set_memory_limit) counts as well. 0, the default: no limit of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_memory_limit(
+    options: *mut ember_context_options,
+    bytes: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.memory_limit = to_limit(bytes);
+        Ok(())
+    })
+}
+
 /// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
 /// alive. `options` may be NULL and may be freed afterwards. Any thread.
 /// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
@@ -320,7 +335,7 @@ pub unsafe extern "C" fn ember_context_new(
 ) -> ember_status {
     guard(err, || {
         let (model, out) = (handle!(model), output!(out));
-        let context = Context::new(&model.model, &options_or_default(options)?)?;
+        let context = Context::new(&model.model, &context_options_or_default(options)?)?;
         let state = Exclusive::new(ContextState { context, wants: Vec::new() });
         out.set(into_raw::<ember_context>(Arc::new(state)))
     })

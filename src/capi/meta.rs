@@ -7,7 +7,7 @@ use super::error::ember_error;
 use super::guard::guard;
 use super::model::ember_model;
 use crate::error::{Error, Result, ember_status};
-use crate::gguf::{Metadata, Value};
+use crate::gguf::{Array, Metadata, Value};
 
 /// The value, or `NotFound` naming the key.
 fn present<T>(key: &str, value: Option<T>) -> Result<T> {
@@ -37,6 +37,69 @@ fn string<'a>(meta: &'a Metadata, key: &str) -> Result<&'a [u8]> {
             other.value_type().name()
         ))),
     }
+}
+
+fn array<'a>(meta: &'a Metadata, key: &str) -> Result<&'a Array> {
+    match present(key, meta.get(key))? {
+        Value::Array(array) => Ok(array),
+        other => Err(Error::InvalidArgument(format!(
+            "the key \"{key}\" is of type {}, not an array",
+            other.value_type().name()
+        ))),
+    }
+}
+
+/// Element `index`, where `pick` gives the element of an array of the wanted type.
+fn element<T>(
+    meta: &Metadata,
+    key: &str,
+    index: usize,
+    (pick, wanted): (impl FnOnce(&Array, usize) -> Option<T>, &str),
+) -> Result<T> {
+    let array = array(meta, key)?;
+    if index >= array.len() {
+        return Err(Error::NotFound(format!(
+            "the array \"{key}\" has no element {index}: it has {}, from 0 on",
+            array.len()
+        )));
+    }
+    pick(array, index).ok_or_else(|| {
+        Error::InvalidArgument(format!(
+            "element {index} of \"{key}\", an array of {}, is not {wanted}",
+            array.element_type().name()
+        ))
+    })
+}
+
+fn float(array: &Array, i: usize) -> Option<f64> {
+    match array {
+        Array::F32(list) => list.get(i).map(|&x| x.into()),
+        Array::F64(list) => list.get(i).copied(),
+        _ => None,
+    }
+}
+
+fn integer<T: TryFrom<i128>>(array: &Array, i: usize) -> Option<T> {
+    array.integer(i).and_then(|n| T::try_from(n).ok())
+}
+
+fn boolean(array: &Array, i: usize) -> Option<bool> {
+    match array {
+        Array::Bool(list) => list.get(i).copied(),
+        _ => None,
+    }
+}
+
+fn string_element<'a>(meta: &'a Metadata, key: &str, index: usize) -> Result<&'a [u8]> {
+    let Array::String(list) = array(meta, key)? else {
+        return Err(Error::InvalidArgument(format!("the key \"{key}\" is no array of strings")));
+    };
+    list.get(index).ok_or_else(|| {
+        Error::NotFound(format!(
+            "the array \"{key}\" has no element {index}: it has {}, from 0 on",
+            list.len()
+        ))
+    })
 }
 
 /// Writes the number of metadata keys to `out`. Any thread.
@@ -163,5 +226,128 @@ pub unsafe extern "C" fn ember_model_meta_bool(
     guard(err, || {
         let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
         out.set(number(key, model.model.gguf().metadata().bool(key))?)
+    })
+}
+
+/// Writes the number of elements of an array to `n_elements`, and to `element_type` their type, numbered as by
+/// ember_model_meta_type; 9 for an array of arrays, whose elements cannot be read here. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key that is no array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    element_type: *mut u32,
+    n_elements: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key) = (handle!(model), text!(key, key_len));
+        let (element_type, n_elements) = (output!(element_type), output!(n_elements));
+        let array = array(model.model.gguf().metadata(), key)?;
+        element_type.set(array.element_type() as u32)?;
+        n_elements.set(array.len())
+    })
+}
+
+/// Writes element `index` of an array of strings (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and
+/// its length to `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is not there,
+/// EMBER_E_INVALID_ARGUMENT for a key of another type, EMBER_E_BUFFER_TOO_SMALL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array_string(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    index: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key) = (handle!(model), text!(key, key_len));
+        fill!(string_element(model.model.gguf().metadata(), key, index)?, buffer, capacity, n_needed)
+    })
+}
+
+/// Writes element `index` of an array of integers that fits 64 unsigned bits to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+/// type or a value that does not fit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array_u64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    index: usize,
+    out: *mut u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        out.set(element(
+            model.model.gguf().metadata(),
+            key,
+            index,
+            (integer, "an integer of 64 unsigned bits"),
+        )?)
+    })
+}
+
+/// Writes element `index` of an array of integers that fits 64 signed bits to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+/// type or a value that does not fit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array_i64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    index: usize,
+    out: *mut i64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        out.set(element(
+            model.model.gguf().metadata(),
+            key,
+            index,
+            (integer, "an integer of 64 signed bits"),
+        )?)
+    })
+}
+
+/// Writes element `index` of an array of floating-point numbers to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+/// type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array_f64(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    index: usize,
+    out: *mut f64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        out.set(element(model.model.gguf().metadata(), key, index, (float, "a floating-point number"))?)
+    })
+}
+
+/// Writes element `index` of an array of booleans to `out`. Any thread.
+/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+/// type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_meta_array_bool(
+    model: *const ember_model,
+    key: *const c_char,
+    key_len: usize,
+    index: usize,
+    out: *mut bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, key, out) = (handle!(model), text!(key, key_len), output!(out));
+        out.set(element(model.model.gguf().metadata(), key, index, (boolean, "a boolean"))?)
     })
 }

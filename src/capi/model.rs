@@ -1,50 +1,21 @@
-//! Models: options, loading, information, reference counting.
+//! Models: loading, information, reference counting.
 
-use std::ffi::{CString, c_char};
+use std::any::Any;
+use std::ffi::{CString, c_char, c_void};
+use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 
-use super::args::{array, fill_struct, free_handle, handle, output, text};
-use super::cancel::{ember_cancel_token, token_or_none};
+use super::args::{UserData, array, fill, fill_struct, free_handle, handle, lasting_array, output, text};
 use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
-use crate::context::{LoadOptions, LoadedModel, Pack};
+use super::handle::{CType, into_raw};
+use super::model_options::{ember_model_options, options_or_default};
+use crate::context::{LoadedModel, inspect};
 use crate::error::{Error, Result, ember_status};
 use crate::kernels::{ISAS, Isa};
-
-/// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
-#[allow(non_camel_case_types, reason = "the C name")]
-pub struct ember_model_options {
-    _private: (),
-}
-
-impl CType for ember_model_options {
-    type Object = Exclusive<LoadOptions>;
-    const TAG: u64 = u64::from_be_bytes(*b"emb:mopt");
-    const NAME: &'static str = "ember_model_options";
-}
-
-/// Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
-/// machine, which multiply them several times as fast as rows in the file's order. Packing reads the whole model, so
-/// that loading takes about as long as copying it does. Packed matrices take as much memory as in the file and belong
-/// to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
-/// came from a buffer keeps both and takes twice its size.
-#[allow(non_camel_case_types, reason = "the C name")]
-#[repr(i32)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ember_pack {
-    /// Those of number formats that this machine's instruction set has products with packed rows for: the default.
-    EMBER_PACK_AUTO = 0,
-    /// None: loading reads next to nothing, and the matrices lie in the mapped file, where processes with the same model
-    /// share them and the system may drop and fetch them again; multiplying them is slower.
-    EMBER_PACK_NEVER = 1,
-    /// Those of every number format that can be packed. Where the instruction set has no products with packed rows, plain
-    /// code multiplies them, slower than it does rows in the file's order: for comparing machines.
-    EMBER_PACK_ALWAYS = 2,
-}
 
 /// A loaded model: immutable, usable from any number of threads at once, reference-counted.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -103,6 +74,18 @@ pub struct ember_model_info {
     pub causal: u32,
     /// How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
     pub pooling: i32,
+    /// Experts of a layer, 0 where there are none.
+    pub n_expert: u32,
+    /// Experts of a token.
+    pub n_expert_used: u32,
+    /// End-of-turn token, or EMBER_TOKEN_NONE.
+    pub eot_token: u32,
+    /// The token for what no other stands for, or EMBER_TOKEN_NONE.
+    pub unk_token: u32,
+    /// Padding token, or EMBER_TOKEN_NONE.
+    pub pad_token: u32,
+    /// 1 when the file has a chat template, else 0.
+    pub has_chat_template: u32,
 }
 
 fn model_info(model: &LoadedModel) -> ember_model_info {
@@ -127,39 +110,78 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
         causal: u32::from(info.causal),
         pooling: from_pooling(info.pooling),
+        n_expert: info.experts.map_or(0, |e| e.n_expert as u32),
+        n_expert_used: info.experts.map_or(0, |e| e.n_used as u32),
+        eot_token: token(tokenizer.and_then(|t| t.eot())),
+        unk_token: token(tokenizer.and_then(|t| t.unk())),
+        pad_token: token(tokenizer.and_then(|t| t.pad())),
+        has_chat_template: u32::from(tokenizer.is_some_and(|t| t.chat_template().is_some())),
     }
 }
 
-fn to_pack(pack: i32) -> Result<Pack> {
-    match pack {
-        0 => Ok(Pack::Auto),
-        1 => Ok(Pack::Never),
-        2 => Ok(Pack::Always),
-        _ => Err(Error::InvalidArgument(format!("pack must be an ember_pack (0 to 2), got {pack}"))),
+/// Called when bytes that were lent are not needed any more, with the `user_data` given for it. Runs on the thread that
+/// gives the last of what uses them back.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_release_callback = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+
+/// Bytes that were lent; dropped when nothing uses them any more.
+struct Loan {
+    release: ember_release_callback,
+    user_data: UserData,
+    /// A loan that came to nothing is not given back: the host has kept the bytes.
+    taken: AtomicBool,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(release) = self.release
+            && self.taken.load(SeqCst)
+        {
+            // SAFETY: the host's function with the host's pointer, as its documentation says.
+            unsafe { release(self.user_data.0) }
+        }
     }
 }
 
-fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions> {
-    match options.is_null() {
-        true => Ok(LoadOptions::default()),
-        false => Ok(handle!(options).lock("options")?.clone()),
+/// Loads with bytes that are lent, and takes the loan if that succeeds.
+fn borrow_model(
+    data: &'static [u8],
+    release: ember_release_callback,
+    user_data: *mut c_void,
+    options: *const ember_model_options,
+) -> Result<LoadedModel> {
+    let options = options_or_default(options)?;
+    let loan = Arc::new(Loan { release, user_data: UserData(user_data), taken: AtomicBool::new(false) });
+    let owner: Arc<dyn Any + Send + Sync> = loan.clone();
+    let model = LoadedModel::from_borrowed(data, owner, "<buffer>", &options)?;
+    loan.taken.store(true, SeqCst);
+    Ok(model)
+}
+
+/// A file of our own for the host's descriptor, which stays the host's.
+#[cfg(unix)]
+fn duplicate(fd: i32) -> Result<File> {
+    if fd < 0 {
+        return Err(Error::InvalidArgument(format!("fd is {fd}, expected an open file descriptor")));
     }
+    // SAFETY: the descriptor is not -1, and only asked for a duplicate; one that is not open gives an error.
+    let fd_of_host = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let own = fd_of_host.try_clone_to_owned();
+    own.map(File::from).map_err(|e| Error::Io(format!("<fd {fd}>: the descriptor cannot be duplicated: {e}")))
+}
+
+#[cfg(not(unix))]
+fn duplicate(_: i32) -> Result<File> {
+    Err(Error::Unsupported("file descriptors are not supported on this system".into()))
 }
 
 /// A path, which must not be empty: no file has no name, and the sentence would begin with nothing.
-fn to_path(path: &str) -> Result<&Path> {
+pub(super) fn to_path(path: &str) -> Result<&Path> {
     match path {
         "" => Err(Error::InvalidArgument(
             "path is empty, expected the path of a GGUF file or of a folder".into(),
         )),
         path => Ok(Path::new(path)),
-    }
-}
-
-fn to_isa(name: &str) -> Result<Option<Isa>> {
-    match name {
-        "" => Ok(None),
-        name => Isa::parse("isa", name).map(Some),
     }
 }
 
@@ -173,85 +195,6 @@ fn isa_name(isa: Isa) -> *const c_char {
 
 fn new_model(model: LoadedModel) -> *mut ember_model {
     into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
-}
-
-/// Writes new options with their defaults to `out`; free them with ember_model_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_new(
-    out: *mut *mut ember_model_options,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))))
-}
-
-/// Frees options; models loaded with them are not affected. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_options) {
-    guard_value((), || free_handle!(options))
-}
-
-/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
-/// the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
-/// change.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_set_use_mmap(
-    options: *mut ember_model_options,
-    use_mmap: bool,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.use_mmap = use_mmap;
-        Ok(())
-    })
-}
-
-/// Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
-/// "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
-/// empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
-/// loaded, lowers the level of every model of the process in the same way.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_set_isa(
-    options: *mut ember_model_options,
-    isa: *const c_char,
-    isa_len: usize,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        let (options, isa) = (handle!(options), text!(isa, isa_len));
-        options.lock("options")?.isa = to_isa(isa)?;
-        Ok(())
-    })
-}
-
-/// Which matrices are packed, an ember_pack. Results with packed matrices and without differ by roundings.
-/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_set_pack(
-    options: *mut ember_model_options,
-    pack: i32,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(options).lock("options")?.pack = to_pack(pack)?;
-        Ok(())
-    })
-}
-
-/// The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
-/// so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_model_options_set_cancel_token(
-    options: *mut ember_model_options,
-    token: *const ember_cancel_token,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        let (options, token) = (handle!(options), token_or_none(token)?);
-        options.lock("options")?.cancel = token;
-        Ok(())
-    })
 }
 
 /// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
@@ -279,18 +222,86 @@ pub unsafe extern "C" fn ember_model_load(
     })
 }
 
+/// Loads a GGUF file that is part of an open file: `len` bytes from `offset` on, where `len` 0 means "up to the end". For
+/// files that have no path (Android assets, sandboxed documents) or lie in an archive, stored and not compressed. The
+/// descriptor is duplicated and stays the caller's, who may close it when the call returns; its position may change. The
+/// part is mapped where its offset is a multiple of 4, and read into memory elsewhere. Everything else is as with
+/// ember_model_load; error sentences begin with `<fd N>`.
+/// Errors: also EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of several,
+/// and on systems without file descriptors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_load_fd(
+    fd: i32,
+    offset: u64,
+    len: u64,
+    options: *const ember_model_options,
+    out: *mut *mut ember_model,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (out, options) = (output!(out), options_or_default(options)?);
+        let len = (len > 0).then_some(len);
+        let name = format!("<fd {fd}>");
+        out.set(new_model(LoadedModel::of_file(duplicate(fd)?, &name, (offset, len), &options)?))
+    })
+}
+
 /// Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
 /// ember_model_load; error sentences begin with `<buffer>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_buffer(
     data: *const u8,
     len: usize,
+    options: *const ember_model_options,
     out: *mut *mut ember_model,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
         let (data, out) = (array!(data, len), output!(out));
-        out.set(new_model(LoadedModel::from_bytes(data, "<buffer>")?))
+        let options = options_or_default(options)?;
+        out.set(new_model(LoadedModel::from_bytes_with(data, "<buffer>", &options)?))
+    })
+}
+
+/// As ember_model_load_buffer, without a copy: on EMBER_OK the bytes at `data` must stay where and as they are until `release`
+/// is called with `user_data`, once, when the model and all that uses it are gone. `release` NULL: they stay for ever, as a
+/// constant of the program does. On an error nothing is called, and the bytes are the caller's as before. An address that is
+/// no multiple of 4 is copied all the same, and released before the call returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_load_borrowed(
+    data: *const u8,
+    len: usize,
+    release: ember_release_callback,
+    user_data: *mut c_void,
+    options: *const ember_model_options,
+    out: *mut *mut ember_model,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (data, out) = (lasting_array!(data, len), output!(out));
+        out.set(new_model(borrow_model(data, release, user_data, options)?))
+    })
+}
+
+/// Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
+/// its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "file_size",
+/// "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types" (tensors and
+/// bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether this build
+/// would load it. Then "dimensions" has what ember_model_info has; else "reason" is a sentence.
+/// Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
+/// EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_inspect(
+    path: *const c_char,
+    path_len: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let json = inspect(to_path(text!(path, path_len))?)?;
+        fill!(json.as_bytes(), buffer, capacity, n_needed)
     })
 }
 

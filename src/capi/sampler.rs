@@ -1,13 +1,16 @@
 //! Samplers: a chain of stages with its own random state.
 
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::args::{array, free_handle, handle, output};
+use super::args::{UserData, array, free_handle, handle, output, texts};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, into_raw};
-use crate::error::{Result, ember_status};
-use crate::sampler::{Penalties, Sampler, Stage};
+use super::model::ember_model;
+use crate::error::{Error, Result, ember_status};
+use crate::generate::{DEFAULT_BREAKERS, breakers};
+use crate::sampler::{Custom, Dry, Penalties, Sampler, Stage};
 
 /// An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -19,6 +22,35 @@ impl CType for ember_sampler {
     type Object = Arc<Exclusive<Sampler>>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:smpl");
     const NAME: &'static str = "ember_sampler";
+}
+
+/// Looks at the `n` candidates that the stages before have left, at least one: token ids in ascending order, and their
+/// logits, which it may change; -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is what was given
+/// with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED. Runs on the thread that samples.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_candidates_callback = Option<
+    unsafe extern "C" fn(tokens: *const u32, logits: *mut f32, n: usize, user_data: *mut c_void) -> i32,
+>;
+
+/// The stage that calls the host's function.
+fn to_custom(callback: ember_candidates_callback, user_data: *mut c_void) -> Result<Stage> {
+    let Some(callback) = callback else {
+        return Err(Error::InvalidArgument("callback is NULL".into()));
+    };
+    let user_data = UserData(user_data);
+    Ok(Stage::Custom(Custom::new(move |ids, logits| {
+        let UserData(user_data) = { user_data };
+        // SAFETY: the host's function with the host's pointer, and arrays of the length that it is told.
+        match unsafe { callback(ids.as_ptr(), logits.as_mut_ptr(), ids.len(), user_data) } {
+            0 => Ok(()),
+            _ => Err(Error::Cancelled("the callback of a sampler's stage ended the call".into())),
+        }
+    })))
+}
+
+/// The texts, or the usual ones where no array is given.
+fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> {
+    if array.is_null() { DEFAULT_BREAKERS.to_vec() } else { texts }
 }
 
 /// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -182,6 +214,48 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
             Stage::Penalties(Penalties { last_n: last_n as usize, repeat, frequency, presence }),
         )
     })
+}
+
+/// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
+/// tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
+/// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
+/// of the `n_breakers` texts: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
+/// at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
+/// tokens the breakers are looked up in.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_dry(
+    sampler: *mut ember_sampler,
+    model: *const ember_model,
+    multiplier: f32,
+    base: f32,
+    allowed_length: u32,
+    last_n: u32,
+    breakers: *const *const c_char,
+    lengths: *const usize,
+    n_breakers: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, model) = (handle!(sampler), handle!(model));
+        let texts = texts_or_default(breakers, texts!(breakers, lengths, n_breakers));
+        let breakers = self::breakers(model.model.tokenizer()?, &texts)?;
+        let (allowed_length, last_n) = (allowed_length as usize, last_n as usize);
+        push(sampler, Stage::Dry(Dry { multiplier, base, allowed_length, last_n, breakers }))
+    })
+}
+
+/// Appends a stage of the caller's own: `callback` may change the logits of the candidates. It and `user_data` must be
+/// usable as long as the sampler, its clones and generators made with it.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_callback(
+    sampler: *mut ember_sampler,
+    callback: ember_candidates_callback,
+    user_data: *mut c_void,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), to_custom(callback, user_data)?))
 }
 
 /// Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in

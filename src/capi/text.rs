@@ -92,6 +92,22 @@ pub unsafe extern "C" fn ember_model_token_bytes(
     })
 }
 
+/// Writes to `out` whether `token` is a control token, such as BOS or the marks of a chat's turns, which stands for no
+/// text. Any thread. Errors: as ember_model_token_is_eog.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_token_is_control(
+    model: *const ember_model,
+    token: u32,
+    out: *mut bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (tokenizer, out) = (handle!(model).model.tokenizer()?, output!(out));
+        tokenizer.token_bytes(token)?;
+        out.set(tokenizer.is_control(token))
+    })
+}
+
 /// Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
 /// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
 #[unsafe(no_mangle)]

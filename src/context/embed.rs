@@ -3,6 +3,8 @@
 
 use super::sequences::PAGE_LEN;
 use super::{Context, ContextOptions};
+use std::time::Instant;
+
 use crate::backend::Run;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -198,6 +200,7 @@ impl Context {
     /// `ContextFull` for a text that is too long, `NoMemory`, `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
         self.check_process()?;
+        let begin = Instant::now();
         let len = self.embedding_len(texts, options)?;
         let info = self.model.info();
         let (n_embd, pooling) = (info.n_embd, options.pooling(info));
@@ -218,6 +221,7 @@ impl Context {
         if options.normalize.unwrap_or(pooling != Pooling::None) {
             out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
         }
+        self.timings.add_texts(texts, begin.elapsed());
         Ok(out)
     }
 

@@ -8,6 +8,7 @@ use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::backend::{Backend, KvShape, KvType};
 use crate::error::Result;
+use crate::memory::Memory;
 use crate::models::Model;
 use crate::nn::Batch;
 use crate::nn::head::Output;
@@ -28,7 +29,14 @@ struct EngineOn<B: Backend> {
 }
 
 impl<B: Backend> EngineOn<B> {
-    fn new(model: Arc<dyn Model<B>>, mut backend: B, o: &ContextOptions, n_pages: usize) -> Result<Self> {
+    /// The engine, and how many bytes of `memory` its KV cache takes.
+    fn new(
+        model: Arc<dyn Model<B>>,
+        mut backend: B,
+        o: &ContextOptions,
+        n_pages: usize,
+        memory: &Memory,
+    ) -> Result<(Self, u64)> {
         let info = model.info();
         let shape = KvShape {
             n_layer: info.n_layer_kv(),
@@ -40,8 +48,9 @@ impl<B: Backend> EngineOn<B> {
             v_type: if info.causal { o.v_type } else { KvType::F32 },
         };
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
+        let before = memory.used();
         let kv = backend.alloc_kv(&shape)?;
-        Ok(EngineOn { model, backend, workspace, kv })
+        Ok((EngineOn { model, backend, workspace, kv }, memory.used() - before))
     }
 }
 
@@ -51,8 +60,14 @@ impl<B: Backend> Engine for EngineOn<B> {
     }
 }
 
-/// The engine that `options` ask for: the one place that knows which backends there are.
-pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Result<Box<dyn Engine>> {
+/// The engine that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
+/// are. `memory` is the context's own.
+pub fn make(
+    model: &LoadedModel,
+    options: &ContextOptions,
+    n_pages: usize,
+    memory: &Memory,
+) -> Result<(Box<dyn Engine>, u64)> {
     match options.backend {
         BackendKind::Auto => {
             // A cache that rounds would make the last bits that blocked products change as large as its own, 1e-4 of a
@@ -62,13 +77,15 @@ pub fn make(model: &LoadedModel, options: &ContextOptions, n_pages: usize) -> Re
                 _ => F32Products::Dots,
             };
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
-            let backend = ThreadedBackend::new(model.kernels(), pool, f32_products)?;
-            Ok(Box::new(EngineOn::new(model.threaded(), backend, options, n_pages)?))
+            let backend = ThreadedBackend::new(model.kernels(), pool, f32_products, memory.clone())?;
+            let (engine, kv) = EngineOn::new(model.threaded(), backend, options, n_pages, memory)?;
+            Ok((Box::new(engine), kv))
         }
         BackendKind::Scalar => {
-            let mut backend = CpuBackend::new();
+            let mut backend = CpuBackend::new(memory.clone());
             let bound = Arc::from(crate::models::build(model.gguf(), &mut backend)?);
-            Ok(Box::new(EngineOn::new(bound, backend, options, n_pages)?))
+            let (engine, kv) = EngineOn::new(bound, backend, options, n_pages, memory)?;
+            Ok((Box::new(engine), kv))
         }
     }
 }

@@ -7,25 +7,36 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::backend::KvType;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
+use crate::memory::{Memory, MemoryOptions, Zeroed};
 use crate::nn::head::Output;
 use crate::threads::{self, CpuSet};
 
+mod check;
 mod embed;
 mod engine;
+mod estimate;
+mod inspect;
+mod load;
 mod loaded;
 mod plan;
 mod sequences;
+mod timings;
 
 pub use crate::backend::threaded::Pack;
 pub use embed::EmbedOptions;
 use engine::Engine;
-pub use loaded::{LoadOptions, LoadedModel};
+pub use estimate::{Estimate, estimate};
+pub use inspect::inspect;
+pub use load::{LoadOptions, ProgressCallback};
+pub use loaded::LoadedModel;
 use plan::Plan;
 use sequences::Sequences;
+pub use timings::Timings;
 
 /// Default and largest number of positions taken without being asked for.
 const DEFAULT_N_CTX: usize = 4096;
@@ -68,6 +79,8 @@ pub struct ContextOptions {
     pub v_type: KvType,
     /// Implementation.
     pub backend: BackendKind,
+    /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
+    pub memory_limit: Option<u64>,
 }
 
 impl Default for ContextOptions {
@@ -81,6 +94,7 @@ impl Default for ContextOptions {
             k_type: KvType::F16,
             v_type: KvType::F16,
             backend: BackendKind::Auto,
+            memory_limit: None,
         }
     }
 }
@@ -180,8 +194,12 @@ pub struct Context {
     plan: Plan,
     /// Texts being embedded.
     group: embed::Group,
-    /// Logits of the last call, `[outputs, n_vocab]`.
-    logits: Vec<f32>,
+    /// Large buffers come from here.
+    memory: Memory,
+    /// Bytes of the KV cache.
+    kv_bytes: u64,
+    /// Logits of the last call, `[outputs, n_vocab]`; room for more.
+    logits: Zeroed<f32>,
     /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
     outputs: Vec<u32>,
     /// Sequence and position of each of `outputs`.
@@ -190,6 +208,7 @@ pub struct Context {
     row: Vec<f32>,
     /// Ends decoding and embedding early.
     cancel: Option<CancelToken>,
+    timings: Timings,
 }
 
 impl Context {
@@ -197,7 +216,9 @@ impl Context {
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
         let sequences = Sequences::new(options.n_seq, options.n_ctx)?;
-        let engine = engine::make(model, &options, sequences.n_pages())?;
+        let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
+        let memory = model.memory().inner(limit);
+        let (engine, kv_bytes) = engine::make(model, &options, sequences.n_pages(), &memory)?;
         let plan = Plan::new(&options, sequences.n_pages())?;
         let mut context = Context {
             model: Arc::clone(model),
@@ -207,11 +228,14 @@ impl Context {
             sequences,
             plan,
             group: embed::Group::default(),
-            logits: Vec::new(),
+            memory,
+            kv_bytes,
+            logits: Zeroed::default(),
             outputs: Vec::new(),
             places: Vec::new(),
             row: Vec::new(),
             cancel: None,
+            timings: Timings::default(),
         };
         if context.model.info().causal {
             context.reserve_outputs(1)?;
@@ -227,6 +251,21 @@ impl Context {
     /// The options in force, every default filled in.
     pub fn options(&self) -> &ContextOptions {
         &self.options
+    }
+
+    /// What the context has done.
+    pub fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    /// Sets the counters back.
+    pub fn reset_timings(&mut self) {
+        self.timings = Timings::default();
+    }
+
+    /// Bytes of large buffers that the context has: of its KV cache, and of all else.
+    pub fn memory(&self) -> (u64, u64) {
+        (self.kv_bytes, self.memory.used().saturating_sub(self.kv_bytes))
     }
 
     /// The number of tokens in sequence `seq`; the next one has this position.
@@ -280,9 +319,13 @@ impl Context {
         self.check_process()?;
         self.check(&tokens)?;
         self.sequences.begin(&tokens)?;
+        let begin = Instant::now();
         let outcome = run(self);
         match outcome {
-            Ok(()) => self.sequences.commit(),
+            Ok(()) => {
+                self.sequences.commit();
+                self.timings.add_tokens(&tokens, begin.elapsed());
+            }
             Err(_) => {
                 self.forget_logits();
                 self.sequences.roll_back();
@@ -297,7 +340,6 @@ impl Context {
         self.reserve_outputs(n_outputs)?;
         self.forget_logits();
         let n_vocab = self.model.info().n_vocab;
-        self.logits.resize(n_outputs * n_vocab, 0.0);
         for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
             let rows = first..tokens.ids.len().min(first + self.options.n_batch);
             self.plan.fill(tokens, rows, &mut self.sequences);
@@ -334,10 +376,14 @@ impl Context {
     fn reserve_outputs(&mut self, n: usize) -> Result<()> {
         let n_vocab = self.model.info().n_vocab;
         let n_logits = n.saturating_mul(n_vocab);
-        let more = n_logits.saturating_sub(self.logits.len());
         let no_memory =
             |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
-        self.logits.try_reserve(more).map_err(no_memory)?;
+        if n_logits > self.logits.len() {
+            let what = format!("the logits of {n} tokens of {n_vocab} each");
+            let logits = self.memory.zeroed(n_logits, &what)?;
+            self.forget_logits();
+            self.logits = logits;
+        }
         self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)?;
         self.places.try_reserve(n.saturating_sub(self.places.len())).map_err(no_memory)
     }

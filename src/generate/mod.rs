@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
 
+mod breakers;
 mod generator;
 mod logprobs;
 pub mod score;
@@ -20,6 +21,7 @@ mod stop;
 pub mod text;
 pub mod utf8;
 
+pub use breakers::{DEFAULT_BREAKERS, breakers};
 pub use generator::{Event, EventKind, FinishReason, Generator, Token, Usage};
 pub use logprobs::{LogSoftmax, TokenLogprob};
 

@@ -1,33 +1,34 @@
-//! The bytes of a whole file: mapped, or owned in 64-byte-aligned memory. The only file of `gguf` with `unsafe`.
+//! The bytes of a whole model file: mapped, read into memory, or the host's. The only file of `gguf` with `unsafe`.
 
+use std::any::Any;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
-use crate::cancel::Watch;
+use super::Reading;
 use crate::error::{Error, Result};
+use crate::memory::{Memory, Zeroed};
 
-/// Alignment of owned bytes: one cache line, and the widest vector register in use.
-const ALIGNMENT: usize = 64;
 /// Bytes that are read between two looks at what may end the reading.
-const READ_BYTES: u64 = 16 << 20;
+const READ_BYTES: usize = 16 << 20;
+/// What addresses of numbers in a file must be a multiple of; files put them at multiples of 32 from their beginning.
+const ALIGNMENT: usize = 4;
 
-/// The immutable bytes of a file, `Send + Sync`. The first byte is at least 64-byte-aligned, so that an aligned offset
-/// in the file is an aligned address.
+/// The immutable bytes of a file, `Send + Sync`. The address of the first one is a multiple of 4, and of 64 as a rule.
 pub struct FileBytes(Storage);
 
 enum Storage {
     Mapped(Mmap),
-    /// The bytes are `buffer[start..]`; `start` < 64 makes up for the allocator's smaller alignment. The buffer never
-    /// grows once it is made, so the address of `buffer[start]` stays.
-    Owned {
-        buffer: Vec<u8>,
-        start: usize,
-    },
+    Owned(Zeroed<u8>),
+    /// Bytes that are no file, at whatever address they have.
+    Loose(Vec<u8>),
+    /// Somebody else's, who lets them be as long as the owner is kept.
+    Borrowed(&'static [u8], #[allow(dead_code, reason = "dropped, never read")] Arc<dyn Any + Send + Sync>),
 }
 
 impl FileBytes {
@@ -35,53 +36,96 @@ impl FileBytes {
     ///
     /// # Errors
     /// As [`FileBytes::read`].
-    pub fn map(path: &Path) -> Result<FileBytes> {
+    pub fn map(path: &Path, reading: &Reading<'_>) -> Result<FileBytes> {
         let (file, len) = open_regular(path)?;
-        // SAFETY: the map is private to this process and read-only. That nobody shortens or rewrites the file
-        // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
-        match unsafe { Mmap::map(&file) } {
-            Ok(map) => Ok(FileBytes(Storage::Mapped(map))),
-            Err(_) => read_all(file, len, Watch::default()),
-        }
+        FileBytes::part(file, 0, len, true, reading)
     }
 
-    /// Reads the file into owned memory.
+    /// Reads the file into memory.
     ///
     /// # Errors
     /// `Io` when the file is missing, a directory, not a regular file or unreadable, `Format` when it is empty,
-    /// `NoMemory` when it does not fit in memory.
-    pub fn read(path: &Path) -> Result<FileBytes> {
-        FileBytes::read_under(path, Watch::default())
-    }
-
-    /// As [`FileBytes::read`], unless `watch` ends it.
-    ///
-    /// # Errors
-    /// As [`FileBytes::read`], and `Cancelled`.
-    pub fn read_under(path: &Path, watch: Watch<'_>) -> Result<FileBytes> {
+    /// `NoMemory` when it does not fit in memory, and what ends `reading`.
+    pub fn read(path: &Path, reading: &Reading<'_>) -> Result<FileBytes> {
         let (file, len) = open_regular(path)?;
-        read_all(file, len, watch)
+        FileBytes::part(file, 0, len, false, reading)
     }
 
-    /// Copies `bytes` into owned memory.
+    /// The `len` bytes of an open file from `offset` on; up to its end when `len` is `None`.
     ///
     /// # Errors
-    /// `NoMemory` when the allocation fails.
-    pub fn copy(bytes: &[u8]) -> Result<FileBytes> {
-        let (mut buffer, start) = aligned_buffer(bytes.len())?;
-        buffer.extend_from_slice(bytes);
-        Ok(FileBytes(Storage::Owned { buffer, start }))
+    /// As [`FileBytes::read`], and `InvalidArgument` for a part that is not inside the file.
+    pub fn part_of(
+        file: File,
+        offset: u64,
+        len: Option<u64>,
+        use_mmap: bool,
+        reading: &Reading<'_>,
+    ) -> Result<FileBytes> {
+        let meta = file.metadata().map_err(|e| Error::Io(format!("it cannot be looked at: {e}")))?;
+        if !meta.is_file() {
+            return Err(Error::Io("this is not a regular file".into()));
+        }
+        let rest = meta.len().checked_sub(offset);
+        match (rest, len) {
+            (Some(rest), len) if len.is_none_or(|len| len <= rest) => match len.unwrap_or(rest) {
+                0 => Err(Error::Format("the file is empty".into())),
+                len => FileBytes::part(file, offset, len, use_mmap, reading),
+            },
+            _ => Err(Error::InvalidArgument(format!(
+                "the file has {} bytes, so there are no {} from offset {offset} on",
+                meta.len(),
+                len.map_or("bytes".to_owned(), |len| format!("{len} bytes"))
+            ))),
+        }
     }
 
-    /// Owned memory of `len` bytes, zeros, that `fill` is handed to write to.
+    fn part(file: File, offset: u64, len: u64, use_mmap: bool, reading: &Reading<'_>) -> Result<FileBytes> {
+        let too_big =
+            |_| Error::NoMemory(format!("the file has {len} bytes, more than this machine can address"));
+        let n_bytes = usize::try_from(len).map_err(too_big)?;
+        let mut options = MmapOptions::new();
+        options.offset(offset).len(n_bytes);
+        // SAFETY: the map is private to this process and read-only. That nobody shortens or rewrites the file
+        // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
+        let map = use_mmap.then(|| unsafe { options.map(&file) });
+        match map {
+            Some(Ok(map)) if is_aligned(&map) => Ok(FileBytes(Storage::Mapped(map))),
+            _ => read_all(file, offset, n_bytes, reading),
+        }
+    }
+
+    /// Copies `bytes`.
     ///
     /// # Errors
-    /// `NoMemory` when the allocation fails.
-    pub fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Result<FileBytes> {
-        let (mut buffer, start) = aligned_buffer(len)?;
-        buffer.resize(start + len, 0);
-        fill(&mut buffer[start..]);
-        Ok(FileBytes(Storage::Owned { buffer, start }))
+    /// `NoMemory`.
+    pub fn copy(bytes: &[u8], memory: &Memory) -> Result<FileBytes> {
+        FileBytes::filled(bytes.len(), memory, |to| to.copy_from_slice(bytes))
+    }
+
+    /// Memory of `len` bytes, zeros, that `fill` is handed to write to.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn filled(len: usize, memory: &Memory, fill: impl FnOnce(&mut [u8])) -> Result<FileBytes> {
+        let mut buffer = memory.zeroed(len, "a copy of a file")?;
+        fill(&mut buffer);
+        Ok(FileBytes(Storage::Owned(buffer)))
+    }
+
+    /// Bytes that stay as they are until `owner` is dropped; a copy of them where they are not aligned.
+    ///
+    /// # Errors
+    /// `NoMemory` for a copy.
+    pub fn borrowed(
+        bytes: &'static [u8],
+        owner: Arc<dyn Any + Send + Sync>,
+        memory: &Memory,
+    ) -> Result<FileBytes> {
+        match is_aligned(bytes) {
+            true => Ok(FileBytes(Storage::Borrowed(bytes, owner))),
+            false => FileBytes::copy(bytes, memory),
+        }
     }
 
     /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
@@ -114,8 +158,12 @@ impl FileBytes {
             // SAFETY: the call has no conditions.
             let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
             let Some(page) = usize::try_from(page).ok().filter(|page| page.is_power_of_two()) else { return };
-            let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
+            let first = map.as_ptr().addr();
+            let (start, end) =
+                ((first + range.start).next_multiple_of(page), (first + range.end) / page * page);
             if start < end {
+                let start = start - first;
+                let end = end - first;
                 let advice = memmap2::UncheckedAdvice::DontNeed;
                 // SAFETY: the map is private and was never written to, so that a page which is dropped comes back from
                 // the file with the bytes it had; references to it stay valid.
@@ -124,6 +172,29 @@ impl FileBytes {
         }
         #[cfg(not(unix))]
         let _ = range;
+    }
+
+    /// Keeps `range` in memory, whatever else the system is short of, until the bytes are dropped. Bytes that are the
+    /// host's are let be.
+    ///
+    /// # Errors
+    /// As [`Zeroed::lock`].
+    pub fn lock(&self, range: Range<usize>) -> std::io::Result<()> {
+        match &self.0 {
+            #[cfg(unix)]
+            Storage::Mapped(map) => {
+                let bytes = &map[range];
+                // SAFETY: the call only looks at which pages these are.
+                match unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) } {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            }
+            #[cfg(not(unix))]
+            Storage::Mapped(_) => Err(std::io::ErrorKind::Unsupported.into()),
+            Storage::Owned(bytes) => bytes.lock(),
+            Storage::Loose(_) | Storage::Borrowed(..) => Ok(()),
+        }
     }
 
     /// The mapping that holds `range`, which is not empty.
@@ -137,7 +208,7 @@ impl FileBytes {
 
     /// Takes over bytes that are no file: at whatever address they have.
     pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
-        FileBytes(Storage::Owned { buffer, start: 0 })
+        FileBytes(Storage::Loose(buffer))
     }
 }
 
@@ -153,7 +224,9 @@ impl Deref for FileBytes {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Storage::Mapped(map) => map,
-            Storage::Owned { buffer, start } => &buffer[*start..],
+            Storage::Owned(buffer) => buffer,
+            Storage::Loose(bytes) => bytes,
+            Storage::Borrowed(bytes, _) => bytes,
         }
     }
 }
@@ -179,36 +252,33 @@ fn open_regular(path: &Path) -> Result<(File, u64)> {
     }
 }
 
-/// Reads the `len` bytes of `file` into owned memory.
-fn read_all(file: File, len: u64, watch: Watch<'_>) -> Result<FileBytes> {
-    let too_big =
-        |_| Error::NoMemory(format!("the file has {len} bytes, more than this machine can address"));
-    let (mut buffer, start) = aligned_buffer(usize::try_from(len).map_err(too_big)?)?;
-    let mut n_read = 0;
-    while n_read < len {
-        watch.check()?;
-        let n = (&file)
-            .take(READ_BYTES.min(len - n_read))
-            .read_to_end(&mut buffer)
-            .map_err(|e| Error::Io(format!("the file cannot be read: {e}")))?;
-        if n == 0 {
-            return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
-        }
-        n_read += n as u64;
-    }
-    Ok(FileBytes(Storage::Owned { buffer, start }))
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
-/// A vector with room for `len` more bytes without growing, and filled up to the first aligned address, its index
-/// returned.
-fn aligned_buffer(len: usize) -> Result<(Vec<u8>, usize)> {
-    let no_memory = || Error::NoMemory(format!("{len} bytes of memory are not available"));
-    let capacity = len.checked_add(ALIGNMENT).ok_or_else(no_memory)?;
-    let mut buffer = Vec::<u8>::new();
-    buffer.try_reserve_exact(capacity).map_err(|_| no_memory())?;
-    let start = buffer.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-    buffer.resize(start, 0);
-    Ok((buffer, start))
+/// Reads `len` bytes of `file` from `offset` on.
+fn read_all(mut file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Result<FileBytes> {
+    let unreadable = |e: std::io::Error| Error::Io(format!("the file cannot be read: {e}"));
+    let mut buffer = reading.memory.zeroed(len, "the file")?;
+    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+    reading.progress.expect(len as u64);
+    let mut n_read = 0;
+    while n_read < len {
+        let room = &mut buffer[n_read..len.min(n_read + READ_BYTES)];
+        match file.read(room) {
+            Ok(0) => {
+                return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
+            }
+            Ok(n) => {
+                n_read += n;
+                reading.progress.add(n as u64);
+                (reading.step)()?;
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(unreadable(e)),
+        }
+    }
+    Ok(FileBytes(Storage::Owned(buffer)))
 }
 
 #[cfg(test)]
@@ -220,12 +290,12 @@ mod tests {
     fn owned_bytes_are_aligned_and_equal() {
         for len in [0, 1, 63, 64, 65, 4096] {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
-            let copy = FileBytes::copy(&bytes).unwrap();
+            let copy = FileBytes::copy(&bytes, &Memory::default()).unwrap();
             assert_eq!(&copy[..], &bytes[..]);
-            assert_eq!(copy.as_ptr().addr() % ALIGNMENT, 0);
-            let filled = FileBytes::filled(len, |to| to.copy_from_slice(&bytes)).unwrap();
+            assert_eq!(copy.as_ptr().addr() % 64, 0);
+            let filled = FileBytes::filled(len, &Memory::default(), |to| to.copy_from_slice(&bytes)).unwrap();
             assert_eq!(&filled[..], &bytes[..]);
-            assert_eq!(filled.as_ptr().addr() % ALIGNMENT, 0);
+            assert_eq!(filled.as_ptr().addr() % 64, 0);
         }
     }
 
@@ -233,7 +303,10 @@ mod tests {
     fn advice_changes_no_byte() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"));
         let expected = fs::read(path).unwrap();
-        for bytes in [FileBytes::map(path).unwrap(), FileBytes::read(path).unwrap()] {
+        for bytes in [
+            FileBytes::map(path, &Reading::default()).unwrap(),
+            FileBytes::read(path, &Reading::default()).unwrap(),
+        ] {
             for range in [0..expected.len(), 1..expected.len() - 1, 5..5, 5000..9000, 0..usize::MAX / 2] {
                 bytes.will_need(range.clone());
                 bytes.populate(range.clone());
@@ -247,9 +320,9 @@ mod tests {
     fn mapped_and_read_bytes_are_the_file() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         let expected = fs::read(path).unwrap();
-        assert_eq!(&FileBytes::map(path).unwrap()[..], &expected[..]);
-        let read = FileBytes::read(path).unwrap();
+        assert_eq!(&FileBytes::map(path, &Reading::default()).unwrap()[..], &expected[..]);
+        let read = FileBytes::read(path, &Reading::default()).unwrap();
         assert_eq!(&read[..], &expected[..]);
-        assert_eq!(read.as_ptr().addr() % ALIGNMENT, 0);
+        assert_eq!(read.as_ptr().addr() % 64, 0);
     }
 }

@@ -29,6 +29,19 @@ impl Metadata {
         Ok(Metadata { entries, index })
     }
 
+    /// Sets keys, those of the file and new ones.
+    pub(super) fn set(&mut self, entries: &[(Box<str>, Value)]) -> Result<()> {
+        let mut all = std::mem::take(&mut self.entries);
+        for (key, value) in entries {
+            match all.iter_mut().find(|(known, _)| known == key) {
+                Some((_, slot)) => *slot = value.clone(),
+                None => all.push((key.clone(), value.clone())),
+            }
+        }
+        *self = Metadata::new(all)?;
+        Ok(())
+    }
+
     /// How many keys.
     pub fn len(&self) -> usize {
         self.entries.len()

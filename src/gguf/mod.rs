@@ -30,9 +30,29 @@ pub use parts::Parts;
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 
-use crate::cancel::Watch;
+use crate::cancel::Progress;
 use crate::error::{Error, Result};
+use crate::memory::Memory;
 use index::NameIndex;
+
+/// What goes with reading a file into memory.
+#[derive(Clone)]
+pub struct Reading<'a> {
+    /// What the memory comes from.
+    pub memory: &'a Memory,
+    /// Told what there is to read and what was read.
+    pub progress: Progress,
+    /// Called every 16 MiB at least; its error ends the reading.
+    pub step: &'a dyn Fn() -> Result<()>,
+}
+
+impl Default for Reading<'_> {
+    /// Any memory, and nothing ends it.
+    fn default() -> Self {
+        static UNLIMITED: Memory = Memory::UNLIMITED;
+        Reading { memory: &UNLIMITED, progress: Progress::default(), step: &|| Ok(()) }
+    }
+}
 
 /// An opened model, immutable and shareable between threads: a GGUF file, the files of a split one, or [`Parts`].
 #[derive(Debug)]
@@ -60,7 +80,7 @@ impl Gguf {
     /// malformed or cut short, or contradicts the other files of the model; `Unsupported` for version 1, big-endian
     /// files and sizes beyond Ember's limits. Every sentence begins with the path of the file at fault.
     pub fn open(path: &Path) -> Result<Gguf> {
-        split::open(path, &FileBytes::map)
+        Gguf::open_with(path, true, &Reading::default())
     }
 
     /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no
@@ -69,29 +89,47 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::open`], and `NoMemory` when the file does not fit in memory.
     pub fn read(path: &Path) -> Result<Gguf> {
-        Gguf::read_under(path, Watch::default())
+        Gguf::open_with(path, false, &Reading::default())
     }
 
-    /// As [`Gguf::read`], unless `watch` ends it.
+    /// As [`Gguf::open`] or, unless `use_mmap`, as [`Gguf::read`]; what has to be read is read as `reading` says.
     ///
     /// # Errors
-    /// As [`Gguf::read`], and `Cancelled`.
-    pub fn read_under(path: &Path, watch: Watch<'_>) -> Result<Gguf> {
-        split::open(path, &|path| FileBytes::read_under(path, watch))
+    /// As [`Gguf::read`], and those of `reading`.
+    pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<Gguf> {
+        match use_mmap {
+            true => split::open(path, &|path| FileBytes::map(path, reading)),
+            false => split::open(path, &|path| FileBytes::read(path, reading)),
+        }
     }
 
-    /// Reads a file that is already in memory. The bytes are copied, to 64-byte-aligned memory; `name` stands for the
-    /// path in error sentences.
+    /// A whole model from bytes that `load` gives; `name` stands for the path in error sentences.
     ///
     /// # Errors
     /// As [`Gguf::read`], and `Unsupported` for one file of several.
-    pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Gguf> {
-        let gguf = Gguf::named(name.to_owned(), || match bytes.is_empty() {
-            true => Err(Error::Format("the file is empty".into())),
-            false => FileBytes::copy(bytes),
+    pub fn load(name: &str, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
+        let gguf = Gguf::named(name.to_owned(), || match load()? {
+            bytes if bytes.is_empty() => Err(Error::Format("the file is empty".into())),
+            bytes => Ok(bytes),
         })?;
         split::refuse(&gguf).map_err(|e| e.within(name))?;
         Ok(gguf)
+    }
+
+    /// Reads a file that is already in memory; the bytes are copied. `name` stands for the path in error sentences.
+    ///
+    /// # Errors
+    /// As [`Gguf::load`].
+    pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Gguf> {
+        Gguf::load(name, || FileBytes::copy(bytes, &Memory::default()))
+    }
+
+    /// Sets keys as if the file had these values.
+    ///
+    /// # Errors
+    /// `Unsupported` for more keys than Ember reads.
+    pub fn set_metadata(&mut self, entries: &[(Box<str>, Value)]) -> Result<()> {
+        self.metadata.set(entries).map_err(|e| e.within(&self.name))
     }
 
     /// One file, whole or one of several.

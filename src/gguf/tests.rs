@@ -138,7 +138,10 @@ fn getters_convert_what_fits_and_refuse_the_rest() {
 #[test]
 fn parts_become_a_model_or_a_sentence() {
     let files = || {
-        vec![Arc::new(FileBytes::copy(&[1, 2, 3, 4]).unwrap()), Arc::new(FileBytes::copy(&[9; 8]).unwrap())]
+        vec![
+            Arc::new(FileBytes::copy(&[1, 2, 3, 4], &Memory::default()).unwrap()),
+            Arc::new(FileBytes::copy(&[9; 8], &Memory::default()).unwrap()),
+        ]
     };
     let model = |metadata: &[(&str, Value)], tensors: &[TensorInfo]| {
         let metadata = metadata.iter().map(|(key, value)| ((*key).into(), value.clone())).collect();

@@ -264,7 +264,7 @@ values! {
 
 impl Array {
     /// The elements as integers, if they are of an integer type.
-    pub(super) fn integers(&self) -> Option<Box<dyn Iterator<Item = i128> + '_>> {
+    pub fn integers(&self) -> Option<Box<dyn Iterator<Item = i128> + '_>> {
         fn wide<T: Copy + Into<i128>>(v: &[T]) -> Option<Box<dyn Iterator<Item = i128> + '_>> {
             Some(Box::new(v.iter().map(|&x| x.into())))
         }
@@ -281,6 +281,24 @@ impl Array {
         }
     }
 
+    /// Element `i` as an integer, if it is of an integer type.
+    pub fn integer(&self, i: usize) -> Option<i128> {
+        fn at<T: Copy + Into<i128>>(v: &[T], i: usize) -> Option<i128> {
+            v.get(i).map(|&x| x.into())
+        }
+        match self {
+            Array::U8(v) => at(v, i),
+            Array::I8(v) => at(v, i),
+            Array::U16(v) => at(v, i),
+            Array::I16(v) => at(v, i),
+            Array::U32(v) => at(v, i),
+            Array::I32(v) => at(v, i),
+            Array::U64(v) => at(v, i),
+            Array::I64(v) => at(v, i),
+            _ => None,
+        }
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -289,7 +307,7 @@ impl Array {
 
 impl Value {
     /// The value as an integer, if it is of an integer type.
-    pub(super) fn integer(&self) -> Option<i128> {
+    pub fn integer(&self) -> Option<i128> {
         Some(match *self {
             Value::U8(v) => v.into(),
             Value::I8(v) => v.into(),

@@ -10,9 +10,8 @@ use super::family::{Family, Head, Keys};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::weights::{Stored, Weights};
-use crate::cancel::Watch;
 use crate::error::{Error, Result};
-use crate::gguf::{FileBytes, Parts, TensorInfo, TensorType, quoted};
+use crate::gguf::{FileBytes, Parts, Reading, TensorInfo, TensorType, quoted};
 
 /// The parts of the model called `name` that `config` and `weights` describe.
 pub fn convert(
@@ -37,7 +36,7 @@ pub fn convert(
         tensors: Vec::new(),
         heads,
         stacks: BTreeMap::new(),
-        watch: folder.watch,
+        reading: folder.reading,
     };
     let has_own_head = has_own_head(family, config)?;
     let mut found_head = false;
@@ -58,7 +57,7 @@ pub fn convert(
     draft.add_stacks()?;
     for (name, values) in std::mem::take(&mut keys.vectors) {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let data = Laid::Owned(FileBytes::copy(&bytes)?);
+        let data = Laid::Owned(FileBytes::copy(&bytes, folder.reading.memory)?);
         draft.place(name, Tensor { ty: TensorType::F32, shape: vec![values.len()], data })?;
     }
     let Draft { file_size, files, tensors, .. } = draft;
@@ -93,7 +92,7 @@ struct Draft<'a> {
     heads: Heads,
     /// The parts of stacked tensors by GGUF name and number.
     stacks: BTreeMap<String, BTreeMap<usize, &'a Stored>>,
-    watch: Watch<'a>,
+    reading: &'a Reading<'a>,
 }
 
 impl<'a> Draft<'a> {
@@ -105,7 +104,7 @@ impl<'a> Draft<'a> {
                 Some(other) => return Err(twice(&other.name, &stored.name)),
             }
         }
-        let tensor = layout::apply(change, stored, self.heads)?;
+        let tensor = layout::apply(change, stored, self.heads, self.reading.memory)?;
         self.place(&gguf, tensor)
     }
 
@@ -119,14 +118,14 @@ impl<'a> Draft<'a> {
                     quoted(stored.name.as_bytes())
                 )));
             }
-            let tensor = layout::stack(&parts.into_values().collect::<Vec<_>>())?;
+            let tensor = layout::stack(&parts.into_values().collect::<Vec<_>>(), self.reading.memory)?;
             self.place(&gguf, tensor)?;
         }
         Ok(())
     }
 
     fn place(&mut self, name: &str, tensor: Tensor<'_>) -> Result<()> {
-        self.watch.check()?;
+        (self.reading.step)()?;
         let (file, offset) = match tensor.data {
             Laid::InPlace(stored) => (stored.file, stored.offset),
             Laid::Owned(data) => {

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use super::weights::Stored;
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, TensorType};
+use crate::memory::Memory;
 
 /// What becomes of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub struct Tensor<'a> {
 }
 
 /// Applies `change` (not `Stack`) to one tensor.
-pub fn apply(change: Change, tensor: &Stored, heads: Heads) -> Result<Tensor<'_>> {
+pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memory) -> Result<Tensor<'a>> {
     let (shape, bytes, size) = (tensor.shape.clone(), tensor.bytes(), tensor.ty.block_bytes());
     let n_rows = shape.first().copied().unwrap_or(0);
     let in_rows = |groups: usize| {
@@ -67,13 +68,13 @@ pub fn apply(change: Change, tensor: &Stored, heads: Heads) -> Result<Tensor<'_>
             ))
         })
     };
-    let by_rows = |source: &dyn Fn(usize) -> usize| permute_rows(bytes, n_rows, source);
+    let by_rows = |source: &dyn Fn(usize) -> usize| permute_rows(bytes, n_rows, source, memory);
     // A matrix that is stored transposed has a bias that has nothing to transpose.
     let change = if change == Change::Transpose && shape.len() == 1 { Change::Same } else { change };
     let (shape, data) = match change {
         Change::Same | Change::Stack => match tensor.is_aligned() {
             true => return Ok(Tensor { ty: tensor.ty, shape, data: Laid::InPlace(tensor) }),
-            false => (shape, FileBytes::copy(bytes)?),
+            false => (shape, FileBytes::copy(bytes, memory)?),
         },
         Change::InterleaveQuery | Change::InterleaveKey => {
             let n_head = if change == Change::InterleaveKey { heads.n_head_kv } else { heads.n_head };
@@ -98,15 +99,15 @@ pub fn apply(change: Change, tensor: &Stored, heads: Heads) -> Result<Tensor<'_>
             (shape.clone(), by_rows(&source)?)
         }
         Change::Transpose => match shape[..] {
-            [n_in, n_out] => (vec![n_out, n_in], transpose(bytes, n_in, n_out, size)?),
+            [n_in, n_out] => (vec![n_out, n_in], transpose(bytes, (n_in, n_out), size, memory)?),
             _ => return Err(misshapen(tensor, "two dimensions")),
         },
         Change::Flatten => match shape[..] {
-            [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads)? }),
+            [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads, memory)? }),
             _ => return Err(misshapen(tensor, "a single row")),
         },
         Change::PlusOne => {
-            let data = plus_one(tensor)?;
+            let data = plus_one(tensor, memory)?;
             return Ok(Tensor { ty: TensorType::F32, shape, data: Laid::Owned(data) });
         }
     };
@@ -114,7 +115,7 @@ pub fn apply(change: Change, tensor: &Stored, heads: Heads) -> Result<Tensor<'_>
 }
 
 /// Joins tensors of one type and shape along a new first dimension.
-pub fn stack(parts: &[&Stored]) -> Result<Tensor<'static>> {
+pub fn stack(parts: &[&Stored], memory: &Memory) -> Result<Tensor<'static>> {
     let first = parts.first().ok_or_else(|| Error::Internal("nothing to stack".into()))?;
     if let Some(other) = parts.iter().find(|p| p.shape != first.shape || p.ty != first.ty) {
         return Err(Error::Format(format!(
@@ -126,7 +127,7 @@ pub fn stack(parts: &[&Stored]) -> Result<Tensor<'static>> {
     shape.extend(&first.shape);
     // No overflow: the parts lie in memory next to each other's files.
     let n_bytes = first.bytes().len();
-    let data = FileBytes::filled(parts.len() * n_bytes, |to| {
+    let data = FileBytes::filled(parts.len() * n_bytes, memory, |to| {
         for (to, part) in to.chunks_exact_mut(n_bytes.max(1)).zip(parts) {
             to.copy_from_slice(part.bytes());
         }
@@ -142,9 +143,14 @@ fn misshapen(tensor: &Stored, expected: &str) -> Error {
 }
 
 /// Row `i` of the result is row `source(i)` of the `n_rows` rows of `bytes`.
-fn permute_rows(bytes: &[u8], n_rows: usize, source: &dyn Fn(usize) -> usize) -> Result<FileBytes> {
+fn permute_rows(
+    bytes: &[u8],
+    n_rows: usize,
+    source: &dyn Fn(usize) -> usize,
+    memory: &Memory,
+) -> Result<FileBytes> {
     let row_bytes = bytes.len() / n_rows;
-    FileBytes::filled(bytes.len(), |to| {
+    FileBytes::filled(bytes.len(), memory, |to| {
         for (i, row) in to.chunks_exact_mut(row_bytes.max(1)).enumerate() {
             row.copy_from_slice(&bytes[source(i) * row_bytes..][..row_bytes]);
         }
@@ -155,8 +161,13 @@ fn permute_rows(bytes: &[u8], n_rows: usize, source: &dyn Fn(usize) -> usize) ->
 const TILE: usize = 32;
 
 /// `[n_rows, n_cols]` elements of `size` bytes to `[n_cols, n_rows]`.
-fn transpose(bytes: &[u8], n_rows: usize, n_cols: usize, size: usize) -> Result<FileBytes> {
-    FileBytes::filled(bytes.len(), |to| {
+fn transpose(
+    bytes: &[u8],
+    (n_rows, n_cols): (usize, usize),
+    size: usize,
+    memory: &Memory,
+) -> Result<FileBytes> {
+    FileBytes::filled(bytes.len(), memory, |to| {
         for row0 in (0..n_rows).step_by(TILE) {
             for col0 in (0..n_cols).step_by(TILE) {
                 for row in row0..n_rows.min(row0 + TILE) {
@@ -171,7 +182,7 @@ fn transpose(bytes: &[u8], n_rows: usize, n_cols: usize, size: usize) -> Result<
 }
 
 /// One plus each element, as F32.
-fn plus_one(tensor: &Stored) -> Result<FileBytes> {
+fn plus_one(tensor: &Stored, memory: &Memory) -> Result<FileBytes> {
     let bytes = tensor.bytes();
     let value = |b: &[u8]| match (tensor.ty, b) {
         (TensorType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
@@ -180,7 +191,7 @@ fn plus_one(tensor: &Stored) -> Result<FileBytes> {
         _ => f32::NAN,
     };
     let size = tensor.ty.block_bytes();
-    FileBytes::filled(bytes.len() / size * 4, |to| {
+    FileBytes::filled(bytes.len() / size * 4, memory, |to| {
         for (to, from) in to.chunks_exact_mut(4).zip(bytes.chunks_exact(size)) {
             to.copy_from_slice(&(value(from) + 1.0).to_le_bytes());
         }

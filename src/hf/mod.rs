@@ -17,9 +17,8 @@ mod weights;
 
 use std::path::Path;
 
-use crate::cancel::Watch;
 use crate::error::{Error, Result};
-use crate::gguf::{FileBytes, Gguf};
+use crate::gguf::{FileBytes, Gguf, Reading};
 use config::Config;
 
 const TEMPLATE: &str = "chat_template.jinja";
@@ -52,17 +51,17 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// a key or tensor; `Unsupported` for a `model_type`, a variation of a model or an element type that Ember does not
 /// know, and for folders with PyTorch pickles only. Every sentence begins with the folder's path and names the file.
 pub fn open(path: &Path, use_mmap: bool) -> Result<HfFolder> {
-    open_under(path, use_mmap, Watch::default())
+    open_with(path, use_mmap, &Reading::default())
 }
 
-/// As [`open`], unless `watch` ends it.
+/// As [`open`]; what has to be read or copied is as `reading` says, which is told of every tensor.
 ///
 /// # Errors
-/// As [`open`], and `Cancelled`.
-pub fn open_under(path: &Path, use_mmap: bool, watch: Watch<'_>) -> Result<HfFolder> {
+/// As [`open`], `NoMemory`, and those of `reading`.
+pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<HfFolder> {
     let name = path.display().to_string();
     let read = || -> Result<_> {
-        let folder = Folder { path, use_mmap, watch };
+        let folder = Folder { path, use_mmap, reading };
         if !folder.has("config.json") {
             return Err(Error::Io("this directory has no config.json: it is no Hugging Face model".into()));
         }
@@ -97,8 +96,7 @@ fn end_tokens(folder: &Folder<'_>, config: &Config) -> Result<Vec<u32>> {
 struct Folder<'a> {
     path: &'a Path,
     use_mmap: bool,
-    /// Looked at for every tensor, and while files are read.
-    watch: Watch<'a>,
+    reading: &'a Reading<'a>,
 }
 
 impl Folder<'_> {
@@ -108,15 +106,15 @@ impl Folder<'_> {
 
     /// A small file, read into memory.
     fn read(&self, file: &str) -> Result<FileBytes> {
-        FileBytes::read(&self.path.join(file)).map_err(|e| e.within(file))
+        FileBytes::read(&self.path.join(file), &Reading::default()).map_err(|e| e.within(file))
     }
 
     /// A file of weights, mapped or read as asked.
     fn load(&self, file: &str) -> Result<FileBytes> {
         let path = self.path.join(file);
         let loaded = match self.use_mmap {
-            true => FileBytes::map(&path),
-            false => FileBytes::read_under(&path, self.watch),
+            true => FileBytes::map(&path, self.reading),
+            false => FileBytes::read(&path, self.reading),
         };
         loaded.map_err(|e| e.within(file))
     }

@@ -8,6 +8,8 @@
 
 mod bias;
 mod candidates;
+mod custom;
+mod dry;
 mod dynamic_temperature;
 mod greedy;
 mod min_p;
@@ -26,6 +28,10 @@ use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
 use candidates::Candidates;
+use custom::Columns;
+pub use custom::Custom;
+pub use dry::Dry;
+use dry::Repeats;
 pub use penalties::Penalties;
 use rng::Rng;
 
@@ -77,6 +83,10 @@ pub enum Stage {
     Allow(Vec<u32>),
     /// Rules these tokens out.
     Deny(Vec<u32>),
+    /// Makes tokens less likely that would carry on a passage which was there before.
+    Dry(Dry),
+    /// Does what a function of the host does.
+    Custom(Custom),
 }
 
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
@@ -89,8 +99,10 @@ pub struct Sampler {
     /// The latest accepted tokens, as many as the stages look at.
     history: VecDeque<u32>,
     n_history: usize,
-    /// Room for a sorted part of the history.
+    /// Room for a part of the history.
     recent: Vec<u32>,
+    repeats: Repeats,
+    columns: Columns,
     /// The bound of the stage [`Stage::Mirostat`].
     bound: f64,
 }
@@ -106,6 +118,8 @@ impl Sampler {
             history: VecDeque::new(),
             n_history: 0,
             recent: Vec::new(),
+            repeats: Repeats::default(),
+            columns: Columns::default(),
             bound: 0.0,
         }
     }
@@ -126,9 +140,12 @@ impl Sampler {
             Stage::Xtc { probability, threshold } => xtc::validate(*probability, *threshold)?,
             Stage::Penalties(penalties) => {
                 penalties::validate(penalties)?;
-                self.n_history = self.n_history.max(penalties.last_n);
-                self.history.reserve(self.n_history.saturating_sub(self.history.len()));
-                self.recent.reserve(self.n_history);
+                self.remember(penalties.last_n);
+            }
+            Stage::Dry(dry) => {
+                dry::validate(dry)?;
+                self.remember(dry.last_n);
+                self.repeats.reserve(dry.last_n);
             }
             Stage::Mirostat { tau, eta } => {
                 mirostat::validate(*tau, *eta)?;
@@ -139,10 +156,24 @@ impl Sampler {
             }
             Stage::Bias(bias) => *bias = bias::sorted_bias(bias)?,
             Stage::Allow(tokens) | Stage::Deny(tokens) => *tokens = bias::sorted_tokens(tokens),
-            Stage::Greedy | Stage::TopK(_) => {}
+            Stage::Greedy | Stage::TopK(_) | Stage::Custom(_) => {}
         }
         self.stages.push(stage);
         Ok(())
+    }
+
+    /// Keeps the latest `last_n` accepted tokens, at least.
+    fn remember(&mut self, last_n: usize) {
+        self.n_history = self.n_history.max(last_n);
+        self.history.reserve(self.n_history.saturating_sub(self.history.len()));
+        self.recent.reserve(self.n_history);
+    }
+
+    /// Copies the latest `last_n` accepted tokens to `recent`.
+    fn recall(&mut self, last_n: usize) {
+        self.recent.clear();
+        let skipped = self.history.len().saturating_sub(last_n);
+        self.recent.extend(self.history.iter().skip(skipped));
     }
 
     /// The stages, in order.
@@ -202,6 +233,12 @@ impl Sampler {
 
     /// Applies stage number `i`.
     fn apply(&mut self, i: usize) -> Result<()> {
+        match &self.stages[i] {
+            Stage::Penalties(Penalties { last_n, .. }) | Stage::Dry(Dry { last_n, .. }) => {
+                self.recall(*last_n)
+            }
+            _ => {}
+        }
         let candidates = &mut self.candidates;
         match &self.stages[i] {
             Stage::Greedy => greedy::apply(candidates),
@@ -217,9 +254,6 @@ impl Sampler {
                 xtc::apply(candidates, *probability, *threshold, &mut self.rng);
             }
             Stage::Penalties(penalties) => {
-                self.recent.clear();
-                let skipped = self.history.len().saturating_sub(penalties.last_n);
-                self.recent.extend(self.history.iter().skip(skipped));
                 self.recent.sort_unstable();
                 penalties::apply(candidates, penalties, &self.recent);
             }
@@ -227,6 +261,8 @@ impl Sampler {
             Stage::Bias(bias) => bias::apply(candidates, bias)?,
             Stage::Allow(tokens) => bias::allow(candidates, tokens)?,
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
+            Stage::Dry(dry) => dry::apply(candidates, dry, &self.recent, &mut self.repeats),
+            Stage::Custom(custom) => custom::apply(candidates, custom, &mut self.columns)?,
         }
         Ok(())
     }
@@ -245,7 +281,10 @@ impl Sampler {
         let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_));
         let picks = |stage: &Stage| matches!(stage, Stage::Greedy | Stage::Temperature(0.0));
         let learns = |stage: &Stage| {
-            matches!(stage, Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_))
+            matches!(
+                stage,
+                Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_) | Stage::Custom(_)
+            )
         };
         self.stages.iter().find(|s| !narrows(s)).is_some_and(picks) && !self.stages.iter().any(learns)
     }

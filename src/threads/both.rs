@@ -4,16 +4,23 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::time::Duration;
+
 use super::default_threads;
+
+/// Between two ticks.
+const TICK: Duration = Duration::from_millis(5);
 
 /// The results of `here`, which the caller's thread runs, and of `aside`, which another runs at the same time; where
 /// the process may use but one, or none can be started, `aside` runs after `here`. A panic of either is raised again
-/// here when both have ended.
+/// here when both have ended. Where there is a `tick`, the caller's thread calls it every few milliseconds while it waits
+/// for `aside`, for which there then is another thread if one can be started at all.
 ///
 /// Not a scope of the standard library, which gives a thread of C a handle that is never freed.
 pub fn both<A, B: Send + 'static>(
     here: impl FnOnce() -> A,
     aside: impl FnOnce() -> B + Send + 'static,
+    tick: Option<&dyn Fn()>,
 ) -> (A, B) {
     let aside = Arc::new(Mutex::new(Some(aside)));
     let run = {
@@ -24,12 +31,18 @@ pub fn both<A, B: Send + 'static>(
         }
     };
     let thread = match default_threads(None) {
-        1 => None,
+        1 if tick.is_none() => None,
         _ => std::thread::Builder::new().name("ember-load".into()).spawn(run.clone()).ok(),
     };
     let here = catch_unwind(AssertUnwindSafe(here));
     let aside = match thread {
-        Some(thread) => thread.join(),
+        Some(thread) => {
+            while let Some(tick) = tick.filter(|_| !thread.is_finished()) {
+                tick();
+                std::thread::park_timeout(TICK);
+            }
+            thread.join()
+        }
         None => catch_unwind(AssertUnwindSafe(run)),
     };
     match (here, aside) {
@@ -45,12 +58,20 @@ mod tests {
 
     #[test]
     fn two_things_at_once_give_both_results_and_every_panic() {
-        assert_eq!(both(|| 1, || "two".to_owned()), (1, "two".to_owned()));
+        assert_eq!(both(|| 1, || "two".to_owned(), None), (1, "two".to_owned()));
+        let n_ticks = std::cell::Cell::new(0);
+        let (ticked, hear) = std::sync::mpsc::channel();
+        let tick = || {
+            n_ticks.set(n_ticks.get() + 1);
+            let _ = ticked.send(());
+        };
+        assert!(both(|| (), move || hear.recv().is_ok(), Some(&tick)).1, "it waits for a tick");
+        assert!(n_ticks.get() > 0);
         let text = |outcome: std::thread::Result<((), ())>| {
             let panic = outcome.expect_err("a panic");
             *panic.downcast::<&str>().expect("the text it was raised with")
         };
-        assert_eq!(text(catch_unwind(|| both(|| panic!("here"), || ()))), "here");
-        assert_eq!(text(catch_unwind(|| both(|| (), || panic!("aside")))), "aside");
+        assert_eq!(text(catch_unwind(|| both(|| panic!("here"), || (), None))), "here");
+        assert_eq!(text(catch_unwind(|| both(|| (), || panic!("aside"), None))), "aside");
     }
 }

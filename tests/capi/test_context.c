@@ -346,6 +346,29 @@ static void a_cache_of_bytes(void)
     ember_model_release(wide);
 }
 
+static void timings(void)
+{
+    ember_context *context = new_context(model, 0, 2);
+    ember_timings t = {.struct_size = sizeof t};
+    const uint32_t tokens[] = {1, 2, 3}, seqs[] = {0, 1};
+    OK(ember_context_timings_get(context, &t, E));
+    CHECK(t.load_ns > 0 && t.n_prefill == 0 && t.n_decode == 0 && t.n_embed == 0 && t.prefill_ns == 0);
+    OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 3, E));
+    OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 1, E));
+    OK(ember_context_decode(context, tokens, NULL, seqs, NULL, 2, E));
+    const uint32_t beyond = FIXTURE_VOCAB;
+    FAILS(EMBER_E_INVALID_ARGUMENT, "", ember_context_decode(context, &beyond, NULL, NULL, NULL, 1, E));
+    OK(ember_context_timings_get(context, &t, E));
+    CHECK(t.n_prefill == 3 && t.n_decode == 3 && t.prefill_ns > 0 && t.decode_ns > 0 && t.embed_ns == 0);
+    OK(ember_context_timings_reset(context, E));
+    OK(ember_context_timings_get(context, &t, E));
+    CHECK(t.n_prefill == 0 && t.decode_ns == 0 && t.load_ns > 0);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_timings_get(NULL, &t, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_context_timings_get(context, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_timings_reset(NULL, E));
+    ember_context_free(context);
+}
+
 int main(void)
 {
     model = load_model(FIXTURE);
@@ -359,6 +382,7 @@ int main(void)
     two_sequences();
     every_implementation_agrees();
     a_cache_of_bytes();
+    timings();
     ember_model_release(model);
     return finish("context");
 }

@@ -137,6 +137,46 @@ static void numbers(void)
     CHECK(b == (info.add_bos == 1));
 }
 
+static void arrays(void)
+{
+    const char *tokens = "tokenizer.ggml.tokens", *types = "tokenizer.ggml.token_type";
+    uint32_t type = 77;
+    size_t n = 77, len = 77;
+    uint8_t text[64];
+    uint64_t u = 77;
+    int64_t i = 77;
+    double f = 77;
+    bool b = true;
+    ember_model_info info = {.struct_size = sizeof info};
+    OK(ember_model_info_get(model, &info, E));
+    FAILS(EMBER_E_NOT_FOUND, "no.such.key", ember_model_meta_array(model, "no.such.key", NUL, &type, &n, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "array", ember_model_meta_array(model, "gpt2.block_count", NUL, &type, &n, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "element_type", ember_model_meta_array(model, tokens, NUL, NULL, &n, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "n_elements", ember_model_meta_array(model, tokens, NUL, &type, NULL, E));
+    CHECK(type == 77 && n == 77);
+    OK(ember_model_meta_array(model, tokens, NUL, &type, &n, E));
+    CHECK(type == 8 && n == info.n_vocab);
+    for (size_t k = 0; k < n; k++)
+        OK(ember_model_meta_array_string(model, tokens, NUL, k, text, sizeof text, &len, E));
+    OK(ember_model_meta_array_string(model, tokens, NUL, info.bos_token, text, sizeof text, &len, E));
+    CHECK(len == 13 && memcmp(text, "<|endoftext|>", 13) == 0);
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "", ember_model_meta_array_string(model, tokens, NUL, 0, text, 1, &len, E));
+    FAILS(EMBER_E_NOT_FOUND, "element", ember_model_meta_array_string(model, tokens, NUL, n, text, 64, &len, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, types, ember_model_meta_array_string(model, types, NUL, 0, text, 64, &len, E));
+    OK(ember_model_meta_array(model, types, NUL, &type, &n, E));
+    CHECK(type == 5);
+    OK(ember_model_meta_array_i64(model, types, NUL, info.bos_token, &i, E));
+    OK(ember_model_meta_array_u64(model, types, NUL, info.bos_token, &u, E));
+    CHECK(i == 3 && u == 3); /* a control token */
+    FAILS(EMBER_E_NOT_FOUND, "element", ember_model_meta_array_i64(model, types, NUL, SIZE_MAX, &i, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, types, ember_model_meta_array_f64(model, types, NUL, 0, &f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, types, ember_model_meta_array_bool(model, types, NUL, 0, &b, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, tokens, ember_model_meta_array_u64(model, tokens, NUL, 0, &u, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_model_meta_array_u64(model, types, NUL, 0, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "model", ember_model_meta_array_bool(NULL, types, NUL, 0, &b, E));
+    CHECK(u == 3 && f == 77 && b);
+}
+
 int main(int argc, char **argv)
 {
     model = load_model(model_path(argc, argv));
@@ -145,6 +185,7 @@ int main(int argc, char **argv)
     types();
     strings();
     numbers();
+    arrays();
     ember_model_release(model);
     return finish("meta");
 }

@@ -103,16 +103,16 @@ static void loading_from_memory(void)
     size_t len = 0;
     uint8_t *bytes = read_fixture(&len);
     ember_model *loaded = NULL, *none = NULL;
-    OK(ember_model_load_buffer(bytes, len, &loaded, E));
-    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, len - 1, &none, E));
-    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, 3, &none, E));
-    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, 0, &none, E));
-    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(NULL, 0, &none, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_model_load_buffer(NULL, len, &none, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_model_load_buffer(bytes, SIZE_MAX, &none, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_model_load_buffer(bytes, len, NULL, E));
+    OK(ember_model_load_buffer(bytes, len, NULL, &loaded, E));
+    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, len - 1, NULL, &none, E));
+    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, 3, NULL, &none, E));
+    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, 0, NULL, &none, E));
+    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(NULL, 0, NULL, &none, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_model_load_buffer(NULL, len, NULL, &none, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_model_load_buffer(bytes, SIZE_MAX, NULL, &none, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_model_load_buffer(bytes, len, NULL, NULL, E));
     bytes[0] = 'X';
-    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, len, &none, E));
+    FAILS(EMBER_E_FORMAT, "<buffer>", ember_model_load_buffer(bytes, len, NULL, &none, E));
     CHECK(none == NULL);
     memset(bytes, 0xff, len);
     free(bytes); /* the model has its own copy */

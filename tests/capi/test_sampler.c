@@ -277,7 +277,113 @@ static void more_bad_parameters(void)
     ember_sampler_free(s);
 }
 
-int main(void)
+static int32_t only_odd(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    size_t *n_seen = user_data;
+    *n_seen = n;
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            CHECK(tokens[i] > tokens[i - 1]);
+        if (tokens[i] % 2 == 0)
+            logits[i] = -INFINITY;
+    }
+    return 0;
+}
+
+static int32_t spoil(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    const float *value = user_data;
+    (void)tokens;
+    for (size_t i = 0; i < n; i++)
+        logits[i] = *value;
+    return *value == 7;
+}
+
+static int32_t use_the_sampler(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    (void)tokens, (void)n;
+    uint32_t token = 0;
+    CHECK(ember_sampler_sample(user_data, logits, n, &token, NULL) == EMBER_E_BUSY);
+    ember_sampler_free(user_data); /* left alone */
+    return 0;
+}
+
+static void callbacks(void)
+{
+    const float logits[] = {3, 2, 1, 9, 8, 0};
+    uint32_t token = 77;
+    size_t n_seen = 0;
+    ember_sampler *s = new_sampler(1), *copy = NULL;
+    OK(ember_sampler_add_deny(s, (const uint32_t[]){3}, 1, E));
+    OK(ember_sampler_add_callback(s, only_odd, &n_seen, E));
+    OK(ember_sampler_add_greedy(s, E));
+    OK(ember_sampler_clone(s, &copy, E));
+    OK(ember_sampler_sample(s, logits, 6, &token, E));
+    CHECK(token == 1 && n_seen == 5);
+    n_seen = 0;
+    OK(ember_sampler_sample(copy, logits, 6, &token, E));
+    CHECK(token == 1 && n_seen == 5);
+    ember_sampler_free(copy);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "callback", ember_sampler_add_callback(s, NULL, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_callback(NULL, only_odd, &n_seen, E));
+    ember_sampler_free(s);
+    const float values[] = {NAN, INFINITY, -INFINITY, 7};
+    for (size_t i = 0; i < 4; i++) {
+        float value = values[i];
+        s = new_sampler(1);
+        OK(ember_sampler_add_callback(s, spoil, &value, E));
+        token = 77;
+        FAILS(value == 7 ? EMBER_E_CANCELLED : EMBER_E_INVALID_ARGUMENT, "callback",
+              ember_sampler_sample(s, logits, 6, &token, E));
+        CHECK(token == 77);
+        ember_sampler_free(s);
+    }
+    s = new_sampler(1);
+    OK(ember_sampler_add_callback(s, use_the_sampler, s, E));
+    OK(ember_sampler_sample(s, logits, 6, &token, E));
+    ember_sampler_free(s);
+}
+
+static void dry(const char *path)
+{
+    ember_model *model = load_model(path), *plain = load_model(FIXTURE);
+    const char *breakers[] = {"\n", "the cat"}, *too_long[] = {"0123456789012345678901234567890123456789x"};
+    const size_t lengths[] = {1, 3};
+    ember_sampler *s = new_sampler(1);
+    OK(ember_sampler_add_dry(s, model, 5.0f, 1.75f, 2, 100, NULL, NULL, 0, E));
+    OK(ember_sampler_add_greedy(s, E));
+    ember_model_info info = {.struct_size = sizeof info};
+    OK(ember_model_info_get(model, &info, E));
+    float *logits = calloc(info.n_vocab, sizeof *logits);
+    if (logits == NULL)
+        exit(1);
+    const uint32_t text[] = {300, 301, 302, 500, 300, 301};
+    uint32_t token = 0;
+    logits[302] = 2, logits[400] = 1;
+    for (int i = 0; i < 6; i++) {
+        OK(ember_sampler_sample(s, logits, info.n_vocab, &token, E));
+        CHECK(token == 302);
+        OK(ember_sampler_accept(s, text[i], E));
+    }
+    OK(ember_sampler_sample(s, logits, info.n_vocab, &token, E));
+    CHECK(token == 400); /* 302 would say 300 301 302 again */
+    OK(ember_sampler_add_dry(s, model, 1, 1, 0, 8, breakers, lengths, 2, E));
+    OK(ember_sampler_add_dry(s, model, 1, 1, 0, 8, breakers, NULL, 2, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "multiplier", ember_sampler_add_dry(s, model, -1, 1, 0, 8, NULL, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "base", ember_sampler_add_dry(s, model, 1, 0.5f, 0, 8, NULL, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "last_n", ember_sampler_add_dry(s, model, 1, 1, 0, UINT32_MAX, NULL, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "breaker", ember_sampler_add_dry(s, model, 1, 1, 0, 8, too_long, NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "breakers", ember_sampler_add_dry(s, model, 1, 1, 0, 8, NULL, NULL, 1, E));
+    FAILS(EMBER_E_UNSUPPORTED, "tokenizer", ember_sampler_add_dry(s, plain, 1, 1, 0, 8, NULL, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "model", ember_sampler_add_dry(s, NULL, 1, 1, 0, 8, NULL, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sampler", ember_sampler_add_dry(NULL, model, 1, 1, 0, 8, NULL, NULL, 0, E));
+    free(logits);
+    ember_sampler_free(s);
+    ember_model_release(model);
+    ember_model_release(plain);
+}
+
+int main(int argc, char **argv)
 {
     greedy();
     the_seed_decides();
@@ -289,5 +395,7 @@ int main(void)
     penalties_need_accepted_tokens();
     seeds();
     more_bad_parameters();
+    callbacks();
+    dry(model_path(argc, argv));
     return finish("sampler");
 }

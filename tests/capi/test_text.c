@@ -180,6 +180,15 @@ static void detokenize_refuses_nonsense(void)
     FAILS(EMBER_E_INVALID_ARGUMENT, "model", ember_model_token_is_eog(NULL, 300, &eog, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_model_token_is_eog(model, 300, NULL, E));
     CHECK(n == 7 && eog);
+
+    bool control = false;
+    OK(ember_model_token_is_control(model, info.bos_token, &control, E));
+    CHECK(control);
+    OK(ember_model_token_is_control(model, 300, &control, E));
+    CHECK(!control);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "token", ember_model_token_is_control(model, info.n_vocab, &control, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "model", ember_model_token_is_control(NULL, 300, &control, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_model_token_is_control(model, 300, NULL, E));
 }
 
 static void a_model_without_a_tokenizer(void)

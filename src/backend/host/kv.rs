@@ -11,6 +11,7 @@ use crate::backend::{KvShape, KvType};
 use crate::error::{Error, Result};
 use crate::kernels::attention::{PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvStore};
+use crate::memory::Memory;
 
 /// Keys and values of all layers, `[page][layer][K, V][n_head_kv]` blocks: what a page holds lies together.
 pub struct HostKv {
@@ -84,12 +85,12 @@ impl KvShape {
 impl HostKv {
     /// An empty cache; its memory is handed out by the operating system as it fills.
     /// `InvalidArgument` for a type that does not fit the length of heads, `NoMemory`.
-    pub fn new(shape: &KvShape) -> Result<HostKv> {
+    pub fn new(shape: &KvShape, memory: &Memory) -> Result<HostKv> {
         shape.check_scales()?;
         let too_much = || Error::NoMemory(format!("a KV cache of {shape:?} has more bytes than memory"));
         let pages = shape.n_layer.checked_mul(shape.n_pages);
         let len = pages.zip(shape.layer_bytes()).and_then(|(pages, bytes)| pages.checked_mul(bytes));
-        let mut bytes = Zeroed::new(len.ok_or_else(too_much)?, "the KV cache")?;
+        let mut bytes: Zeroed<u8> = memory.zeroed(len.ok_or_else(too_much)?, "the KV cache")?;
         // Pages are handed out from the front, so what is touched lies together.
         bytes.prefer_large_pages();
         Ok(HostKv { shape: *shape, bytes })

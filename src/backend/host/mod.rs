@@ -1,11 +1,11 @@
-//! Memory of the CPU backends: zero-initialised buffers, weights in the file's mapping or packed, the KV store.
+//! Memory of the CPU backends: weights in the file's mapping or packed, the KV store.
+#![forbid(unsafe_code)]
 
 mod kv;
 mod packer;
 mod weight;
-mod zeroed;
 
+pub use crate::memory::Zeroed;
 pub use kv::{HostKv, Part, put};
-pub use packer::Packer;
+pub use packer::{Loading, Packer};
 pub use weight::HostWeight;
-pub use zeroed::Zeroed;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::Zeroed;
-use crate::cancel::{CancelToken, Watch, cancelled};
-use crate::error::Result;
+use crate::cancel::{CancelToken, Progress, Watch, cancelled};
+use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
+use crate::memory::Memory;
 use crate::quant::Format;
 use crate::quant::packed::ROWS;
 use crate::threads::ThreadPool;
@@ -100,39 +101,59 @@ impl Task<'_> {
     }
 }
 
+/// What goes with loading weights.
+#[derive(Debug, Clone, Default)]
+pub struct Loading {
+    /// End the packing early. Every task looks at them.
+    pub cancel: [Option<CancelToken>; 2],
+    /// Counts bytes of the file.
+    pub progress: Progress,
+    /// Keeps weights in memory, whatever else the system is short of.
+    pub lock: bool,
+}
+
+impl Loading {
+    fn watch(&self) -> Watch<'_> {
+        Watch::new(self.cancel[0].as_ref(), self.cancel[1].as_ref())
+    }
+
+    /// The error for memory of `what` that could not be locked.
+    pub fn not_locked(what: &str, error: &std::io::Error) -> Error {
+        Error::NoMemory(format!(
+            "{what} cannot be locked in memory ({error}): the system sets a limit to what a process may lock"
+        ))
+    }
+}
+
 /// Collects matrices and packs them.
 #[derive(Default)]
 pub struct Packer {
     sources: Vec<Source>,
-    cancel: Option<CancelToken>,
+    /// How.
+    pub loading: Loading,
 }
 
 impl Packer {
-    /// Has the packing end early when `cancel` says so. Every task looks at it.
-    pub fn set_cancel(&mut self, cancel: Option<CancelToken>) {
-        self.cancel = cancel;
-    }
-
     /// Has `source` packed by the next [`Packer::run`].
     pub fn add(&mut self, source: Source) {
+        self.loading.progress.expect(source.range.len() as u64);
         self.sources.push(source);
     }
 
-    /// Packs what was added.
+    /// Packs what was added, into memory of `memory`.
     ///
     /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`.
-    pub fn run(&mut self, pool: &mut ThreadPool) -> Result<()> {
-        self.run_in_blocks(BLOCK_BYTES, pool)
+    pub fn run(&mut self, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
+        self.run_in_blocks(BLOCK_BYTES, pool, memory)
     }
 
     /// As [`Packer::run`]; matrices share an allocation until it has `block_bytes`.
-    fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool) -> Result<()> {
+    fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.sort_by_key(|s| (Arc::as_ptr(&s.file).addr(), s.range.start));
-        let watch = Watch::new(self.cancel.as_ref(), None);
         let mut rest = &sources[..];
         while !rest.is_empty() {
-            watch.check()?;
+            self.loading.watch().check()?;
             let mut n_bytes = 0;
             let n = rest.iter().take_while(|s| {
                 let fits = n_bytes < block_bytes;
@@ -140,7 +161,7 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            pack_block(block, n_bytes, pool, watch)?;
+            pack_block(block, n_bytes, pool, memory, &self.loading)?;
             rest = others;
         }
         Ok(())
@@ -148,16 +169,43 @@ impl Packer {
 }
 
 /// Packs matrices into one allocation of `n_bytes`.
-fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool, watch: Watch<'_>) -> Result<()> {
+fn pack_block(
+    sources: &[Source],
+    n_bytes: usize,
+    pool: &mut ThreadPool,
+    memory: &Memory,
+    loading: &Loading,
+) -> Result<()> {
     let Some(first) = sources.first() else { return Ok(()) };
     let what = match sources.len() {
         1 => format!("the packed rows of the tensor {:?}", first.name),
         n => format!("the packed rows of the tensor {:?} and {} after it", first.name, n - 1),
     };
-    let mut block = Zeroed::<u8>::new(n_bytes, &what)?;
+    let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
     block.prefer_large_pages();
+    if !memory.measures() {
+        fill(sources, &mut block, pool, loading)?;
+    }
+    if loading.lock {
+        block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
+    }
+    let block = Arc::new(block);
+    let mut end = 0;
+    for source in sources {
+        let start = end;
+        end += source.packed_bytes();
+        // A slot is filled once: its weight was added once.
+        let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
+        // Pages that two tasks had parts of, and those around that the system mapped with them.
+        source.file.release(source.range.clone());
+    }
+    Ok(())
+}
+
+/// Packs matrices one after another into `block`.
+fn fill(sources: &[Source], block: &mut [u8], pool: &mut ThreadPool, loading: &Loading) -> Result<()> {
     let mut tasks = Vec::new();
-    let mut rest = &mut block[..];
+    let mut rest = block;
     for source in sources {
         let (out, others) = rest.split_at_mut(source.packed_bytes());
         rest = others;
@@ -174,7 +222,7 @@ fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool, watch: 
         }
     };
     (0..TASKS_AHEAD).for_each(fetch);
-    let skipped = AtomicBool::new(false);
+    let (skipped, watch) = (AtomicBool::new(false), loading.watch());
     pool.for_parts(&mut tasks, 1, |i, tasks| {
         if watch.is_cancelled() {
             skipped.store(true, Relaxed);
@@ -182,21 +230,12 @@ fn pack_block(sources: &[Source], n_bytes: usize, pool: &mut ThreadPool, watch: 
         }
         fetch(i + TASKS_AHEAD);
         tasks.iter_mut().for_each(Task::run);
+        loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum());
     });
-    if skipped.into_inner() {
-        return Err(cancelled());
+    match skipped.into_inner() {
+        true => Err(cancelled()),
+        false => Ok(()),
     }
-    let block = Arc::new(block);
-    let mut end = 0;
-    for source in sources {
-        let start = end;
-        end += source.packed_bytes();
-        // A slot is filled once: its weight was added once.
-        let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
-        // Pages that two tasks had parts of, and those around that the system mapped with them.
-        source.file.release(source.range.clone());
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -215,7 +254,7 @@ mod tests {
             bytes.extend(rows.into_iter().cycle().take(n_rows * format.row_bytes(n_cols)));
             start..bytes.len()
         });
-        let file = Arc::new(FileBytes::copy(&bytes).expect("memory"));
+        let file = Arc::new(FileBytes::copy(&bytes, &Memory::default()).expect("memory"));
         let source = |((format, n_rows, n_cols), range)| Source {
             name: format!("{format:?}"),
             file: Arc::clone(&file),
@@ -247,11 +286,11 @@ mod tests {
                 (slot, groups)
             });
             let expected: Vec<_> = expected.collect();
-            packer.run_in_blocks(block_bytes, &mut pool).expect("memory");
+            packer.run_in_blocks(block_bytes, &mut pool, &Memory::default()).expect("memory");
             for (slot, groups) in expected {
                 assert!(slot.get().expect("packed").bytes() == groups, "{block_bytes} bytes in a block");
             }
-            packer.run(&mut pool).expect("nothing to do");
+            packer.run(&mut pool, &Memory::default()).expect("nothing to do");
         }
     }
 
@@ -259,12 +298,12 @@ mod tests {
     fn a_cancelled_run_packs_nothing_and_says_so() {
         let mut pool = ThreadPool::new(2, None).expect("threads");
         let (cancel, mut packer) = (CancelToken::new(), Packer::default());
-        packer.set_cancel(Some(cancel.clone()));
+        packer.loading.cancel[0] = Some(cancel.clone());
         let all = sources();
         let slots: Vec<_> = all.iter().map(|source| Arc::clone(&source.slot)).collect();
         all.into_iter().for_each(|source| packer.add(source));
         cancel.cancel();
-        assert!(matches!(packer.run(&mut pool), Err(Error::Cancelled(_))));
+        assert!(matches!(packer.run(&mut pool, &Memory::default()), Err(Error::Cancelled(_))));
         assert!(slots.iter().all(|slot| slot.get().is_none()));
     }
 
@@ -279,7 +318,7 @@ mod tests {
                 }
                 packer.add(source);
             }
-            let error = packer.run_in_blocks(1, &mut pool).expect_err("too much");
+            let error = packer.run_in_blocks(1, &mut pool, &Memory::default()).expect_err("too much");
             assert!(matches!(&error, Error::NoMemory(text) if text.contains(name)), "{error}");
         }
     }

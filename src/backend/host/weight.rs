@@ -9,6 +9,7 @@ use super::packer::{PackedRows, Packer, Source};
 use crate::backend::{WeightRole, WeightSource};
 use crate::error::Result;
 use crate::gguf::FileBytes;
+use crate::memory::Memory;
 use crate::quant::Format;
 
 /// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
@@ -35,7 +36,7 @@ enum Storage {
 impl HostWeight {
     /// Refers to the file where possible; vectors in another format than f32, and f32 data at an address that is no
     /// multiple of 4, become an owned f32 copy.
-    pub fn new(src: &WeightSource<'_>) -> Result<HostWeight> {
+    pub fn new(src: &WeightSource<'_>, memory: &Memory) -> Result<HostWeight> {
         let row_bytes = src.format.row_bytes(src.n_cols);
         let range = src.offset..src.offset + row_bytes * src.n_rows;
         let bytes = &src.file[range.clone()];
@@ -49,8 +50,10 @@ impl HostWeight {
             let storage = Storage::File { file: Arc::clone(src.file), range };
             return Ok(HostWeight { format: src.format, n_rows, n_cols, row_bytes, storage, packed: None });
         }
-        let mut copy = Zeroed::<f32>::new(n_rows * n_cols, "a weight's f32 copy")?;
-        (src.format.info().dequantize)(bytes, &mut copy);
+        let mut copy = memory.zeroed::<f32>(n_rows * n_cols, "a weight's f32 copy")?;
+        if !memory.measures() {
+            (src.format.info().dequantize)(bytes, &mut copy);
+        }
         let row_bytes = Format::F32.row_bytes(n_cols);
         Ok(HostWeight {
             format: Format::F32,
@@ -76,6 +79,15 @@ impl HostWeight {
                 slot: Arc::clone(&slot),
             });
             self.packed = Some(slot);
+        }
+    }
+
+    /// Keeps the rows, as far as they are not packed, in memory.
+    pub fn lock(&self) -> std::io::Result<()> {
+        match &self.storage {
+            _ if self.packed.is_some() => Ok(()),
+            Storage::File { file, range } => file.lock(range.clone()),
+            Storage::Owned(copy) => copy.lock(),
         }
     }
 

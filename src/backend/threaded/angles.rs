@@ -4,6 +4,7 @@
 use super::super::cpu::angles;
 use super::super::host::Zeroed;
 use crate::error::Result;
+use crate::memory::Memory;
 
 /// How many kinds of layers (bases, scalings) are remembered: the most that a model has.
 const KINDS: usize = 2;
@@ -26,13 +27,13 @@ struct Kind {
 
 impl Angles {
     /// Room for batches of `n_tokens` rows with heads of `head_dim`.
-    pub fn new(n_tokens: usize, head_dim: usize) -> Result<Angles> {
+    pub fn new(n_tokens: usize, head_dim: usize, memory: &Memory) -> Result<Angles> {
         let kind = || {
             Ok(Kind {
                 positions: Vec::with_capacity(n_tokens),
                 inv_freq: Vec::with_capacity(head_dim / 2),
                 magnitude: 0.0,
-                values: Zeroed::new(n_tokens * head_dim, "the rope angles")?,
+                values: memory.zeroed(n_tokens * head_dim, "the rope angles")?,
             })
         };
         Ok(Angles { kinds: [kind()?, kind()?], last: 0 })

@@ -7,6 +7,7 @@ use super::ThreadedBackend;
 use crate::error::Result;
 use crate::kernels::attention::{CHUNK_LEN, MAX_QUERIES};
 use crate::kernels::{AttnState, AttnTile, Kernels};
+use crate::memory::Memory;
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// Queries of a tile, about: a page of keys is read once for all of them. A multiple of the six that kernels keep in
@@ -26,12 +27,12 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub fn new(n_threads: usize, limits: &Limits) -> Result<Scratch> {
+    pub fn new(n_threads: usize, limits: &Limits, memory: &Memory) -> Result<Scratch> {
         let n_chunks = limits.n_ctx.div_ceil(CHUNK_LEN);
         let row = AttnState::len(1, limits.head_dim) * limits.n_head;
         Ok(Scratch {
-            tiles: Zeroed::new(n_threads * tile_len(limits.head_dim), "the sums of attention")?,
-            chunks: Zeroed::new(if n_threads > 1 { n_chunks * row } else { 0 }, "the sums of attention")?,
+            tiles: memory.zeroed(n_threads * tile_len(limits.head_dim), "the sums of attention")?,
+            chunks: memory.zeroed(if n_threads > 1 { n_chunks * row } else { 0 }, "the sums of attention")?,
         })
     }
 }

@@ -11,14 +11,14 @@ use angles::Angles;
 use products::{Experts, Inputs, PANEL, Target};
 
 use super::cpu::{group, norm_row, route_row, sigmoid};
-use super::host::{HostKv, HostWeight, Packer, Zeroed};
+use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
 use super::{
     AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
     WeightRole, WeightSource,
 };
-use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
+use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
@@ -73,26 +73,31 @@ pub struct ThreadedBackend {
     pack: Pack,
     /// Weights that [`Backend::finish`] packs.
     packer: Packer,
+    /// What buffers and packed weights come from.
+    memory: Memory,
 }
 
 impl ThreadedBackend {
-    /// A backend on the threads of `pool`. Weights are used with the kernels they were uploaded with.
+    /// A backend on the threads of `pool`. Weights are used with the kernels they were uploaded with; large buffers come from
+    /// `memory`.
     pub fn new(
         kernels: &'static Kernels,
         pool: ThreadPool,
         f32_products: F32Products,
+        memory: Memory,
     ) -> Result<ThreadedBackend> {
         Ok(ThreadedBackend {
             kernels,
             f32_products,
             pool,
-            x_q8: Zeroed::new(0, "")?,
-            rows: Zeroed::new(0, "")?,
-            angles: Angles::new(0, 0)?,
-            attention: attention::Scratch::new(0, &Limits::default())?,
+            x_q8: Zeroed::default(),
+            rows: Zeroed::default(),
+            angles: Angles::new(0, 0, &memory)?,
+            attention: attention::Scratch::new(0, &Limits::default(), &memory)?,
             n_cols: 0,
             pack: Pack::Auto,
             packer: Packer::default(),
+            memory,
         })
     }
 
@@ -101,9 +106,9 @@ impl ThreadedBackend {
         self.pack = pack;
     }
 
-    /// Has [`Backend::finish`] end packing early, with `Cancelled`, when `cancel` says so.
-    pub fn set_cancel(&mut self, cancel: Option<CancelToken>) {
-        self.packer.set_cancel(cancel);
+    /// What goes with the weights uploaded from now on. Ended early, [`Backend::finish`] gives `Cancelled`.
+    pub fn set_loading(&mut self, loading: Loading) {
+        self.packer.loading = loading;
     }
 
     /// Weight rows of a task: a whole number of packed groups.
@@ -129,7 +134,7 @@ impl Backend for ThreadedBackend {
     type Kv = HostKv;
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
-        let mut weight = HostWeight::new(src)?;
+        let mut weight = HostWeight::new(src, &self.memory)?;
         let packs = match self.pack {
             Pack::Auto => self.kernels.packs(src.format),
             Pack::Never => false,
@@ -139,24 +144,29 @@ impl Backend for ThreadedBackend {
         if packs && src.role == WeightRole::Matrix && fits {
             weight.pack_later(src.name, &mut self.packer);
         }
+        if self.packer.loading.lock {
+            let what = format!("the tensor {:?}", src.name);
+            weight.lock().map_err(|e| Loading::not_locked(&what, &e))?;
+        }
         Ok(weight)
     }
 
     fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
-        Zeroed::new(len, "an activation buffer")
+        self.memory.zeroed(len, "an activation buffer")
     }
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
-        HostKv::new(shape)
+        HostKv::new(shape, &self.memory)
     }
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.n_cols = limits.n_cols;
-        self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
-        self.rows =
-            Zeroed::new(self.pool.n_threads() * PANEL * limits.n_cols, "weight rows for each thread")?;
-        self.angles = Angles::new(limits.n_tokens, limits.head_dim)?;
-        self.attention = attention::Scratch::new(self.pool.n_threads(), limits)?;
+        let (memory, n_threads) = (&self.memory, self.pool.n_threads());
+        let n_blocks = limits.n_tokens * limits.n_cols.div_ceil(32);
+        self.x_q8 = memory.zeroed(n_blocks, "the quantized activations")?;
+        self.rows = memory.zeroed(n_threads * PANEL * limits.n_cols, "weight rows for each thread")?;
+        self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
+        self.attention = attention::Scratch::new(n_threads, limits, memory)?;
         Ok(())
     }
 
@@ -169,7 +179,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.packer.run(&mut self.pool)?;
+        self.packer.run(&mut self.pool, &self.memory)?;
         self.pool.rest();
         Ok(())
     }

@@ -115,7 +115,7 @@ class Model:
     def from_bytes(cls, data: bytes) -> Model:
         """The model of a GGUF file that lies in memory. Ember keeps a copy."""
         model = cls.__new__(cls)
-        model._finish(Handle("model", lib.ember_model_release, lib.ember_model_load_buffer, data, len(data)))
+        model._finish(Handle("model", lib.ember_model_release, lib.ember_model_load_buffer, data, len(data), None))
         return model
 
     def _finish(self, handle: Handle) -> None:

@@ -1,13 +1,15 @@
-//! Zero-initialised buffers.
+//! Zero-initialised buffers. The only file of `memory` with `unsafe`.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use memmap2::MmapMut;
 
+use super::{Allocator, Charge, Memory};
 use crate::error::{Error, Result};
 
 /// Alignment of buffers: a cache line, and the widest vector register.
@@ -20,20 +22,24 @@ const MAPPED_BYTES: usize = 1 << 20;
 /// A fixed-length, cache-line-aligned array that starts as zeros. The operating system hands zeroed pages out when
 /// they are first touched, so a large KV cache costs nothing until it fills. A failed allocation is an error.
 pub struct Zeroed<T: Pod> {
-    /// The first element, aligned to [`ALIGN`] inside `memory`.
+    /// The first element, aligned to [`ALIGN`] inside `block`.
     data: NonNull<T>,
     len: usize,
-    memory: Memory,
+    block: Block,
+    /// What was paid for it.
+    _charge: Option<Charge>,
 }
 
 /// What was allocated.
-enum Memory {
+enum Block {
     /// Nothing.
     Empty,
     /// Memory of the allocator.
     Heap(NonNull<u8>, Layout),
     /// Pages of the system's.
     Mapped(MmapMut),
+    /// The host's, so many bytes.
+    Hosts(Arc<dyn Allocator>, NonNull<u8>, usize),
 }
 
 // SAFETY: `Zeroed` owns its memory and gives access only through `&self`/`&mut self`, like a Vec of plain data.
@@ -42,34 +48,45 @@ unsafe impl<T: Pod + Send> Send for Zeroed<T> {}
 unsafe impl<T: Pod + Sync> Sync for Zeroed<T> {}
 
 impl<T: Pod> Zeroed<T> {
-    /// `len` zeros, or an error that names `what` and its size.
-    pub fn new(len: usize, what: &str) -> Result<Zeroed<T>> {
+    /// `len` zeros paid from `memory`, or an error that names `what` and its size.
+    pub(super) fn new(memory: &Memory, len: usize, what: &str) -> Result<Zeroed<T>> {
         let too_much = || {
             let size = std::mem::size_of::<T>();
             Error::NoMemory(format!("no memory for {what}: {len} elements of {size} bytes"))
         };
         let layout = Self::layout(len).ok_or_else(too_much)?;
         if len == 0 {
-            return Ok(Zeroed { data: NonNull::dangling(), len, memory: Memory::Empty });
+            return Ok(Zeroed::default());
         }
-        // Where the system has no such thing, the allocator has memory all the same.
-        if layout.size() >= MAPPED_BYTES
-            && let Ok(mut map) = MmapMut::map_anon(layout.size())
-            && let Some(start) = NonNull::new(map.as_mut_ptr())
-        {
-            return Ok(Zeroed { data: aligned(start), len, memory: Memory::Mapped(map) });
+        let charge = Some(memory.charge(layout.size() as u64, what)?);
+        if memory.measures() {
+            return Ok(Zeroed { _charge: charge, ..Zeroed::default() });
         }
-        // SAFETY: the layout's size is not 0.
-        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_much)?;
-        Ok(Zeroed { data: aligned(block), len, memory: Memory::Heap(block, layout) })
+        let (block, start) = Block::new(layout, memory.allocator()).ok_or_else(too_much)?;
+        Ok(Zeroed { data: aligned(start), len, block, _charge: charge })
     }
 
     /// Asks the system for large pages, which are faster to take and to walk through: for large arrays that are filled
     /// from the front, since such a page is taken as soon as one byte of it is touched. A hint, on Linux only.
     pub fn prefer_large_pages(&mut self) {
         #[cfg(target_os = "linux")]
-        if let Memory::Mapped(map) = &self.memory {
+        if let Block::Mapped(map) = &self.block {
             let _ = map.advise(memmap2::Advice::HugePage);
+        }
+    }
+
+    /// Keeps the array in memory, whatever else the system is short of, until it is dropped. Arrays below a megabyte, which
+    /// share their pages, and those that the host gave are let be.
+    ///
+    /// # Errors
+    /// The system's, which lets a process lock so much only; where it cannot do that at all, `Unsupported`.
+    pub fn lock(&self) -> std::io::Result<()> {
+        match &self.block {
+            #[cfg(unix)]
+            Block::Mapped(map) => map.lock(),
+            #[cfg(not(unix))]
+            Block::Mapped(_) => Err(std::io::ErrorKind::Unsupported.into()),
+            Block::Empty | Block::Heap(..) | Block::Hosts(..) => Ok(()),
         }
     }
 
@@ -78,6 +95,36 @@ impl<T: Pod> Zeroed<T> {
     fn layout(len: usize) -> Option<Layout> {
         let size = len.checked_mul(std::mem::size_of::<T>())?.checked_add(ALIGN)?;
         Layout::from_size_align(size, std::mem::align_of::<T>()).ok()
+    }
+}
+
+impl<T: Pod> Default for Zeroed<T> {
+    /// Nothing.
+    fn default() -> Zeroed<T> {
+        let data = NonNull::without_provenance(NonZeroUsize::new(ALIGN).unwrap_or(NonZeroUsize::MIN));
+        Zeroed { data, len: 0, block: Block::Empty, _charge: None }
+    }
+}
+
+impl Block {
+    /// Zeros for `layout`, whose size is not 0, and where they begin.
+    fn new(layout: Layout, allocator: Option<&Arc<dyn Allocator>>) -> Option<(Block, NonNull<u8>)> {
+        let size = layout.size();
+        if let Some(allocator) = allocator {
+            let start = allocator.allocate(size, ALIGN)?;
+            let block = Block::Hosts(Arc::clone(allocator), start, size);
+            return start.addr().get().is_multiple_of(ALIGN).then_some((block, start));
+        }
+        // Where the system has no such thing, the allocator has memory all the same.
+        if size >= MAPPED_BYTES
+            && let Ok(mut map) = MmapMut::map_anon(size)
+            && let Some(start) = NonNull::new(map.as_mut_ptr())
+        {
+            return Some((Block::Mapped(map), start));
+        }
+        // SAFETY: the layout's size is not 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some((Block::Heap(start, layout), start))
     }
 }
 
@@ -102,11 +149,14 @@ impl<T: Pod> DerefMut for Zeroed<T> {
     }
 }
 
-impl<T: Pod> Drop for Zeroed<T> {
+impl Drop for Block {
     fn drop(&mut self) {
-        if let Memory::Heap(block, layout) = self.memory {
-            // SAFETY: `new` allocated `block` with this very layout, and nothing uses it any more.
-            unsafe { dealloc(block.as_ptr(), layout) }
+        match self {
+            // SAFETY: `new` allocated the block with this very layout, and nothing uses it any more.
+            Block::Heap(start, layout) => unsafe { dealloc(start.as_ptr(), *layout) },
+            // SAFETY: `new` had the block from this allocator with these numbers, and nothing uses it any more.
+            Block::Hosts(allocator, start, size) => unsafe { allocator.free(*start, *size, ALIGN) },
+            Block::Empty | Block::Mapped(_) => {}
         }
     }
 }
@@ -120,7 +170,7 @@ mod tests {
     #[test]
     fn zeroed_memory_is_aligned_zero_and_freed_whole() {
         for len in [0, 1, 7, 100_000, MAPPED_BYTES] {
-            let mut z = Zeroed::<f16>::new(len, "a test").expect("memory");
+            let mut z = Memory::default().zeroed::<f16>(len, "a test").expect("memory");
             assert!(len == 0 || (z.as_ptr() as usize).is_multiple_of(ALIGN));
             assert!(z.len() == len && z.iter().all(|x| x.to_bits() == 0));
             z.prefer_large_pages();
@@ -132,7 +182,7 @@ mod tests {
     #[test]
     fn a_size_beyond_memory_is_an_error() {
         for len in [usize::MAX, usize::MAX / 4, isize::MAX as usize / 4] {
-            let error = Zeroed::<f32>::new(len, "the moon").err().expect("too much");
+            let error = Memory::default().zeroed::<f32>(len, "the moon").err().expect("too much");
             assert!(matches!(error, Error::NoMemory(m) if m.contains("the moon")));
         }
     }
@@ -146,7 +196,7 @@ mod tests {
             line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
         }
         let before = resident_kib();
-        let z = Zeroed::<f32>::new(1 << 28, "a test").expect("a gibibyte of addresses");
+        let z = Memory::default().zeroed::<f32>(1 << 28, "a test").expect("a gibibyte of addresses");
         assert_eq!(z[1 << 27], 0.0);
         let grown = resident_kib().saturating_sub(before);
         assert!(grown < 512 * 1024, "{grown} KiB of 1 GiB were written");

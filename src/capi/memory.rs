@@ -1,0 +1,93 @@
+//! How much memory models and contexts take.
+
+use std::ffi::c_char;
+
+use super::args::{fill_struct, handle, output_struct, text};
+use super::context::{context_options_or_default, ember_context, ember_context_options};
+use super::error::ember_error;
+use super::guard::guard;
+use super::model::{ember_model, to_path};
+use super::model_options::{ember_model_options, options_or_default};
+use crate::context::{Context, Estimate, LoadedModel, estimate};
+use crate::error::{Result, ember_status};
+
+/// Bytes of the large buffers of a model and of a context. Tokenizer, metadata and the library, a few megabytes, are not
+/// counted. Set struct_size to sizeof(ember_memory) before the call.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ember_memory {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// The model's files. Where they are mapped the system reads, shares and drops their pages as it sees fit, and needs
+    /// none for the weights that are packed.
+    pub file: u64,
+    /// The model's own memory: packed weights, and the files where they are read and not mapped.
+    pub weights: u64,
+    /// The KV cache of the context when it is full; what is not filled yet takes addresses and no memory.
+    pub kv: u64,
+    /// What the context computes with, and its logits.
+    pub workspace: u64,
+}
+
+fn to_memory(estimate: &Estimate) -> ember_memory {
+    let Estimate { file, weights, kv, workspace } = *estimate;
+    ember_memory { struct_size: std::mem::size_of::<ember_memory>(), file, weights, kv, workspace }
+}
+
+/// What `model` has, and `context` if there is one. The model's purse pays for its contexts, too.
+fn of_model(model: &LoadedModel) -> Estimate {
+    Estimate { file: model.gguf().file_size(), weights: model.weights_memory(), kv: 0, workspace: 0 }
+}
+
+fn of_context(context: &Context) -> Estimate {
+    let (kv, workspace) = context.memory();
+    Estimate { kv, workspace, ..of_model(context.model()) }
+}
+
+fn estimated(
+    path: &str,
+    model_options: *const ember_model_options,
+    context_options: *const ember_context_options,
+) -> Result<Estimate> {
+    let options = context_options_or_default(context_options)?;
+    estimate(to_path(path)?, &options_or_default(model_options)?, &options)
+}
+
+/// Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
+/// header is read. Both options may be NULL for the defaults; limits in them do not count. Any thread.
+/// Errors: as ember_model_load and ember_context_new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_memory_estimate(
+    path: *const c_char,
+    path_len: usize,
+    model_options: *const ember_model_options,
+    context_options: *const ember_context_options,
+    out: *mut ember_memory,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (path, out) = (text!(path, path_len), output_struct!(out));
+        out.set(&to_memory(&estimated(path, model_options, context_options)?))
+    })
+}
+
+/// Writes to `out` what the model takes; nothing of contexts. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_memory(
+    model: *const ember_model,
+    out: *mut ember_memory,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || fill_struct!(out, to_memory(&of_model(&handle!(model).model))))
+}
+
+/// Writes to `out` what the context takes, and its model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_memory(
+    context: *const ember_context,
+    out: *mut ember_memory,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || fill_struct!(out, to_memory(&of_context(&handle!(context).lock("context")?.context))))
+}

@@ -1,0 +1,365 @@
+//! Options of loading a model.
+
+use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::args::{UserData, free_handle, handle, output, text};
+use super::cancel::{ember_cancel_token, token_or_none};
+use super::error::ember_error;
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use crate::context::{LoadOptions, Pack, ProgressCallback};
+use crate::error::{Error, Result, ember_status};
+use crate::gguf::{GgufString, Value};
+use crate::kernels::Isa;
+use crate::memory::Allocator;
+
+/// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_model_options {
+    _private: (),
+}
+
+impl CType for ember_model_options {
+    type Object = Exclusive<LoadOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:mopt");
+    const NAME: &'static str = "ember_model_options";
+}
+
+/// Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
+/// machine, which multiply them several times as fast as rows in the file's order. Packing reads the whole model, so
+/// that loading takes about as long as copying it does. Packed matrices take as much memory as in the file and belong
+/// to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+/// came from a buffer keeps both and takes twice its size.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_pack {
+    /// Those of number formats that this machine's instruction set has products with packed rows for: the default.
+    EMBER_PACK_AUTO = 0,
+    /// None: loading reads next to nothing, and the matrices lie in the mapped file, where processes with the same model
+    /// share them and the system may drop and fetch them again; multiplying them is slower.
+    EMBER_PACK_NEVER = 1,
+    /// Those of every number format that can be packed. Where the instruction set has no products with packed rows, plain
+    /// code multiplies them, slower than it does rows in the file's order: for comparing machines.
+    EMBER_PACK_ALWAYS = 2,
+}
+
+/// Told how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
+/// thread that loads. Returning anything but 0 ends the loading with EMBER_E_CANCELLED.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_progress_callback = Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> i32>;
+
+/// Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two), or NULL when there are
+/// none left. `user_data` is what was given with the callback. Runs on any thread, also on several at once.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_allocate_callback =
+    Option<unsafe extern "C" fn(size: usize, alignment: usize, user_data: *mut c_void) -> *mut c_void>;
+
+/// Takes back what an ember_allocate_callback gave for the same `size` and `alignment`. Runs on any thread.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_deallocate_callback =
+    Option<unsafe extern "C" fn(block: *mut c_void, size: usize, alignment: usize, user_data: *mut c_void)>;
+
+/// The host's functions for large buffers.
+struct HostAllocator {
+    allocate: unsafe extern "C" fn(usize, usize, *mut c_void) -> *mut c_void,
+    deallocate: unsafe extern "C" fn(*mut c_void, usize, usize, *mut c_void),
+    user_data: UserData,
+}
+
+// SAFETY: the header asks the host for memory that is zero and belongs to whoever asked until it is given back.
+unsafe impl Allocator for HostAllocator {
+    fn allocate(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the host's function with the host's pointer, as its documentation says.
+        NonNull::new(unsafe { (self.allocate)(size, align, self.user_data.0) }.cast())
+    }
+
+    unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize) {
+        // SAFETY: as above; the block came from it with these numbers.
+        unsafe { (self.deallocate)(block.as_ptr().cast(), size, align, self.user_data.0) }
+    }
+}
+
+/// Both functions of the host, or neither.
+fn to_allocator(
+    allocate: ember_allocate_callback,
+    deallocate: ember_deallocate_callback,
+    user_data: *mut c_void,
+) -> Result<Option<Arc<dyn Allocator>>> {
+    match (allocate, deallocate) {
+        (None, None) => Ok(None),
+        (Some(allocate), Some(deallocate)) => {
+            Ok(Some(Arc::new(HostAllocator { allocate, deallocate, user_data: UserData(user_data) })))
+        }
+        (None, _) => Err(Error::InvalidArgument("allocate is NULL, but deallocate is not".into())),
+        (_, None) => Err(Error::InvalidArgument("deallocate is NULL, but allocate is not".into())),
+    }
+}
+
+fn to_progress(callback: ember_progress_callback, user_data: *mut c_void) -> Option<ProgressCallback> {
+    let callback = callback?;
+    let user_data = UserData(user_data);
+    Some(ProgressCallback(Arc::new(move |done| {
+        let UserData(user_data) = { user_data };
+        // SAFETY: the host's function with the host's pointer, as its documentation says.
+        unsafe { callback(done, user_data) == 0 }
+    })))
+}
+
+/// What a limit of bytes means: 0 is none.
+pub(super) fn to_limit(bytes: u64) -> Option<u64> {
+    (bytes > 0).then_some(bytes)
+}
+
+fn set_meta(options: &mut LoadOptions, key: &str, value: Value) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::InvalidArgument("key is empty".into()));
+    }
+    options.metadata.retain(|(known, _)| &**known != key);
+    options.metadata.push((key.into(), value));
+    Ok(())
+}
+
+fn to_pack(pack: i32) -> Result<Pack> {
+    match pack {
+        0 => Ok(Pack::Auto),
+        1 => Ok(Pack::Never),
+        2 => Ok(Pack::Always),
+        _ => Err(Error::InvalidArgument(format!("pack must be an ember_pack (0 to 2), got {pack}"))),
+    }
+}
+
+pub(super) fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions> {
+    match options.is_null() {
+        true => Ok(LoadOptions::default()),
+        false => Ok(handle!(options).lock("options")?.clone()),
+    }
+}
+
+fn to_isa(name: &str) -> Result<Option<Isa>> {
+    match name {
+        "" => Ok(None),
+        name => Isa::parse("isa", name).map(Some),
+    }
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_model_options_free.
+/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_new(
+    out: *mut *mut ember_model_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))))
+}
+
+/// Frees options; models loaded with them are not affected. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_options) {
+    guard_value((), || free_handle!(options))
+}
+
+/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
+/// the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
+/// change.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_use_mmap(
+    options: *mut ember_model_options,
+    use_mmap: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.use_mmap = use_mmap;
+        Ok(())
+    })
+}
+
+/// Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
+/// "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
+/// empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
+/// loaded, lowers the level of every model of the process in the same way.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_isa(
+    options: *mut ember_model_options,
+    isa: *const c_char,
+    isa_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, isa) = (handle!(options), text!(isa, isa_len));
+        options.lock("options")?.isa = to_isa(isa)?;
+        Ok(())
+    })
+}
+
+/// Which matrices are packed, an ember_pack. Results with packed matrices and without differ by roundings.
+/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_pack(
+    options: *mut ember_model_options,
+    pack: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.pack = to_pack(pack)?;
+        Ok(())
+    })
+}
+
+/// The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
+/// so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_cancel_token(
+    options: *mut ember_model_options,
+    token: *const ember_cancel_token,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, token) = (handle!(options), token_or_none(token)?);
+        options.lock("options")?.cancel = token;
+        Ok(())
+    })
+}
+
+/// Whether the weights are kept in memory, whatever else the system is short of, as long as the model lives. What lies in
+/// mapped files is then read at once. Systems let a process lock little as a rule (`ulimit -l`): loading gives
+/// EMBER_E_NOMEM when that is not enough. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_lock(
+    options: *mut ember_model_options,
+    lock: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.lock = lock;
+        Ok(())
+    })
+}
+
+/// Whether loading looks at every number of every tensor and gives EMBER_E_FORMAT, naming tensor and element, for one
+/// that is not finite. It reads the whole file. Sizes, types and positions are checked in any case. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_check_tensors(
+    options: *mut ember_model_options,
+    check_tensors: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.check_tensors = check_tensors;
+        Ok(())
+    })
+}
+
+/// Has `callback` told how far a loading is, every few milliseconds or megabytes. NULL, the default: nobody. The callback
+/// and `user_data` must be usable as long as the options, and as a load with them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_progress(
+    options: *mut ember_model_options,
+    callback: ember_progress_callback,
+    user_data: *mut c_void,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.progress = to_progress(callback, user_data);
+        Ok(())
+    })
+}
+
+/// The most bytes that the large buffers of the model and of all its contexts may have together: packed weights, files
+/// that are read or copied, KV caches, activations, logits. What would go beyond it gives EMBER_E_NOMEM. Mapped files,
+/// tokenizer and metadata are not counted. 0, the default: no limit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_memory_limit(
+    options: *mut ember_model_options,
+    bytes: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.memory.limit = to_limit(bytes);
+        Ok(())
+    })
+}
+
+/// Has the large buffers of the model and of its contexts come from the host: `allocate` gives zeroed memory, and
+/// `deallocate` takes it back. Both are called by any thread, and must be usable until the model and all its contexts are
+/// gone. NULL for both, the default: the system. Errors: EMBER_E_INVALID_ARGUMENT for one without the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_allocator(
+    options: *mut ember_model_options,
+    allocate: ember_allocate_callback,
+    deallocate: ember_deallocate_callback,
+    user_data: *mut c_void,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let options = handle!(options);
+        options.lock("options")?.memory.allocator = to_allocator(allocate, deallocate, user_data)?;
+        Ok(())
+    })
+}
+
+/// Has models loaded as if the file had this integer for `key`, whether it has the key or not: to mend a wrong number. A
+/// key that Ember reads is checked as one of the file. A key that is set twice has the later value.
+/// Errors: EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_meta_i64(
+    options: *mut ember_model_options,
+    key: *const c_char,
+    key_len: usize,
+    value: i64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, key) = (handle!(options), text!(key, key_len));
+        set_meta(&mut *options.lock("options")?, key, Value::I64(value))
+    })
+}
+
+/// As ember_model_options_set_meta_i64, a floating-point number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_meta_f64(
+    options: *mut ember_model_options,
+    key: *const c_char,
+    key_len: usize,
+    value: f64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, key) = (handle!(options), text!(key, key_len));
+        set_meta(&mut *options.lock("options")?, key, Value::F64(value))
+    })
+}
+
+/// As ember_model_options_set_meta_i64, a boolean.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_meta_bool(
+    options: *mut ember_model_options,
+    key: *const c_char,
+    key_len: usize,
+    value: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, key) = (handle!(options), text!(key, key_len));
+        set_meta(&mut *options.lock("options")?, key, Value::Bool(value))
+    })
+}
+
+/// As ember_model_options_set_meta_i64, a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_options_set_meta_string(
+    options: *mut ember_model_options,
+    key: *const c_char,
+    key_len: usize,
+    value: *const c_char,
+    value_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, key, value) = (handle!(options), text!(key, key_len), text!(value, value_len));
+        set_meta(&mut *options.lock("options")?, key, Value::String(GgufString::copy(value.as_bytes())))
+    })
+}

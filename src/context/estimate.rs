@@ -1,0 +1,34 @@
+//! How much memory a model and a context take, without taking it.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Context, ContextOptions, LoadOptions, LoadedModel};
+use crate::error::Result;
+
+/// Bytes of large buffers. Tokenizer, metadata and the library itself, a few megabytes, are not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The model's files. Where they are mapped the system reads, shares and drops their pages as it sees fit, and what is
+    /// packed is of no further use there.
+    pub file: u64,
+    /// The model's own memory: packed weights, and the files where they are read instead of mapped.
+    pub weights: u64,
+    /// The KV cache of a full context; pages that are not used yet take address space only.
+    pub kv: u64,
+    /// Activations, scratch and the logits of one token.
+    pub workspace: u64,
+}
+
+/// What the model at `path` would take, and one context over it. Reads little more than the header of the file.
+///
+/// Errors: those of loading the model and of making the context, but for the lack of memory.
+pub fn estimate(path: &Path, load: &LoadOptions, options: &ContextOptions) -> Result<Estimate> {
+    let model = Arc::new(LoadedModel::measured(path, load)?);
+    let file = model.gguf().file_size();
+    let weights = model.weights_memory() + if load.use_mmap { 0 } else { file };
+    let (kv, workspace) =
+        Context::new(&model, &ContextOptions { memory_limit: None, ..options.clone() })?.memory();
+    Ok(Estimate { file, weights, kv, workspace })
+}

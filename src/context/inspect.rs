@@ -1,0 +1,153 @@
+//! What the header of a model says, as JSON.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+///
+/// Errors: those of reading the header; `Unsupported` in a build without JSON.
+#[cfg(not(any(feature = "chat", feature = "hf")))]
+pub fn inspect(_: &Path) -> Result<String> {
+    let sentence = "inspecting gives JSON, which needs the feature \"chat\" or \"hf\", and this build of Ember is without both";
+    Err(Error::Unsupported(sentence.into()))
+}
+
+#[cfg(any(feature = "chat", feature = "hf"))]
+pub use with_json::inspect;
+
+#[cfg(any(feature = "chat", feature = "hf"))]
+mod with_json {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Map, Value as Json, json};
+
+    use super::*;
+    use crate::context::load::{LoadOptions, open};
+    use crate::context::loaded::LoadedModel;
+    use crate::gguf::{Array, Gguf, Reading, Value};
+    use crate::models::ModelInfo;
+
+    /// Arrays up to this length are written whole.
+    const SHORT: usize = 16;
+
+    /// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+    ///
+    /// Errors: those of reading the header.
+    pub fn inspect(path: &Path) -> Result<String> {
+        let mut object = header(&open(path, &Reading::default())?);
+        look_beside(path, &mut object);
+        match LoadedModel::measured(path, &LoadOptions::default()) {
+            Ok(model) => {
+                object.insert("supported".into(), true.into());
+                object.insert("dimensions".into(), dimensions(model.info()));
+            }
+            Err(error) => {
+                object.insert("supported".into(), false.into());
+                object.insert("reason".into(), error.to_string().into());
+            }
+        }
+        serde_json::to_string(&object)
+            .map_err(|e| Error::Internal(format!("JSON that cannot be written: {e}")))
+    }
+
+    /// What a folder has in files of its own.
+    fn look_beside(path: &Path, object: &mut Map<String, Json>) {
+        let config = std::fs::read(path.join("tokenizer_config.json")).unwrap_or_default();
+        let config: Json = serde_json::from_slice(&config).unwrap_or_default();
+        if path.join("chat_template.jinja").is_file() || config.get("chat_template").is_some() {
+            object.insert("chat_template".into(), true.into());
+        }
+        if path.join("tokenizer.json").is_file() {
+            object.insert("tokenizer".into(), "tokenizer.json".into());
+        }
+    }
+
+    fn header(gguf: &Gguf) -> Map<String, Json> {
+        let text = |key: &str| gguf.metadata().str(key).ok().flatten();
+        let mut types = BTreeMap::<&str, (u64, u64)>::new();
+        let mut n_params = 0u64;
+        for tensor in gguf.tensors() {
+            let (n, n_bytes) = types.entry(tensor.ty.name()).or_default();
+            *n += 1;
+            *n_bytes = n_bytes.saturating_add(tensor.n_bytes as u64);
+            let elements = tensor.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
+            n_params = n_params.saturating_add(elements);
+        }
+        let types = types
+            .into_iter()
+            .map(|(name, (n, bytes))| (name.to_owned(), json!({"tensors": n, "bytes": bytes})));
+        let metadata = gguf.metadata().iter().map(|(key, value)| (key.to_owned(), describe(value)));
+        let template = gguf.metadata().get("tokenizer.chat_template").is_some();
+        let object = json!({
+            "path": gguf.name(),
+            "file_size": gguf.file_size(),
+            "n_tensors": gguf.tensors().len(),
+            "n_params": n_params,
+            "architecture": text("general.architecture"),
+            "name": text("general.name"),
+            "tokenizer": text("tokenizer.ggml.model"),
+            "chat_template": template,
+            "types": types.collect::<Map<_, _>>(),
+            "metadata": metadata.collect::<Map<_, _>>(),
+        });
+        match object {
+            Json::Object(object) => object,
+            _ => Map::new(),
+        }
+    }
+
+    fn dimensions(info: &ModelInfo) -> Json {
+        json!({
+            "n_vocab": info.n_vocab,
+            "n_ctx_train": info.n_ctx_train,
+            "n_embd": info.n_embd,
+            "n_layer": info.n_layer,
+            "n_head": info.n_head,
+            "n_head_kv": info.n_head_kv,
+            "head_dim": info.head_dim,
+            "n_ff": info.n_ff,
+            "n_expert": info.experts.map_or(0, |e| e.n_expert),
+            "n_expert_used": info.experts.map_or(0, |e| e.n_used),
+            "causal": info.causal,
+        })
+    }
+
+    /// A number that JSON does not have (NaN, infinity) is null; bytes that are not UTF-8 are U+FFFD.
+    fn describe(value: &Value) -> Json {
+        match value {
+            Value::F32(x) => json!(x),
+            Value::F64(x) => json!(x),
+            Value::Bool(x) => json!(x),
+            Value::String(s) => String::from_utf8_lossy(s.as_bytes()).into_owned().into(),
+            Value::Array(array) => describe_array(array),
+            other => other.integer().map_or(Json::Null, integer),
+        }
+    }
+
+    fn integer(n: i128) -> Json {
+        match (i64::try_from(n), u64::try_from(n)) {
+            (Ok(n), _) => n.into(),
+            (_, Ok(n)) => n.into(),
+            _ => Json::Null,
+        }
+    }
+
+    fn describe_array(array: &Array) -> Json {
+        if array.len() > SHORT {
+            return json!({"type": array.element_type().name(), "length": array.len()});
+        }
+        match array {
+            Array::Bool(list) => json!(list),
+            Array::F32(list) => json!(list),
+            Array::F64(list) => json!(list),
+            Array::String(list) => list.iter().map(|s| String::from_utf8_lossy(s).into_owned()).collect(),
+            Array::Array(lists) => lists.iter().map(describe_array).collect(),
+            other => match other.integers() {
+                Some(integers) => integers.map(integer).collect(),
+                None => Json::Null,
+            },
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Loading a model: what a caller may choose, and the steps.
+#![forbid(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::check;
+use crate::backend::host::Loading;
+use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
+use crate::cancel::{CancelToken, Progress, Watch};
+use crate::error::{Error, Result};
+use crate::gguf::{FileBytes, Gguf, Reading, Value};
+#[cfg(feature = "hf")]
+use crate::hf::{self, HfFolder};
+use crate::kernels::{Isa, Kernels};
+use crate::memory::{Memory, MemoryOptions};
+use crate::models::{self, Model};
+use crate::threads::{self, ThreadPool};
+use crate::tokenizer::Tokenizer;
+
+/// How to load a model.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
+    /// while the model lives: the operating system may then end the process on the next access.
+    pub use_mmap: bool,
+    /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
+    /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.
+    pub isa: Option<Isa>,
+    /// Which matrices are packed for the machine's vector instructions. Packing takes loading as long as copying them
+    /// does and as much memory as they have in the file, which gives its own back when it is mapped; a file that was
+    /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
+    /// mapping, is shared by all processes that map the file and is multiplied several times as slowly.
+    pub pack: Pack,
+    /// Ends the loading early, with `Cancelled`: looked at for every tensor and every half megabyte that is packed.
+    pub cancel: Option<CancelToken>,
+    /// Keep the weights in memory, whatever else the system is short of.
+    pub lock: bool,
+    /// Look at every number of every tensor and refuse a file in which one is not finite.
+    pub check_tensors: bool,
+    /// Keys that are set as if the file had these values.
+    pub metadata: Vec<(Box<str>, Value)>,
+    /// Where the large buffers of the model and of its contexts come from, and how many bytes they may have together.
+    pub memory: MemoryOptions,
+    /// Told now and then how far the loading is.
+    pub progress: Option<ProgressCallback>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions {
+            use_mmap: true,
+            isa: None,
+            pack: Pack::Auto,
+            cancel: None,
+            lock: false,
+            check_tensors: false,
+            metadata: Vec::new(),
+            memory: MemoryOptions::default(),
+            progress: None,
+        }
+    }
+}
+
+/// Called on the loading thread with the share that is done, from 0 to 1 and never less than before; false ends the
+/// loading with `Cancelled`.
+#[derive(Clone)]
+pub struct ProgressCallback(pub Arc<dyn Fn(f32) -> bool + Send + Sync>);
+
+impl fmt::Debug for ProgressCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a callback")
+    }
+}
+
+/// What loading makes.
+pub(super) struct Parts {
+    pub gguf: Arc<Gguf>,
+    pub tokenizer: Option<Tokenizer>,
+    pub kernels: &'static Kernels,
+    pub threaded: Arc<dyn Model<ThreadedBackend>>,
+    pub memory: Memory,
+}
+
+/// Where a model comes from.
+pub(super) enum Origin<'a> {
+    /// A GGUF file or a Hugging Face folder.
+    Path(&'a Path),
+    /// So many bytes of an open file from an offset on; `None`: up to its end.
+    File(&'a str, File, u64, Option<u64>),
+    /// Bytes, to be copied.
+    Bytes(&'a str, &'a [u8]),
+    /// Bytes that stay as they are until the owner is dropped.
+    Borrowed(&'a str, &'static [u8], Arc<dyn std::any::Any + Send + Sync>),
+}
+
+/// A model being loaded.
+pub(super) struct Load<'a> {
+    options: &'a LoadOptions,
+    memory: Memory,
+    /// Set when the progress callback wants no more.
+    stop: CancelToken,
+    /// Of how many phases; which one; how far it is; and the most that was reported.
+    n_phases: usize,
+    phase: Cell<usize>,
+    progress: RefCell<Progress>,
+    reported: Cell<f32>,
+}
+
+impl<'a> Load<'a> {
+    pub fn new(options: &'a LoadOptions) -> Load<'a> {
+        Load {
+            options,
+            memory: Memory::new(options.memory.clone()),
+            stop: CancelToken::new(),
+            n_phases: 1 + usize::from(!options.use_mmap) + usize::from(options.check_tensors),
+            phase: Cell::new(0),
+            progress: RefCell::default(),
+            reported: Cell::new(0.0),
+        }
+    }
+
+    /// Loads all of it.
+    pub fn run(self, origin: Origin<'_>) -> Result<Parts> {
+        let parts = self.load(origin).and_then(|parts| self.report(1.0).map(|()| parts));
+        match parts {
+            Err(Error::Cancelled(_)) if self.stop.is_cancelled() => {
+                Err(Error::Cancelled("the progress callback ended the loading".into()))
+            }
+            other => other,
+        }
+    }
+
+    fn load(&self, origin: Origin<'_>) -> Result<Parts> {
+        self.report(0.0)?;
+        let step = || self.step();
+        let progress = self.progress.borrow().clone();
+        let reading = Reading { memory: &self.memory, progress, step: &step };
+        let use_mmap = self.options.use_mmap;
+        let gguf = match origin {
+            Origin::Path(path) if path.is_dir() => return self.folder(path, &reading),
+            Origin::Path(path) => Gguf::open_with(path, use_mmap, &reading)?,
+            Origin::File(name, file, offset, len) => {
+                Gguf::load(name, || FileBytes::part_of(file, offset, len, use_mmap, &reading))?
+            }
+            Origin::Bytes(name, bytes) => Gguf::load(name, || FileBytes::copy(bytes, &self.memory))?,
+            Origin::Borrowed(name, bytes, owner) => {
+                Gguf::load(name, || FileBytes::borrowed(bytes, owner, &self.memory))?
+            }
+        };
+        let tokenizer = |gguf: &Gguf| match gguf.metadata().str("tokenizer.ggml.model")? {
+            None | Some("none" | "no_vocab") => Ok(None),
+            Some(_) => Tokenizer::from_gguf(gguf.metadata()).map(Some),
+        };
+        self.build(gguf, tokenizer)
+    }
+
+    #[cfg(not(feature = "hf"))]
+    fn folder(&self, path: &Path, _: &Reading<'_>) -> Result<Parts> {
+        Err(Error::Unsupported(format!(
+            "{}: this is a folder, and Hugging Face's need the feature \"hf\", which this build of Ember is without",
+            path.display()
+        )))
+    }
+
+    #[cfg(feature = "hf")]
+    fn folder(&self, path: &Path, reading: &Reading<'_>) -> Result<Parts> {
+        let folder = hf::open_with(path, self.options.use_mmap, reading)?;
+        let HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens } = folder;
+        let tokenizer = |_: &Gguf| {
+            let Some(json) = &tokenizer_json else { return Ok(None) };
+            let mut tokenizer = Tokenizer::from_json(json, tokenizer_config.as_deref())
+                .map_err(|e| e.within("tokenizer.json"))?;
+            tokenizer.add_ends(&end_tokens);
+            if let Some(text) = chat_template {
+                tokenizer.set_chat_template(text);
+            }
+            Ok(Some(tokenizer))
+        };
+        self.build(gguf, tokenizer)
+    }
+
+    /// Builds the tokenizer on the caller's thread, since that may log, while others bind and pack the weights.
+    fn build(
+        &self,
+        mut gguf: Gguf,
+        tokenizer: impl FnOnce(&Gguf) -> Result<Option<Tokenizer>>,
+    ) -> Result<Parts> {
+        let name = gguf.name().to_owned();
+        let within = |e: Error| e.within(&name);
+        gguf.set_metadata(&self.options.metadata)?;
+        let gguf = Arc::new(gguf);
+        let kernels = Kernels::for_model(self.options.isa).map_err(within)?;
+        if !self.options.use_mmap {
+            self.next_phase();
+        }
+        if self.options.check_tensors {
+            check::check_tensors(&gguf, &self.progress.borrow().clone(), &|| self.step()).map_err(within)?;
+            self.next_phase();
+        }
+        self.step().map_err(within)?;
+        let binding = Binding {
+            kernels,
+            pack: self.options.pack,
+            loading: Loading {
+                cancel: [self.options.cancel.clone(), Some(self.stop.clone())],
+                progress: self.progress.borrow().clone(),
+                lock: self.options.lock,
+            },
+            memory: self.memory.clone(),
+        };
+        let file = Arc::clone(&gguf);
+        // What ends the loading here reaches the packing by the token.
+        let tick = || drop(self.step());
+        let tick: Option<&dyn Fn()> = self.options.progress.as_ref().map(|_| &tick as &dyn Fn());
+        let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || binding.run(&file), tick);
+        let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
+        self.step().map_err(within)?;
+        Ok(Parts { gguf, tokenizer, kernels, threaded, memory: self.memory.clone() })
+    }
+
+    fn next_phase(&self) {
+        self.phase.set(self.phase.get() + 1);
+        self.progress.replace(Progress::default());
+    }
+
+    /// Tells how far it is; whether it goes on.
+    fn step(&self) -> Result<()> {
+        let within = self.progress.borrow().share();
+        // All is done only when nothing can fail any more.
+        self.report(((self.phase.get() as f32 + within) / self.n_phases as f32).min(0.999))
+    }
+
+    fn report(&self, share: f32) -> Result<()> {
+        Watch::new(self.options.cancel.as_ref(), Some(&self.stop)).check()?;
+        let share = share.max(self.reported.get());
+        self.reported.set(share);
+        if self.options.progress.as_ref().is_some_and(|callback| !(callback.0)(share)) {
+            self.stop.cancel();
+        }
+        Watch::new(Some(&self.stop), None).check()
+    }
+}
+
+/// What binds the weights; all cores pack them.
+struct Binding {
+    kernels: &'static Kernels,
+    pack: Pack,
+    loading: Loading,
+    memory: Memory,
+}
+
+impl Binding {
+    fn run(self, gguf: &Gguf) -> Result<Arc<dyn Model<ThreadedBackend>>> {
+        let pool = ThreadPool::new(threads::default_threads(None), None)?;
+        let mut backend = ThreadedBackend::new(self.kernels, pool, F32Products::Dots, self.memory)?;
+        backend.set_pack(self.pack);
+        backend.set_loading(self.loading);
+        models::build(gguf, &mut backend).map(Arc::from)
+    }
+}
+
+/// The weights at `path` bound to memory that is only counted; no tokenizer. The file is mapped, and little of it is read.
+pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
+    let options = LoadOptions {
+        use_mmap: true,
+        check_tensors: false,
+        lock: false,
+        progress: None,
+        memory: MemoryOptions::default(),
+        ..options.clone()
+    };
+    let load = Load::new(&options);
+    let counting = Memory::new(MemoryOptions { measure: true, ..Default::default() });
+    let step = || load.step();
+    let reading = Reading { memory: &load.memory, progress: Progress::default(), step: &step };
+    let mut gguf = open(path, &reading)?;
+    let name = gguf.name().to_owned();
+    let within = |e: Error| e.within(&name);
+    gguf.set_metadata(&options.metadata)?;
+    let kernels = Kernels::for_model(options.isa).map_err(within)?;
+    let binding =
+        Binding { kernels, pack: options.pack, loading: Loading::default(), memory: counting.clone() };
+    let threaded = binding.run(&gguf).map_err(within)?;
+    Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, memory: counting })
+}
+
+/// The file or folder at `path`, mapped.
+pub(super) fn open(path: &Path, reading: &Reading<'_>) -> Result<Gguf> {
+    #[cfg(feature = "hf")]
+    if path.is_dir() {
+        return Ok(hf::open_with(path, true, reading)?.gguf);
+    }
+    Gguf::open_with(path, true, reading)
+}

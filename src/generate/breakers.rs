@@ -1,0 +1,48 @@
+//! Texts that interrupt a passage, as the runs of tokens that may hold them.
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+
+/// The longest text.
+const MOST_BYTES: usize = 40;
+/// The most tokens behind the one that a text begins in.
+const MOST_TAIL: usize = 20;
+/// The breakers of DRY's author.
+pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
+
+/// The runs of tokens in which one of `texts` stands or begins: every token that has the text, alone; and every token that
+/// ends with a beginning of the text, with the tokens that the rest of the text has.
+///
+/// # Errors
+/// `InvalidArgument` for a text that is empty or too long.
+pub fn breakers(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
+    let mut runs = Vec::new();
+    for text in texts {
+        if text.is_empty() || text.len() > MOST_BYTES {
+            return Err(Error::InvalidArgument(format!(
+                "a sequence breaker must have 1 to {MOST_BYTES} bytes, got {} ({text:?})",
+                text.len()
+            )));
+        }
+        let text = text.as_bytes();
+        // What the rest of the text is when its first bytes have been seen.
+        let rest = |n: usize| -> Result<Vec<u32>> {
+            let mut tail = tokenizer.encode_bytes(&text[n..], false, false)?;
+            tail.truncate(MOST_TAIL);
+            Ok(tail)
+        };
+        let tails: Vec<Vec<u32>> = (1..text.len()).map(rest).collect::<Result<_>>()?;
+        for token in 0..tokenizer.n_vocab() as u32 {
+            let bytes = tokenizer.token_bytes(token)?;
+            if bytes.windows(text.len()).any(|part| part == text) {
+                runs.push(vec![token]);
+                continue;
+            }
+            for n in (1..text.len()).filter(|&n| bytes.ends_with(&text[..n])) {
+                runs.push([&[token], &tails[n - 1][..]].concat());
+            }
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,62 @@
+//! A stage of the host's own.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::candidates::Candidates;
+use crate::error::{Error, Result};
+
+/// Looks at the candidates, ids in ascending order, and changes their logits: `-inf` rules one out. An error ends the
+/// sampling.
+type Function = dyn Fn(&[u32], &mut [f32]) -> Result<()> + Send + Sync;
+
+/// A function that changes logits. Clones are the same function.
+#[derive(Clone)]
+pub struct Custom(Arc<Function>);
+
+impl Custom {
+    /// A stage that calls `function`.
+    pub fn new(function: impl Fn(&[u32], &mut [f32]) -> Result<()> + Send + Sync + 'static) -> Custom {
+        Custom(Arc::new(function))
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a function")
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Custom) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Ids and logits, as the function wants them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Columns {
+    ids: Vec<u32>,
+    logits: Vec<f32>,
+}
+
+pub(super) fn apply(candidates: &mut Candidates, custom: &Custom, columns: &mut Columns) -> Result<()> {
+    let Columns { ids, logits } = columns;
+    ids.clear();
+    ids.extend(candidates.list().iter().map(|c| c.id));
+    logits.clear();
+    logits.extend(candidates.list().iter().map(|c| c.logit));
+    (custom.0)(ids, logits)?;
+    if let Some(i) = logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+        return Err(Error::InvalidArgument(format!(
+            "the callback left token {} with the logit {}, expected a number below infinity",
+            ids[i], logits[i]
+        )));
+    }
+    for (c, &logit) in candidates.list_mut().iter_mut().zip(logits.iter()) {
+        c.logit = logit + 0.0;
+    }
+    candidates.retain(|c| c.logit != f32::NEG_INFINITY);
+    candidates.require_some("the callback's logits")
+}
