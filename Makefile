@@ -13,6 +13,8 @@ ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 PYTHON ?= python3
 export PYTHON
 BENCH ?=
+# A libember.so that was built earlier, for test-capi to compare with.
+OLD ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Options of cargo that choose features: see "Smaller" in the README.
 FEATURES ?=
@@ -101,6 +103,7 @@ test-capi: lib examples models
 	tests/capi/symbols-selftest.sh
 	tests/capi/symbols.sh build/lib
 	tests/capi/golden.sh build/lib
+	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
 	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"

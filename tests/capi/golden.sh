@@ -27,7 +27,7 @@ golden=tests/golden
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-python3 tests/capi/abi.py facts include/ember.h >"$work/abi.txt"
+python3 tests/capi/abi/abi.py facts include/ember.h >"$work/abi.txt"
 nm -D --defined-only "$lib" | awk '{ print $NF }' | sort >"$work/symbols.txt"
 
 worst=0
@@ -36,7 +36,7 @@ judge() {
     sed "s/^/$2/" "$golden/$1" >"$work/old"
     sed "s/^/$2/" "$work/$1" >"$work/new"
     code=0
-    python3 tests/capi/abi.py compare "$work/old" "$work/new" >"$work/told" || code=$?
+    python3 tests/capi/abi/abi.py compare "$work/old" "$work/new" >"$work/told" || code=$?
     [ "$code" -le 2 ] || exit 1
     [ "$code" -eq 0 ] || sed "s|^|$1: |" "$work/told" >&2
     [ "$code" -le "$worst" ] || worst=$code
