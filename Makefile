@@ -13,6 +13,8 @@ ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 PYTHON ?= python3
 export PYTHON
 BENCH ?=
+# A libember.so that was built earlier, for test-capi to compare with.
+OLD ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Options of cargo that choose features: see "Smaller" in the README.
 FEATURES ?=
@@ -30,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi test-packages test-minimal test-go test-pages test-cpp test-python wheel test-isa test-aarch64 sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-go test-pages test-cpp test-python wheel test-isa test-aarch64 sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -100,12 +102,17 @@ test-capi: lib examples models
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
 	tests/capi/symbols.sh build/lib
+	tests/capi/golden.sh build/lib
+	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
 	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+abi-golden: lib ## writes functions and types that were added into tests/golden, which test-capi compares with
+	tests/capi/golden.sh build/lib --update
 
 test-go: lib ## the Go package, its examples and the golden file of all bindings (needs Go 1.24, pkg-config and a C compiler)
 	tests/golden/bindings.sh build/lib --check

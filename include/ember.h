@@ -500,6 +500,8 @@ typedef struct ember_event {
 /**
  * Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
  * anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+ * It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since the library has no
+ * way to clean up. Catch everything inside, keep it in `user_data`, and return 1.
  */
 typedef int32_t (*ember_event_callback)(const struct ember_event *event, void *user_data);
 
@@ -540,7 +542,7 @@ typedef struct ember_generate_result {
 /**
  * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
  * `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
- * such calls are dropped.
+ * such calls are dropped. It must return: no exception of C++ may leave it, and no longjmp.
  */
 typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, void *user_data);
 

@@ -95,6 +95,8 @@ pub struct ember_event {
 
 /// Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
 /// anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+/// It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since the library has no
+/// way to clean up. Catch everything inside, keep it in `user_data`, and return 1.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_event_callback =
     Option<unsafe extern "C" fn(event: *const ember_event, user_data: *mut c_void) -> i32>;

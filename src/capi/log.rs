@@ -29,7 +29,7 @@ pub enum ember_log_level {
 
 /// Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
 /// `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
-/// such calls are dropped.
+/// such calls are dropped. It must return: no exception of C++ may leave it, and no longjmp.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_log_callback =
     Option<unsafe extern "C" fn(level: i32, text: *const c_char, len: usize, user_data: *mut c_void)>;

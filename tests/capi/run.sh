@@ -43,13 +43,21 @@ compile() {
     if [ "$3" = static ]; then
         set -- "$1" "$2" "$lib/libember.a" -lpthread -ldl -lm
     else
-        set -- "$1" "$2" "-L$lib" -lember "-Wl,-rpath,$lib" -lpthread -lm
+        set -- "$1" "$2" "-L$lib" -lember "-Wl,-rpath,$lib" -lpthread -ldl -lm
     fi
     source=$1 program=$2
     shift 2
     # shellcheck disable=SC2086
     "${CC:-cc}" $flags "$source" -o "$program" "$@"
 }
+
+# The functions of the header, for the tests that call them all.
+python3 tests/capi/abi/abi.py table include/ember.h >"$out/functions.h"
+flags="$flags -I$out"
+# Two more copies of the library, for the test that opens them beside its own.
+cp "$lib/libember.so" "$out/one.so"
+cp "$lib/libember.so" "$out/two.so"
+export EMBER_TEST_COPIES="$out"
 
 failed=
 for linkage in static shared; do

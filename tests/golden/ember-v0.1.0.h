@@ -1,0 +1,1766 @@
+/*
+ * ember.h - Ember, CPU-first language-model inference as a C library.
+ * Generated from the Rust sources by cbindgen; do not edit.
+ *
+ * Three nouns: an ember_model is immutable and may be shared between threads; an ember_context (KV cache, scratch,
+ * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY. An
+ * ember_generator makes text of the two, event by event; an ember_cancel_token ends a call from any thread.
+ *
+ * Rules for every function here:
+ *  - A function that can fail returns an ember_status. Outputs are written only when it is EMBER_OK, except that
+ *    n_needed is written for EMBER_E_BUFFER_TOO_SMALL too.
+ *  - err may be NULL. Otherwise *err receives an error that says in a sentence what was wrong, to be freed with
+ *    ember_error_free, or NULL on success. Whatever *err held before is overwritten, not freed.
+ *  - A handle belongs to whoever made it, until its _free or _release. Handles that depend on each other keep what
+ *    they need alive, so they may be freed in any order. Freeing NULL does nothing. Freed handles must not be used;
+ *    where that can be noticed it is an error and no crash.
+ *  - A call that an ember_cancel_token ended gives EMBER_E_CANCELLED (generation: EMBER_FINISH_CANCELLED), and what it worked
+ *    on may be used again. Turning a token is all that a signal handler may do with Ember.
+ *  - NULL where an argument is needed is an error and no crash; for text and arrays it may stand with length 0. All
+ *    other pointers must be valid for the lengths given, and what they point to unchanged while the call runs.
+ *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
+ *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
+ *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
+ *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
+ *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
+ *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
+ *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
+ *    standard error that says where.
+ */
+
+#ifndef EMBER_H
+#define EMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+/** As the length of a text argument: the text ends at its first NUL byte. */
+#define EMBER_NUL_TERMINATED SIZE_MAX
+
+/** As the seed of a sampler: one taken by chance. */
+#define EMBER_SEED_RANDOM UINT64_MAX
+
+/** No token, where a token id could stand. */
+#define EMBER_TOKEN_NONE UINT32_MAX
+
+/**
+ * The numbers that cross the C boundary. A number, once released, is never reused for something else.
+ */
+enum ember_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Success.
+     */
+    EMBER_OK = 0,
+    /**
+     * An argument is NULL, out of range, or does not fit the others.
+     */
+    EMBER_E_INVALID_ARGUMENT = 1,
+    /**
+     * The operating system refused to open, map or read a file.
+     */
+    EMBER_E_IO = 2,
+    /**
+     * A model file is malformed or contradicts itself.
+     */
+    EMBER_E_FORMAT = 3,
+    /**
+     * A model file is well formed but needs something this version cannot do.
+     */
+    EMBER_E_UNSUPPORTED = 4,
+    /**
+     * An allocation failed or a size exceeds what the machine can address.
+     */
+    EMBER_E_NOMEM = 5,
+    /**
+     * The context has no room for the tokens; its state is unchanged.
+     */
+    EMBER_E_CONTEXT_FULL = 6,
+    /**
+     * The object is in use by another call; nothing was done.
+     */
+    EMBER_E_BUSY = 7,
+    /**
+     * Text that must be UTF-8 is not.
+     */
+    EMBER_E_UTF8 = 8,
+    /**
+     * The caller's buffer is too small; the needed size was written.
+     */
+    EMBER_E_BUFFER_TOO_SMALL = 9,
+    /**
+     * The asked-for key, token or row does not exist.
+     */
+    EMBER_E_NOT_FOUND = 10,
+    /**
+     * A defect in Ember itself was caught; the process lives and the message says what happened.
+     */
+    EMBER_E_INTERNAL = 11,
+    /**
+     * A cancel token ended the call; the context's sequences are as before.
+     */
+    EMBER_E_CANCELLED = 12,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_status ember_status;
+#else
+typedef int32_t ember_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What keys and values in the KV cache are rounded to.
+ */
+enum ember_kv_type
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * IEEE binary16: the default.
+     */
+    EMBER_KV_F16 = 0,
+    /**
+     * binary32: twice the memory, no rounding.
+     */
+    EMBER_KV_F32 = 1,
+    /**
+     * Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16.
+     * The length of the model's heads must be a multiple of 32.
+     */
+    EMBER_KV_Q8_0 = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_kv_type ember_kv_type;
+#else
+typedef int32_t ember_kv_type;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Implementation of the mathematics.
+ */
+enum ember_backend
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The fastest there is, on all threads of the context: the default.
+     */
+    EMBER_BACKEND_AUTO = 0,
+    /**
+     * The plain scalar definition, on the calling thread: slow, the reference to compare with.
+     */
+    EMBER_BACKEND_SCALAR = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_backend ember_backend;
+#else
+typedef int32_t ember_backend;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How much a log line matters.
+ */
+enum ember_log_level
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Something was refused or went wrong.
+     */
+    EMBER_LOG_ERROR = 1,
+    /**
+     * Something looks like a mistake.
+     */
+    EMBER_LOG_WARN = 2,
+    /**
+     * What is being done: a model loaded, a context made.
+     */
+    EMBER_LOG_INFO = 3,
+    /**
+     * Details for finding defects.
+     */
+    EMBER_LOG_DEBUG = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_log_level ember_log_level;
+#else
+typedef int32_t ember_log_level;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Why a generation ended.
+ */
+enum ember_finish_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * It has not ended.
+     */
+    EMBER_FINISH_NONE = -1,
+    /**
+     * As many tokens as asked for were generated.
+     */
+    EMBER_FINISH_MAX_TOKENS = 0,
+    /**
+     * The model gave an end-of-generation token.
+     */
+    EMBER_FINISH_EOG = 1,
+    /**
+     * The callback asked to stop.
+     */
+    EMBER_FINISH_STOPPED = 2,
+    /**
+     * The context has no room for another token.
+     */
+    EMBER_FINISH_CONTEXT_FULL = 3,
+    /**
+     * A stop string was generated.
+     */
+    EMBER_FINISH_STOP_STRING = 4,
+    /**
+     * A cancel token ended it.
+     */
+    EMBER_FINISH_CANCELLED = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_finish_reason ember_finish_reason;
+#else
+typedef int32_t ember_finish_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What an event is.
+ */
+enum ember_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The text of the prompt, if an echo was asked for; the first event.
+     */
+    EMBER_EVENT_ECHO = 0,
+    /**
+     * A token was generated.
+     */
+    EMBER_EVENT_TOKEN = 1,
+    /**
+     * The generation has ended; the last event.
+     */
+    EMBER_EVENT_END = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_event_kind ember_event_kind;
+#else
+typedef int32_t ember_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Which hidden states of a text make its vector. The numbers are those of the key `pooling_type` in model files.
+ */
+enum ember_pooling
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * What the model file says, or the mean where it says nothing: the default.
+     */
+    EMBER_POOLING_AUTO = -1,
+    /**
+     * All of them: one vector for each token.
+     */
+    EMBER_POOLING_NONE = 0,
+    /**
+     * The mean of all tokens'.
+     */
+    EMBER_POOLING_MEAN = 1,
+    /**
+     * The first token's.
+     */
+    EMBER_POOLING_CLS = 2,
+    /**
+     * The last token's.
+     */
+    EMBER_POOLING_LAST = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_pooling ember_pooling;
+#else
+typedef int32_t ember_pooling;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
+ * machine, which multiply them several times as fast as rows in the file's order. Packing reads the whole model, so
+ * that loading takes about as long as copying it does. Packed matrices take as much memory as in the file and belong
+ * to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+ * came from a buffer keeps both and takes twice its size.
+ */
+enum ember_pack
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Those of number formats that this machine's instruction set has products with packed rows for: the default.
+     */
+    EMBER_PACK_AUTO = 0,
+    /**
+     * None: loading reads next to nothing, and the matrices lie in the mapped file, where processes with the same model
+     * share them and the system may drop and fetch them again; multiplying them is slower.
+     */
+    EMBER_PACK_NEVER = 1,
+    /**
+     * Those of every number format that can be packed. Where the instruction set has no products with packed rows, plain
+     * code multiplies them, slower than it does rows in the file's order: for comparing machines.
+     */
+    EMBER_PACK_ALWAYS = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_pack ember_pack;
+#else
+typedef int32_t ember_pack;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
+ * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
+ * token may serve any number of them. Any number of threads may use it at once.
+ */
+typedef struct ember_cancel_token ember_cancel_token;
+
+/**
+ * How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_chat_options ember_chat_options;
+
+/**
+ * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
+ */
+typedef struct ember_context ember_context;
+
+/**
+ * How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_context_options ember_context_options;
+
+/**
+ * How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_embed_options ember_embed_options;
+
+/**
+ * An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
+ */
+typedef struct ember_error ember_error;
+
+/**
+ * How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_generate_options ember_generate_options;
+
+/**
+ * A generation under way. One thread at a time.
+ */
+typedef struct ember_generator ember_generator;
+
+/**
+ * A loaded model: immutable, usable from any number of threads at once, reference-counted.
+ */
+typedef struct ember_model ember_model;
+
+/**
+ * How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_model_options ember_model_options;
+
+/**
+ * An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
+ */
+typedef struct ember_sampler ember_sampler;
+
+/**
+ * The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
+ */
+typedef struct ember_context_info {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Positions per sequence.
+     */
+    uint32_t n_ctx;
+    /**
+     * Sequences, numbered from 0.
+     */
+    uint32_t n_seq;
+    /**
+     * Rows run through the model at a time.
+     */
+    uint32_t n_batch;
+    /**
+     * Threads, the caller's included.
+     */
+    uint32_t n_threads;
+} ember_context_info;
+
+/**
+ * A token and the natural logarithm of its probability, at most 0. Of fixed size.
+ */
+typedef struct ember_token_logprob {
+    /**
+     * The token.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages.
+     */
+    float logprob;
+} ember_token_logprob;
+
+/**
+ * What happens in a generation. What it points to is Ember's, and stays until the next call with the generator (or, in a
+ * callback, until that returns). Set struct_size to sizeof(ember_event) before ember_generator_next.
+ */
+typedef struct ember_event {
+    /**
+     * Size of this struct as the caller knows it; in a callback, as the library knows it.
+     */
+    size_t struct_size;
+    /**
+     * New text, text_len bytes of whole UTF-8 code points, not NUL-terminated, never NULL, perhaps of length 0. Bytes of the
+     * model that are no UTF-8 are U+FFFD here. Text that may be the beginning of a stop string comes with a later event,
+     * so it need not be that of the event's token. The texts of all events in a row are the whole text.
+     */
+    const char *text;
+    /**
+     * Length of text.
+     */
+    size_t text_len;
+    /**
+     * The bytes that the token stands for, perhaps a part of a code point; n_bytes of them, never NULL.
+     */
+    const uint8_t *bytes;
+    /**
+     * Length of bytes.
+     */
+    size_t n_bytes;
+    /**
+     * The likeliest tokens at the place of this one, the likeliest first; NULL when there are none.
+     */
+    const struct ember_token_logprob *tops;
+    /**
+     * Length of tops.
+     */
+    size_t n_tops;
+    /**
+     * An ember_event_kind.
+     */
+    int32_t kind;
+    /**
+     * The token of EMBER_EVENT_TOKEN, else EMBER_TOKEN_NONE.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages; NaN when it was not asked for.
+     */
+    float logprob;
+    /**
+     * The ember_finish_reason of EMBER_EVENT_END, else EMBER_FINISH_NONE.
+     */
+    int32_t finish_reason;
+} ember_event;
+
+/**
+ * Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
+ * anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+ */
+typedef int32_t (*ember_event_callback)(const struct ember_event *event, void *user_data);
+
+/**
+ * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
+ */
+typedef struct ember_generate_result {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Nanoseconds spent on the prompt.
+     */
+    uint64_t prefill_ns;
+    /**
+     * Nanoseconds spent on the generated tokens, the caller's own work between them not counted.
+     */
+    uint64_t decode_ns;
+    /**
+     * Tokens of the prompt, BOS included.
+     */
+    uint32_t n_prompt;
+    /**
+     * Tokens generated, an end-of-generation token not counted.
+     */
+    uint32_t n_generated;
+    /**
+     * An ember_finish_reason.
+     */
+    int32_t finish_reason;
+    /**
+     * Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
+     */
+    uint32_t n_reused;
+} ember_generate_result;
+
+/**
+ * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
+ * `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
+ * such calls are dropped.
+ */
+typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, void *user_data);
+
+/**
+ * Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
+ */
+typedef struct ember_model_info {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Number of weights.
+     */
+    uint64_t n_params;
+    /**
+     * Size of the model's files in bytes.
+     */
+    uint64_t file_size;
+    /**
+     * Logits per position; token ids are below it.
+     */
+    uint32_t n_vocab;
+    /**
+     * Positions the model was trained on.
+     */
+    uint32_t n_ctx_train;
+    /**
+     * Width of the residual stream.
+     */
+    uint32_t n_embd;
+    /**
+     * Layers.
+     */
+    uint32_t n_layer;
+    /**
+     * Query heads.
+     */
+    uint32_t n_head;
+    /**
+     * Key/value heads.
+     */
+    uint32_t n_head_kv;
+    /**
+     * Length of a head's vector.
+     */
+    uint32_t head_dim;
+    /**
+     * Width of the feed-forward block.
+     */
+    uint32_t n_ff;
+    /**
+     * Beginning-of-sequence token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t bos_token;
+    /**
+     * End-of-sequence token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t eos_token;
+    /**
+     * 1 when the file has a tokenizer, else 0.
+     */
+    uint32_t has_tokenizer;
+    /**
+     * 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
+     */
+    uint32_t add_bos;
+    /**
+     * 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+     */
+    uint32_t causal;
+    /**
+     * How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
+     */
+    int32_t pooling;
+} ember_model_info;
+
+/**
+ * What a token of a continuation scores. Of fixed size.
+ */
+typedef struct ember_token_score {
+    /**
+     * The token.
+     */
+    uint32_t token;
+    /**
+     * Natural logarithm of its probability given all tokens before it, at most 0.
+     */
+    float logprob;
+    /**
+     * How many tokens are likelier at its place: 0 for the one that a greedy sampler would have taken.
+     */
+    uint32_t rank;
+} ember_token_score;
+
+/**
+ * What a continuation scores. Set struct_size to sizeof(ember_score_result) before the call.
+ */
+typedef struct ember_score_result {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * The sum of its tokens' log-probabilities.
+     */
+    double logprob;
+    /**
+     * Its tokens.
+     */
+    uint32_t n_scored;
+    /**
+     * Tokens before them.
+     */
+    uint32_t n_prompt;
+    /**
+     * Of these, those that the sequence held already.
+     */
+    uint32_t n_reused;
+    /**
+     * 1 when a greedy sampler would have generated all of it, else 0.
+     */
+    uint32_t is_greedy;
+} ember_score_result;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Writes a new token, not cancelled, to `out`; free it with ember_cancel_token_free. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
+
+/**
+ * Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
+ * come at any time; but nobody may call ember_cancel_token_cancel with it meanwhile or afterwards. NULL is fine.
+ */
+void ember_cancel_token_free(struct ember_cancel_token *token);
+
+/**
+ * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
+ * soon: a model's forward pass looks at the token before each layer, loading at each tensor and at each half megabyte
+ * that it reads or packs; generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The token does
+ * not wait for that. Any thread, and a signal handler too: all it does is one store to memory. NULL, or what is no
+ * token, is left alone.
+ */
+void ember_cancel_token_cancel(const struct ember_cancel_token *token);
+
+/**
+ * Makes a token fit for new calls. NULL, or what is no token, is left alone. Any thread, and a signal handler too.
+ */
+void ember_cancel_token_reset(const struct ember_cancel_token *token);
+
+/**
+ * Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
+ */
+bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_chat_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_chat_options_new(struct ember_chat_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_chat_options_free(struct ember_chat_options *options);
+
+/**
+ * The tools that the model may call: a JSON array, as a rule of objects with "type" and "function". An empty text, the
+ * default, means none. It is read when a template is applied. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_tools(struct ember_chat_options *options,
+                                          const char *tools,
+                                          size_t tools_len,
+                                          struct ember_error **err);
+
+/**
+ * More variables for the template: a JSON object, for example `{"enable_thinking": false}`; which ones matter is the
+ * template's to say. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_variables(struct ember_chat_options *options,
+                                              const char *variables,
+                                              size_t variables_len,
+                                              struct ember_error **err);
+
+/**
+ * A template to use instead of the model's: its text, in the Jinja language. An empty text, the default, means the model's.
+ * Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_template(struct ember_chat_options *options,
+                                             const char *template_text,
+                                             size_t template_len,
+                                             struct ember_error **err);
+
+/**
+ * Which of the model's templates to use, for models with several. By default it is "tool_use" when there are tools and
+ * the model has one of that name, and else "default", which is also the name of a template without a name.
+ * Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_template_name(struct ember_chat_options *options,
+                                                  const char *name,
+                                                  size_t name_len,
+                                                  struct ember_error **err);
+
+/**
+ * Whether the text ends with what comes before an answer of the assistant. Default: true.
+ */
+ember_status ember_chat_options_set_add_generation_prompt(struct ember_chat_options *options,
+                                                          bool add_generation_prompt,
+                                                          struct ember_error **err);
+
+/**
+ * What time it is for templates that write the date: seconds since the start of 1970 as the local clock shows them
+ * (universal time plus the zone's offset). By default it is the system's universal time.
+ */
+ember_status ember_chat_options_set_now(struct ember_chat_options *options,
+                                        int64_t seconds,
+                                        struct ember_error **err);
+
+/**
+ * Writes the text of a conversation, as `model` was trained on it, to `buffer` of `capacity` bytes, without NUL, and its
+ * length to `n_needed`; a first call with capacity 0 asks for the length. `messages` is a JSON array of objects with
+ * "role", "content" and what else the template looks at ("tool_calls", "name", "reasoning_content").
+ *
+ * The text is what `apply_chat_template` of the Python package transformers gives. It spells control tokens, and BOS
+ * where the template says so: tokenize it with parse_special true and add_special false. Texts of users that spell
+ * control tokens become these tokens; a host that minds must look for them first.
+ *
+ * `options` NULL: the defaults. Templates are bounded in work and memory, whatever a file holds. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be and for messages that the template refuses (the
+ * sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a model without a template and a build
+ * without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a template that
+ * is broken or takes too much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ */
+ember_status ember_chat_apply_template(const struct ember_model *model,
+                                       const char *messages,
+                                       size_t messages_len,
+                                       const struct ember_chat_options *options,
+                                       uint8_t *buffer,
+                                       size_t capacity,
+                                       size_t *n_needed,
+                                       struct ember_error **err);
+
+/**
+ * Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
+ * without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
+ * EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_chat_template(const struct ember_model *model,
+                                       const char *name,
+                                       size_t name_len,
+                                       uint8_t *buffer,
+                                       size_t capacity,
+                                       size_t *n_needed,
+                                       struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_context_options_free.
+ */
+ember_status ember_context_options_new(struct ember_context_options **out,
+                                       struct ember_error **err);
+
+/**
+ * Frees options; contexts made with them are not affected. NULL is fine.
+ */
+void ember_context_options_free(struct ember_context_options *options);
+
+/**
+ * Positions per sequence, 2147483647 at most. 0, the default: what the model was trained on, but no more than 4096.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_context_options_set_n_ctx(struct ember_context_options *options,
+                                             uint32_t n_ctx,
+                                             struct ember_error **err);
+
+/**
+ * Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_context_options_set_n_seq(struct ember_context_options *options,
+                                             uint32_t n_seq,
+                                             struct ember_error **err);
+
+/**
+ * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
+ * 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
+                                               uint32_t n_batch,
+                                               struct ember_error **err);
+
+/**
+ * Threads, the calling one included, 512 at most. 0, the default: one for each core that the process may use (by its
+ * affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of performance cores only where there are
+ * slower ones too. Results do not depend on it. When the contexts at work in a process have more threads than it has CPUs,
+ * some of their threads sleep. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_context_options_set_n_threads(struct ember_context_options *options,
+                                                 uint32_t n_threads,
+                                                 struct ember_error **err);
+
+/**
+ * The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
+ * n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
+ * want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
+ * (Linux and Android can), shows when a context is made.
+ */
+ember_status ember_context_options_set_worker_cpus(struct ember_context_options *options,
+                                                   const uint32_t *cpus,
+                                                   size_t n,
+                                                   struct ember_error **err);
+
+/**
+ * What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+ * is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
+ * a context is made.
+ */
+ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
+                                               int32_t kv_type,
+                                               struct ember_error **err);
+
+/**
+ * As ember_context_options_set_kv_type, for keys alone.
+ */
+ember_status ember_context_options_set_k_type(struct ember_context_options *options,
+                                              int32_t k_type,
+                                              struct ember_error **err);
+
+/**
+ * As ember_context_options_set_kv_type, for values alone.
+ */
+ember_status ember_context_options_set_v_type(struct ember_context_options *options,
+                                              int32_t v_type,
+                                              struct ember_error **err);
+
+/**
+ * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_context_options_set_backend(struct ember_context_options *options,
+                                               int32_t backend,
+                                               struct ember_error **err);
+
+/**
+ * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
+ * alive. `options` may be NULL and may be freed afterwards. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+ * EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
+ */
+ember_status ember_context_new(const struct ember_model *model,
+                               const struct ember_context_options *options,
+                               struct ember_context **out,
+                               struct ember_error **err);
+
+/**
+ * Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
+ * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_context_free(struct ember_context *context);
+
+/**
+ * Writes the options in force to `out`, whose struct_size must be set.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_info_get(const struct ember_context *context,
+                                    struct ember_context_info *out,
+                                    struct ember_error **err);
+
+/**
+ * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+ * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+ * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_set_cancel_token(struct ember_context *context,
+                                            const struct ember_cancel_token *token,
+                                            struct ember_error **err);
+
+/**
+ * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
+ * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+ * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
+ * (NULL: for the last token only).
+ * On any error the sequences are as before.
+ * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
+ * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
+ * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+ * context's token.
+ */
+ember_status ember_context_decode(struct ember_context *context,
+                                  const uint32_t *tokens,
+                                  const uint32_t *positions,
+                                  const uint32_t *sequences,
+                                  const uint8_t *want_logits,
+                                  size_t n,
+                                  struct ember_error **err);
+
+/**
+ * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
+ * belong to the context and stay as they are until its next decode, generate, rewind or free.
+ * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
+ */
+ember_status ember_context_logits(const struct ember_context *context,
+                                  size_t index,
+                                  const float **out,
+                                  struct ember_error **err);
+
+/**
+ * Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_n_past(const struct ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t *out,
+                                  struct ember_error **err);
+
+/**
+ * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+ */
+ember_status ember_context_rewind(struct ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t n_past,
+                                  struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_embed_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_embed_options_new(struct ember_embed_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_embed_options_free(struct ember_embed_options *options);
+
+/**
+ * Which hidden states make a text's vector, an ember_pooling. Default: EMBER_POOLING_AUTO.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_embed_options_set_pooling(struct ember_embed_options *options,
+                                             int32_t pooling,
+                                             struct ember_error **err);
+
+/**
+ * Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
+ * for one vector per text, false for one per token.
+ */
+ember_status ember_embed_options_set_normalize(struct ember_embed_options *options,
+                                               bool normalize,
+                                               struct ember_error **err);
+
+/**
+ * Whether of a text that is too long the first tokens are taken (and the special token at its end) instead of refusing
+ * it. Default: false.
+ */
+ember_status ember_embed_options_set_truncate(struct ember_embed_options *options,
+                                              bool truncate,
+                                              struct ember_error **err);
+
+/**
+ * Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
+ * its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
+ * plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
+ * the texts, n_embd (of ember_model_info) numbers each; with EMBER_POOLING_NONE one for each token of each text.
+ * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
+ * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
+ * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
+ * n_batch tokens at most (n_ctx, if n_batch was not set).
+ * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
+ * any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
+ * a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the context's token.
+ */
+ember_status ember_embed(struct ember_context *context,
+                         const char *const *texts,
+                         const size_t *lengths,
+                         size_t n_texts,
+                         const struct ember_embed_options *options,
+                         float *vectors,
+                         size_t capacity,
+                         size_t *n_needed,
+                         struct ember_error **err);
+
+/**
+ * As ember_embed for texts that are token ids already, to which nothing is added: the texts stand one after the other
+ * in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
+ * Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
+ * does not exist.
+ */
+ember_status ember_embed_tokens(struct ember_context *context,
+                                const uint32_t *tokens,
+                                size_t n_tokens,
+                                const size_t *lengths,
+                                size_t n_texts,
+                                const struct ember_embed_options *options,
+                                float *vectors,
+                                size_t capacity,
+                                size_t *n_needed,
+                                struct ember_error **err);
+
+/**
+ * The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
+ */
+ember_status ember_error_status(const struct ember_error *error);
+
+/**
+ * The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.
+ */
+const char *ember_error_message(const struct ember_error *error);
+
+/**
+ * Frees an error. NULL is fine.
+ */
+void ember_error_free(struct ember_error *error);
+
+/**
+ * The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
+ */
+const char *ember_status_name(int32_t status);
+
+/**
+ * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
+ * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
+ * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
+ * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
+ * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+ * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
+ * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
+ * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
+ * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY. A cancel token is no
+ * error: finish_reason tells.
+ */
+ember_status ember_generate(struct ember_context *context,
+                            const char *prompt,
+                            size_t prompt_len,
+                            const struct ember_generate_options *options,
+                            struct ember_sampler *sampler,
+                            ember_event_callback callback,
+                            void *user_data,
+                            struct ember_generate_result *out_result,
+                            struct ember_error **err);
+
+/**
+ * As ember_generate for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer, unless
+ * there are stop strings or an echo.
+ * Errors: as ember_generate, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_generate_tokens(struct ember_context *context,
+                                   const uint32_t *tokens,
+                                   size_t n_tokens,
+                                   const struct ember_generate_options *options,
+                                   struct ember_sampler *sampler,
+                                   ember_event_callback callback,
+                                   void *user_data,
+                                   struct ember_generate_result *out_result,
+                                   struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_generate_options_free.
+ */
+ember_status ember_generate_options_new(struct ember_generate_options **out,
+                                        struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_generate_options_free(struct ember_generate_options *options);
+
+/**
+ * Most tokens to generate. Default: 128.
+ */
+ember_status ember_generate_options_set_max_tokens(struct ember_generate_options *options,
+                                                   uint32_t max_tokens,
+                                                   struct ember_error **err);
+
+/**
+ * The sequence of the context to continue. Default: 0.
+ */
+ember_status ember_generate_options_set_sequence(struct ember_generate_options *options,
+                                                 uint32_t sequence,
+                                                 struct ember_error **err);
+
+/**
+ * Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
+ * users type.
+ */
+ember_status ember_generate_options_set_parse_special(struct ember_generate_options *options,
+                                                      bool parse_special,
+                                                      struct ember_error **err);
+
+/**
+ * Whether control tokens that the model generates appear in the text. Default: false.
+ */
+ember_status ember_generate_options_set_render_special(struct ember_generate_options *options,
+                                                       bool render_special,
+                                                       struct ember_error **err);
+
+/**
+ * Whether to go on after an end-of-generation token. Default: false.
+ */
+ember_status ember_generate_options_set_ignore_eog(struct ember_generate_options *options,
+                                                   bool ignore_eog,
+                                                   struct ember_error **err);
+
+/**
+ * Adds a stop string, `stop_len` bytes of UTF-8: generation ends where it has been generated, with
+ * EMBER_FINISH_STOP_STRING, and the text ends before it. Text that may be the beginning of a stop string is held back
+ * until that is certain, however the model cuts it into tokens. Of several stop strings the one that is complete
+ * first counts, of those complete at once the longest.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an empty one, EMBER_E_UTF8, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_add_stop(struct ember_generate_options *options,
+                                             const char *stop,
+                                             size_t stop_len,
+                                             struct ember_error **err);
+
+/**
+ * Whether the stop string that ended a generation is the end of its text. Default: false.
+ */
+ember_status ember_generate_options_set_include_stop(struct ember_generate_options *options,
+                                                     bool include_stop,
+                                                     struct ember_error **err);
+
+/**
+ * Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
+ * already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
+ * case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
+ * what the sequence holds.
+ */
+ember_status ember_generate_options_set_reuse_prefix(struct ember_generate_options *options,
+                                                     bool reuse_prefix,
+                                                     struct ember_error **err);
+
+/**
+ * Whether the first event is the prompt's text. Default: false.
+ */
+ember_status ember_generate_options_set_echo(struct ember_generate_options *options,
+                                             bool echo,
+                                             struct ember_error **err);
+
+/**
+ * Whether events tell the log-probability of their token: of the model's own distribution, before the sampler's stages.
+ * Default: false.
+ */
+ember_status ember_generate_options_set_logprobs(struct ember_generate_options *options,
+                                                 bool logprobs,
+                                                 struct ember_error **err);
+
+/**
+ * How many of the likeliest tokens each event tells with their log-probabilities, at most 64; more than 0 means
+ * ember_generate_options_set_logprobs too. Default: 0. Errors: EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_set_n_top(struct ember_generate_options *options,
+                                              uint32_t n_top,
+                                              struct ember_error **err);
+
+/**
+ * The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
+ * it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_set_cancel_token(struct ember_generate_options *options,
+                                                     const struct ember_cancel_token *token,
+                                                     struct ember_error **err);
+
+/**
+ * Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
+ * come from ember_generator_next, the first of which runs the prompt.
+ * The generator keeps the context and the sampler alive, so they may be freed in any order. It uses them during
+ * ember_generator_next only: between two of those the context may do other work, such as generators on its other
+ * sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
+ * `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
+ * Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
+ * encoder or a model without a tokenizer, EMBER_E_BUSY.
+ */
+ember_status ember_generator_new(struct ember_context *context,
+                                 const char *prompt,
+                                 size_t prompt_len,
+                                 const struct ember_generate_options *options,
+                                 struct ember_sampler *sampler,
+                                 struct ember_generator **out,
+                                 struct ember_error **err);
+
+/**
+ * As ember_generator_new for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer,
+ * unless there are stop strings or an echo.
+ * Errors: as ember_generator_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_generator_new_tokens(struct ember_context *context,
+                                        const uint32_t *tokens,
+                                        size_t n_tokens,
+                                        const struct ember_generate_options *options,
+                                        struct ember_sampler *sampler,
+                                        struct ember_generator **out,
+                                        struct ember_error **err);
+
+/**
+ * Frees a generator. NULL is fine. What was generated stays in the context's sequence. While a call is using the
+ * generator (on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_generator_free(struct ember_generator *generator);
+
+/**
+ * Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
+ * generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
+ * events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
+ * Errors leave the sequence as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit;
+ * EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
+ * EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
+ */
+ember_status ember_generator_next(struct ember_generator *generator,
+                                  struct ember_event *event,
+                                  struct ember_error **err);
+
+/**
+ * Writes what the generation did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE
+ * before EMBER_EVENT_END. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_generator_usage(const struct ember_generator *generator,
+                                   struct ember_generate_result *out,
+                                   struct ember_error **err);
+
+/**
+ * Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
+ * makes the library silent again, as it is at the start, whatever the level. One callback serves all models and
+ * contexts of the process; `user_data` must stay valid until another is set and the calls of other threads that were
+ * under way by then have returned. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+ */
+ember_status ember_log_set(ember_log_callback callback,
+                           void *user_data,
+                           int32_t max_level,
+                           struct ember_error **err);
+
+/**
+ * Writes the number of metadata keys to `out`. Any thread.
+ */
+ember_status ember_model_meta_count(const struct ember_model *model,
+                                    size_t *out,
+                                    struct ember_error **err);
+
+/**
+ * Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_meta_key(const struct ember_model *model,
+                                  size_t index,
+                                  uint8_t *buffer,
+                                  size_t capacity,
+                                  size_t *n_needed,
+                                  struct ember_error **err);
+
+/**
+ * Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32,
+ * 5 int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12 float64. Any thread.
+ * Errors: EMBER_E_NOT_FOUND.
+ */
+ember_status ember_model_meta_type(const struct ember_model *model,
+                                   const char *key,
+                                   size_t key_len,
+                                   uint32_t *out,
+                                   struct ember_error **err);
+
+/**
+ * Writes the string of a key (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
+ * EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_meta_string(const struct ember_model *model,
+                                     const char *key,
+                                     size_t key_len,
+                                     uint8_t *buffer,
+                                     size_t capacity,
+                                     size_t *n_needed,
+                                     struct ember_error **err);
+
+/**
+ * Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
+ */
+ember_status ember_model_meta_u64(const struct ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  uint64_t *out,
+                                  struct ember_error **err);
+
+/**
+ * Writes an integer key that fits 64 signed bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
+ */
+ember_status ember_model_meta_i64(const struct ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  int64_t *out,
+                                  struct ember_error **err);
+
+/**
+ * Writes a floating-point key to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
+ */
+ember_status ember_model_meta_f64(const struct ember_model *model,
+                                  const char *key,
+                                  size_t key_len,
+                                  double *out,
+                                  struct ember_error **err);
+
+/**
+ * Writes a boolean key to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
+ */
+ember_status ember_model_meta_bool(const struct ember_model *model,
+                                   const char *key,
+                                   size_t key_len,
+                                   bool *out,
+                                   struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_model_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ */
+ember_status ember_model_options_new(struct ember_model_options **out, struct ember_error **err);
+
+/**
+ * Frees options; models loaded with them are not affected. NULL is fine.
+ */
+void ember_model_options_free(struct ember_model_options *options);
+
+/**
+ * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
+ * the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
+ * change.
+ */
+ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
+                                              bool use_mmap,
+                                              struct ember_error **err);
+
+/**
+ * Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
+ * "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
+ * empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
+ * loaded, lowers the level of every model of the process in the same way.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+ */
+ember_status ember_model_options_set_isa(struct ember_model_options *options,
+                                         const char *isa,
+                                         size_t isa_len,
+                                         struct ember_error **err);
+
+/**
+ * Which matrices are packed, an ember_pack. Results with packed matrices and without differ by roundings.
+ * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ */
+ember_status ember_model_options_set_pack(struct ember_model_options *options,
+                                          int32_t pack,
+                                          struct ember_error **err);
+
+/**
+ * The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
+ * so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_options_set_cancel_token(struct ember_model_options *options,
+                                                  const struct ember_cancel_token *token,
+                                                  struct ember_error **err);
+
+/**
+ * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
+ * is that of
+ * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
+ * - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
+ *
+ * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
+ * key or tensor that is wrong.
+ * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
+ * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
+ * (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
+ */
+ember_status ember_model_load(const char *path,
+                              size_t path_len,
+                              const struct ember_model_options *options,
+                              struct ember_model **out,
+                              struct ember_error **err);
+
+/**
+ * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
+ * ember_model_load; error sentences begin with `<buffer>`.
+ */
+ember_status ember_model_load_buffer(const uint8_t *data,
+                                     size_t len,
+                                     struct ember_model **out,
+                                     struct ember_error **err);
+
+/**
+ * Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+ */
+struct ember_model *ember_model_retain(struct ember_model *model);
+
+/**
+ * Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
+ * thread.
+ */
+void ember_model_release(struct ember_model *model);
+
+/**
+ * Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_info_get(const struct ember_model *model,
+                                  struct ember_model_info *out,
+                                  struct ember_error **err);
+
+/**
+ * The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
+ * example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+ */
+const char *ember_model_isa(const struct ember_model *model);
+
+/**
+ * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
+ * softmax of the logits. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+ * same choices on every platform for the same logits.
+ */
+ember_status ember_sampler_new(uint64_t seed,
+                               struct ember_sampler **out,
+                               struct ember_error **err);
+
+/**
+ * Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler
+ * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_sampler_free(struct ember_sampler *sampler);
+
+/**
+ * Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_greedy(struct ember_sampler *sampler, struct ember_error **err);
+
+/**
+ * Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_temperature(struct ember_sampler *sampler,
+                                           float temperature,
+                                           struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_top_k(struct ember_sampler *sampler,
+                                     uint32_t k,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
+ * least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_top_p(struct ember_sampler *sampler,
+                                     float p,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_min_p(struct ember_sampler *sampler,
+                                     float p,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
+ * to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_typical_p(struct ember_sampler *sampler,
+                                         float p,
+                                         struct ember_error **err);
+
+/**
+ * Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
+ * the entropy of the distribution to the power `exponent`. All are finite and at least 0.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_dynamic_temperature(struct ember_sampler *sampler,
+                                                   float temperature,
+                                                   float range,
+                                                   float exponent,
+                                                   struct ember_error **err);
+
+/**
+ * Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
+ * (0 to 1) but the least likely of them ("exclude top choices"). Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
+                                   float probability,
+                                   float threshold,
+                                   struct ember_error **err);
+
+/**
+ * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
+ * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
+ * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
+                                         uint32_t last_n,
+                                         float repeat,
+                                         float frequency,
+                                         float presence,
+                                         struct ember_error **err);
+
+/**
+ * Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
+ * bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
+                                        float tau,
+                                        float eta,
+                                        struct ember_error **err);
+
+/**
+ * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. Tokens
+ * that have no logit are passed over. Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_bias(struct ember_sampler *sampler,
+                                    const uint32_t *tokens,
+                                    const float *biases,
+                                    size_t n,
+                                    struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_allow(struct ember_sampler *sampler,
+                                     const uint32_t *tokens,
+                                     size_t n,
+                                     struct ember_error **err);
+
+/**
+ * Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_deny(struct ember_sampler *sampler,
+                                    const uint32_t *tokens,
+                                    size_t n,
+                                    struct ember_error **err);
+
+/**
+ * Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+ * nothing by itself, or one of a prompt. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_accept(struct ember_sampler *sampler,
+                                  uint32_t token,
+                                  struct ember_error **err);
+
+/**
+ * Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
+ * ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_clone(const struct ember_sampler *sampler,
+                                 struct ember_sampler **out,
+                                 struct ember_error **err);
+
+/**
+ * Writes the seed of the random numbers to `out`; for a sampler made with EMBER_SEED_RANDOM the one that was taken.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_seed(const struct ember_sampler *sampler,
+                                uint64_t *out,
+                                struct ember_error **err);
+
+/**
+ * Starts over, as if the sampler were new: the random numbers and what was accepted; the stages stay.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_reset(struct ember_sampler *sampler,
+                                 struct ember_error **err);
+
+/**
+ * Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
+ * Errors: EMBER_E_INVALID_ARGUMENT for no logits, a NaN, or logits that rule every token out; EMBER_E_BUSY.
+ */
+ember_status ember_sampler_sample(struct ember_sampler *sampler,
+                                  const float *logits,
+                                  size_t n,
+                                  uint32_t *out,
+                                  struct ember_error **err);
+
+/**
+ * Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
+ * Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
+ * from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
+ * Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
+ * in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
+ * continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
+ * The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
+ * with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
+ * wanted.
+ * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL and
+ * EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
+ * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED.
+ */
+ember_status ember_score(struct ember_context *context,
+                         const char *prompt,
+                         size_t prompt_len,
+                         const char *continuation,
+                         size_t continuation_len,
+                         const struct ember_generate_options *options,
+                         struct ember_token_score *scores,
+                         size_t capacity,
+                         size_t *n_needed,
+                         struct ember_score_result *out_result,
+                         struct ember_error **err);
+
+/**
+ * As ember_score for `n_tokens` token ids, of which the first `n_prompt`, at least one, are the prompt. Nothing is added; the
+ * model needs no tokenizer.
+ * Errors: as ember_score, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_score_tokens(struct ember_context *context,
+                                const uint32_t *tokens,
+                                size_t n_tokens,
+                                size_t n_prompt,
+                                const struct ember_generate_options *options,
+                                struct ember_token_score *scores,
+                                size_t capacity,
+                                size_t *n_needed,
+                                struct ember_score_result *out_result,
+                                struct ember_error **err);
+
+/**
+ * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+ * call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
+ * `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
+ * thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_tokenize(const struct ember_model *model,
+                                  const char *text,
+                                  size_t text_len,
+                                  bool add_special,
+                                  bool parse_special,
+                                  uint32_t *tokens,
+                                  size_t capacity,
+                                  size_t *n_needed,
+                                  struct ember_error **err);
+
+/**
+ * As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
+ * between them become byte tokens, or the unknown token where the vocabulary has none. Any thread.
+ * Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_tokenize_bytes(const struct ember_model *model,
+                                        const uint8_t *bytes,
+                                        size_t len,
+                                        bool add_special,
+                                        bool parse_special,
+                                        uint32_t *tokens,
+                                        size_t capacity,
+                                        size_t *n_needed,
+                                        struct ember_error **err);
+
+/**
+ * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
+ * NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
+ * writes control tokens as their text instead of leaving them out. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ */
+ember_status ember_model_detokenize(const struct ember_model *model,
+                                    const uint32_t *tokens,
+                                    size_t n_tokens,
+                                    bool render_special,
+                                    uint8_t *buffer,
+                                    size_t capacity,
+                                    size_t *n_needed,
+                                    struct ember_error **err);
+
+/**
+ * Writes the exact bytes of one token to `buffer` of `capacity` bytes, and their number to `n_needed`. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ */
+ember_status ember_model_token_bytes(const struct ember_model *model,
+                                     uint32_t token,
+                                     uint8_t *buffer,
+                                     size_t capacity,
+                                     size_t *n_needed,
+                                     struct ember_error **err);
+
+/**
+ * Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ */
+ember_status ember_model_token_is_eog(const struct ember_model *model,
+                                      uint32_t token,
+                                      bool *out,
+                                      struct ember_error **err);
+
+/**
+ * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.
+ */
+const char *ember_version_string(void);
+
+/**
+ * 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
+ * templates), "hf" (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's or Qwen's). What
+ * needs a part that is missing gives EMBER_E_UNSUPPORTED. Any thread.
+ */
+int32_t ember_has_feature(const char *name,
+                          size_t name_len);
+
+/**
+ * One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can
+ * run (lowest first), target. Static; never freed. Any thread.
+ */
+const char *ember_build_info(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* EMBER_H */
