@@ -1,0 +1,91 @@
+import CEmber
+
+/// How to make a context.
+public struct ContextOptions: Hashable, Sendable {
+    /// What keys and values in the KV cache are rounded to.
+    public enum KVType: Int32, Hashable, Sendable {
+        /// binary16: the default.
+        case f16 = 0
+        /// binary32: twice the memory, no rounding.
+        case f32 = 1
+        /// Bytes with scales: a little more than half the memory of binary16.
+        case q8 = 2
+    }
+
+    /// An implementation of the mathematics.
+    public enum Backend: Int32, Hashable, Sendable {
+        /// The fastest there is.
+        case auto = 0
+        /// The plain reference, on the calling thread.
+        case scalar = 1
+    }
+
+    /// Positions per sequence; 0: what the model was trained on, but no more than 4096.
+    public var size = 0
+    /// Sequences, 1 to 4096.
+    public var sequences = 1
+    /// Rows run through the model at a time; 0: 256, or the whole text for an encoder.
+    public var batch = 0
+    /// Threads, the calling one included; 0: one for each core that the process may use.
+    public var threads = 0
+    /// The CPUs that the threads which the context makes are bound to; none: the system chooses.
+    public var workerCPUs: [UInt32] = []
+    /// What keys are rounded to.
+    public var keyType = KVType.f16
+    /// What values are rounded to.
+    public var valueType = KVType.f16
+    /// The implementation.
+    public var backend = Backend.auto
+
+    /// The defaults, or what differs from them. `kvType` is for keys and values alike.
+    public init(
+        size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
+        kvType: KVType = .f16, backend: Backend = .auto
+    ) {
+        self.size = size
+        self.sequences = sequences
+        self.batch = batch
+        self.threads = threads
+        self.workerCPUs = workerCPUs
+        keyType = kvType
+        valueType = kvType
+        self.backend = backend
+    }
+
+    func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
+        let options = try make(ember_context_options_new)
+        defer { ember_context_options_free(options) }
+        let size = try number("the size", size)
+        let sequences = try number("the number of sequences", sequences)
+        let batch = try number("the batch", batch)
+        let threads = try number("the number of threads", threads)
+        try check { ember_context_options_set_n_ctx(options, size, $0) }
+        try check { ember_context_options_set_n_seq(options, sequences, $0) }
+        try check { ember_context_options_set_n_batch(options, batch, $0) }
+        try check { ember_context_options_set_n_threads(options, threads, $0) }
+        try check { ember_context_options_set_worker_cpus(options, workerCPUs, workerCPUs.count, $0) }
+        try check { ember_context_options_set_k_type(options, keyType.rawValue, $0) }
+        try check { ember_context_options_set_v_type(options, valueType.rawValue, $0) }
+        try check { ember_context_options_set_backend(options, backend.rawValue, $0) }
+        return try body(options)
+    }
+}
+
+/// The options in force in a context.
+public struct ContextInfo: Hashable, Sendable {
+    /// Positions per sequence.
+    public let size: Int
+    /// Sequences, numbered from 0.
+    public let sequences: Int
+    /// Rows run through the model at a time.
+    public let batch: Int
+    /// Threads, the caller's included.
+    public let threads: Int
+
+    init(_ info: ember_context_info) {
+        size = Int(info.n_ctx)
+        sequences = Int(info.n_seq)
+        batch = Int(info.n_batch)
+        threads = Int(info.n_threads)
+    }
+}

@@ -1,0 +1,86 @@
+import CEmber
+
+/// Which hidden states of a text make its vector.
+public enum Pooling: Int32, Hashable, Sendable {
+    /// What the model file says, or the mean where it says nothing.
+    case auto = -1
+    /// All of them: a vector for each token.
+    case none = 0
+    /// The mean of all tokens'.
+    case mean = 1
+    /// The first token's.
+    case cls = 2
+    /// The last token's.
+    case last = 3
+}
+
+/// How to embed.
+public struct EmbedOptions: Hashable, Sendable {
+    /// Which hidden states make a text's vector.
+    public var pooling = Pooling.auto
+    /// Whether each vector is scaled to length 1, so that the dot product of two is their cosine; nil: for one vector per
+    /// text, and not for one per token.
+    public var normalize: Bool?
+    /// Whether a text that is too long is cut instead of refused.
+    public var truncate = false
+
+    /// The defaults, or what differs from them.
+    public init(pooling: Pooling = .auto, normalize: Bool? = nil, truncate: Bool = false) {
+        self.pooling = pooling
+        self.normalize = normalize
+        self.truncate = truncate
+    }
+
+    func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
+        let options = try make(ember_embed_options_new)
+        defer { ember_embed_options_free(options) }
+        try check { ember_embed_options_set_pooling(options, pooling.rawValue, $0) }
+        if let normalize { try check { ember_embed_options_set_normalize(options, normalize, $0) } }
+        try check { ember_embed_options_set_truncate(options, truncate, $0) }
+        return try body(options)
+    }
+}
+
+extension Context {
+    /// A vector for each text, in their order; with ``Pooling/none`` one for each token of each text. The texts run in
+    /// batches, so give many at once. The context's sequences stay as they are.
+    public func embed(_ texts: [String], options: EmbedOptions = EmbedOptions()) throws -> [[Float]] {
+        // All texts in a row, so that their addresses stay what they are during the call.
+        let lengths = texts.map(\.utf8.count)
+        let bytes = texts.flatMap(\.utf8)
+        return try bytes.withUnsafeBufferPointer { bytes in
+            try bytes.withMemoryRebound(to: CChar.self) { chars in
+                var at = 0
+                let starts = lengths.map { length in
+                    defer { at += length }
+                    return chars.baseAddress.map { $0 + at }
+                }
+                return try embed(texts.count, options) { context, options, vectors, capacity, needed, error in
+                    ember_embed(context, starts, lengths, lengths.count, options, vectors, capacity, needed, error)
+                }
+            }
+        }
+    }
+
+    /// As ``embed(_:options:)`` for texts that are tokens already, to which nothing is added.
+    public func embed(tokens texts: [[Token]], options: EmbedOptions = EmbedOptions()) throws -> [[Float]] {
+        let tokens = texts.flatMap { $0 }
+        let lengths = texts.map(\.count)
+        return try embed(texts.count, options) { context, options, vectors, capacity, needed, error in
+            ember_embed_tokens(
+                context, tokens, tokens.count, lengths, lengths.count, options, vectors, capacity, needed, error)
+        }
+    }
+
+    private typealias Call = (
+        OpaquePointer, OpaquePointer, UnsafeMutablePointer<Float>?, Int, UnsafeMutablePointer<Int>, ErrorOut
+    ) -> Int32
+
+    private func embed(_ count: Int, _ options: EmbedOptions, _ call: Call) throws -> [[Float]] {
+        let width = model.info.embeddingLength
+        let numbers: [Float] = try options.withHandle { options in
+            try use { context in try fill(count * width) { call(context, options, $0, $1, $2, $3) } }
+        }
+        return stride(from: 0, to: numbers.count, by: width).map { Array(numbers[$0..<$0 + width]) }
+    }
+}

@@ -1,0 +1,140 @@
+import CEmber
+
+/// A generation under way. ``next()`` gives its events, one for each token and one for the end.
+///
+///     let generation = try context.generate("Once upon a time")
+///     while let event = try generation.next() {
+///         print(event.text, terminator: "")
+///     }
+///
+/// Between two events the context is not in use, so that generations on several of its sequences can take turns. Letting a
+/// generation go ends it; the sequence then lacks the last token that was seen.
+public final class Generation {
+    private let handle: OpaquePointer
+    private let context: Context
+    private var event = ember_event()
+
+    /// Why the generation ended; nil while it has not.
+    public private(set) var finishReason: FinishReason?
+
+    init(_ context: Context, taking handle: OpaquePointer) {
+        self.context = context
+        self.handle = handle
+        event.struct_size = MemoryLayout<ember_event>.size
+    }
+
+    deinit { ember_generator_free(handle) }
+
+    /// The next event, the first time by running the prompt; nil after the `end` event. On an error the sequence is as
+    /// before, and the next call tries again.
+    public func next() throws -> Event? {
+        if finishReason != nil { return nil }
+        try context.use { _ in try check { ember_generator_next(handle, &event, $0) } }
+        let token = event.token == EMBER_TOKEN_NONE ? nil : event.token
+        finishReason = FinishReason(ifAny: event.finish_reason)
+        return Event(
+            kind: Event.Kind(rawValue: event.kind) ?? .token,
+            text: text(event.text, event.text_len),
+            token: token,
+            bytes: Array(UnsafeBufferPointer(start: event.bytes, count: event.n_bytes)),
+            logprob: event.logprob.isNaN ? nil : event.logprob,
+            top: UnsafeBufferPointer(start: event.tops, count: event.n_tops).map {
+                Event.Candidate(token: $0.token, logprob: $0.logprob)
+            },
+            finishReason: finishReason,
+            usage: finishReason == nil ? nil : try usage)
+    }
+
+    /// Runs `body` with every event that is left.
+    public func forEach(_ body: (Event) throws -> Void) throws {
+        while let event = try next() { try body(event) }
+    }
+
+    /// What the generation did so far.
+    public var usage: Usage {
+        get throws {
+            var result = ember_generate_result()
+            result.struct_size = MemoryLayout.size(ofValue: result)
+            return Usage(try read(result) { ember_generator_usage(handle, $0, $1) })
+        }
+    }
+
+    /// Runs the generation to its end.
+    func complete() throws -> Completion {
+        var text = ""
+        var tokens: [Token] = []
+        try forEach { event in
+            text += event.text
+            if let token = event.token { tokens.append(token) }
+        }
+        return Completion(text: text, tokens: tokens, usage: try usage)
+    }
+}
+
+@available(*, unavailable, message: "one thread at a time uses a Generation; AsyncContext gives one to tasks")
+extension Generation: Sendable {}
+
+/// What a generation continues a sequence by.
+enum Prompt: Sendable {
+    case text(String)
+    case tokens([Token])
+}
+
+extension Context {
+    /// Continues a sequence of the context by `prompt` and then by generated tokens; the first ``Generation/next()`` runs the
+    /// prompt. An empty sequence begins with the special tokens the model asks for (BOS); an empty prompt continues the text
+    /// itself. Without a sampler the likeliest token is taken.
+    public func generate(
+        _ prompt: String, options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil,
+        cancelToken: CancelToken? = nil
+    ) throws -> Generation {
+        try start(.text(prompt), options, sampler, cancelToken)
+    }
+
+    /// As ``generate(_:options:sampler:cancelToken:)`` for a prompt of tokens, to which nothing is added.
+    public func generate(
+        tokens: [Token], options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil,
+        cancelToken: CancelToken? = nil
+    ) throws -> Generation {
+        try start(.tokens(tokens), options, sampler, cancelToken)
+    }
+
+    /// A generation run to its end.
+    public func complete(
+        _ prompt: String, options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil,
+        cancelToken: CancelToken? = nil
+    ) throws -> Completion {
+        try start(.text(prompt), options, sampler, cancelToken).complete()
+    }
+
+    /// A generation from tokens run to its end.
+    public func complete(
+        tokens: [Token], options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil,
+        cancelToken: CancelToken? = nil
+    ) throws -> Completion {
+        try start(.tokens(tokens), options, sampler, cancelToken).complete()
+    }
+
+    func start(
+        _ prompt: Prompt, _ options: GenerateOptions, _ sampler: Sampler?, _ cancelToken: CancelToken?
+    ) throws -> Generation {
+        let handle = try options.withHandle(cancelToken) { options in
+            try withExtendedLifetime(sampler) {
+                try use { context in
+                    switch prompt {
+                    case .text(let text):
+                        try text.withChars { text, count in
+                            try make { ember_generator_new(context, text, count, options, sampler?.handle, $0, $1) }
+                        }
+                    case .tokens(let tokens):
+                        try make {
+                            ember_generator_new_tokens(
+                                context, tokens, tokens.count, options, sampler?.handle, $0, $1)
+                        }
+                    }
+                }
+            }
+        }
+        return Generation(self, taking: handle)
+    }
+}

@@ -1,0 +1,118 @@
+import CEmber
+
+/// Chooses tokens: an ordered chain of stages that narrow or reweigh the candidates, then one random draw.
+///
+/// It may be handed from thread to thread. One call at a time uses it; a second one throws ``EmberError/Status/busy``, and
+/// nothing happens to the first.
+public final class Sampler: @unchecked Sendable {
+    // The library guards the handle with a lock, and gives nothing away that points into it.
+    let handle: OpaquePointer
+
+    /// A step of a sampler.
+    public enum Stage: Hashable, Sendable {
+        /// Keeps the most probable token only; of equals the one with the lowest number.
+        case greedy
+        /// Divides the logits by a number that is not below 0; 0 is greedy.
+        case temperature(Float)
+        /// Keeps the most probable tokens; 0 keeps all.
+        case topK(Int)
+        /// Keeps the most probable tokens whose probabilities add up to this (above 0, at most 1), at least one.
+        case topP(Float)
+        /// Keeps tokens at least so many times (0 to 1) as probable as the likeliest; 0 keeps all.
+        case minP(Float)
+        /// Keeps the tokens whose surprise is closest to the expected one, until their probabilities add up to more than
+        /// this (above 0, at most 1); 1 keeps all.
+        case typicalP(Float)
+        /// A temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with the entropy
+        /// of the distribution to the power `exponent`.
+        case dynamicTemperature(Float, range: Float, exponent: Float = 1)
+        /// As often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold` (0 to 1) but the
+        /// least likely of them.
+        case xtc(probability: Float, threshold: Float)
+        /// Makes tokens less likely that are among the `last` accepted ones: their logit is divided by `repeat` (above 0; 1
+        /// changes nothing) where positive, else multiplied, then `frequency` is taken off for each time they occurred, and
+        /// `presence` once. A generation accepts its tokens by itself; see ``Sampler/accept(_:)``.
+        case penalties(last: Int, repeat: Float = 1, frequency: Float = 0, presence: Float = 0)
+        /// Keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in bits, at the
+        /// rate `eta`. It is the last stage as a rule.
+        case mirostat(tau: Float, eta: Float)
+        /// Adds to the logits of tokens; minus infinity rules a token out.
+        case bias([Token: Float])
+        /// Keeps these tokens only. When none of them is left, sampling fails.
+        case allow([Token])
+        /// Rules these tokens out. When no other is left, sampling fails.
+        case deny([Token])
+    }
+
+    /// A sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A seed gives the
+    /// same choices on every platform for the same logits; nil takes one by chance.
+    public init(seed: UInt64? = nil, _ stages: [Stage]) throws {
+        handle = try make { ember_sampler_new(seed ?? EMBER_SWIFT_SEED_RANDOM, $0, $1) }
+        try stages.forEach(add)
+    }
+
+    /// As ``init(seed:_:)-(UInt64?,[Stage])``.
+    public convenience init(seed: UInt64? = nil, _ stages: Stage...) throws { try self.init(seed: seed, stages) }
+
+    private init(taking handle: OpaquePointer) { self.handle = handle }
+
+    deinit { ember_sampler_free(handle) }
+
+    private func add(_ stage: Stage) throws {
+        switch stage {
+        case .greedy:
+            try check { ember_sampler_add_greedy(handle, $0) }
+        case .temperature(let temperature):
+            try check { ember_sampler_add_temperature(handle, temperature, $0) }
+        case .topK(let k):
+            let k = try number("top-k", k)
+            try check { ember_sampler_add_top_k(handle, k, $0) }
+        case .topP(let p):
+            try check { ember_sampler_add_top_p(handle, p, $0) }
+        case .minP(let p):
+            try check { ember_sampler_add_min_p(handle, p, $0) }
+        case .typicalP(let p):
+            try check { ember_sampler_add_typical_p(handle, p, $0) }
+        case .dynamicTemperature(let temperature, let range, let exponent):
+            try check { ember_sampler_add_dynamic_temperature(handle, temperature, range, exponent, $0) }
+        case .xtc(let probability, let threshold):
+            try check { ember_sampler_add_xtc(handle, probability, threshold, $0) }
+        case .penalties(let last, let `repeat`, let frequency, let presence):
+            let last = try number("the number of tokens to look back", last)
+            try check { ember_sampler_add_penalties(handle, last, `repeat`, frequency, presence, $0) }
+        case .mirostat(let tau, let eta):
+            try check { ember_sampler_add_mirostat(handle, tau, eta, $0) }
+        case .bias(let biases):
+            let tokens = biases.keys.sorted()
+            let values = tokens.map { biases[$0] ?? 0 }
+            try check { ember_sampler_add_bias(handle, tokens, values, tokens.count, $0) }
+        case .allow(let tokens):
+            try check { ember_sampler_add_allow(handle, tokens, tokens.count, $0) }
+        case .deny(let tokens):
+            try check { ember_sampler_add_deny(handle, tokens, tokens.count, $0) }
+        }
+    }
+
+    /// The token chosen from logits, whose index is the token.
+    public func sample(_ logits: UnsafeBufferPointer<Float>) throws -> Token {
+        try read(0) { ember_sampler_sample(handle, logits.baseAddress, logits.count, $0, $1) }
+    }
+
+    /// The token chosen from logits, whose index is the token.
+    public func sample(_ logits: [Float]) throws -> Token { try logits.withUnsafeBufferPointer(sample) }
+
+    /// Tells the stages that look back that `token` is now part of the text: one that ``sample(_:)-([Float])`` gave, or one
+    /// of a prompt.
+    public func accept(_ token: Token) throws { try check { ember_sampler_accept(handle, token, $0) } }
+
+    /// Starts over, as if the sampler were new: the random numbers and what was accepted; the stages stay.
+    public func reset() throws { try check { ember_sampler_reset(handle, $0) } }
+
+    /// A copy: the stages and their state, the random numbers where they stand.
+    public func copy() throws -> Sampler { Sampler(taking: try make { ember_sampler_clone(handle, $0, $1) }) }
+
+    /// The seed of the random numbers.
+    public var seed: UInt64 {
+        get throws { try read(0) { ember_sampler_seed(handle, $0, $1) } }
+    }
+}

@@ -1,0 +1,143 @@
+import Ember
+import Foundation
+import Testing
+
+/// `tests/golden/bindings.json`, which the C library made and every binding must give.
+struct Golden: Decodable {
+    struct Generate: Decodable {
+        struct Sampling: Decodable {
+            struct Stage: Decodable {
+                let stage: String
+                let value: Double
+            }
+            let seed: UInt64
+            let stages: [Stage]
+        }
+        let name: String
+        let prompt: String
+        let prompt_tokens: [Token]
+        let max_tokens: Int
+        let stops: [String]
+        let sampler: Sampling?
+        let tokens: [Token]
+        let text: String
+        let finish: String
+    }
+    struct Embeddings: Decodable {
+        let texts: [String]
+        let n_embd: Int
+        let vectors: [[Float]]
+        let cosine: Double
+    }
+    struct Score: Decodable {
+        struct Entry: Decodable {
+            let token: Token
+            let logprob: Double
+            let rank: Int
+        }
+        let prompt: String
+        let continuation: String
+        let tokens: [Entry]
+        let logprob: Double
+        let is_greedy: Bool
+    }
+    let generate: [Generate]
+    let embeddings: Embeddings
+    let score: Score
+
+    static func read() throws -> Golden {
+        try JSONDecoder().decode(Golden.self, from: Data(readFile("tests/golden/bindings.json").utf8))
+    }
+}
+
+extension Golden.Generate {
+    var options: GenerateOptions { GenerateOptions(maxTokens: max_tokens, stop: stops) }
+
+    func newSampler() throws -> Sampler? {
+        guard let sampler else { return nil }
+        return try Sampler(
+            seed: sampler.seed,
+            sampler.stages.map { stage in
+                switch stage.stage {
+                case "temperature": .temperature(Float(stage.value))
+                case "top_k": .topK(Int(stage.value))
+                case "top_p": .topP(Float(stage.value))
+                default: throw EmberError.Unknown(stage: stage.stage)
+                }
+            })
+    }
+}
+
+extension EmberError {
+    struct Unknown: Error { let stage: String }
+}
+
+@Suite struct GoldenTests {
+    @Test func generations() async throws {
+        let golden = try Golden.read().generate
+        #expect(golden.count >= 8)
+        for want in golden {
+            #expect(try bundled.tokenize(want.prompt) == want.prompt_tokens)
+
+            var text = ""
+            var tokens: [Token] = []
+            var last: Event?
+            let generation = try newContext().generate(want.prompt, options: want.options, sampler: want.newSampler())
+            while let event = try generation.next() {
+                text += event.text
+                if event.kind == .token { tokens.append(try #require(event.token)) }
+                last = event
+            }
+            #expect(tokens == want.tokens, "\(want.name)")
+            #expect(text == want.text, "\(want.name)")
+            #expect(last?.kind == .end)
+            #expect(last?.finishReason?.description == want.finish, "\(want.name)")
+            #expect(last?.usage?.promptTokens == want.prompt_tokens.count)
+            #expect(generation.finishReason == last?.finishReason)
+
+            // The same through tasks, and from tokens.
+            text = ""
+            let context = try AsyncContext(bundled, options: ContextOptions(threads: 1))
+            for try await event in context.generate(want.prompt, options: want.options, sampler: try want.newSampler()) {
+                text += event.text
+            }
+            #expect(text == want.text, "\(want.name)")
+            let whole = try newContext().complete(
+                tokens: want.prompt_tokens, options: want.options, sampler: want.newSampler())
+            #expect(whole.text == want.text, "\(want.name)")
+            #expect(whole.tokens == want.tokens, "\(want.name)")
+        }
+    }
+
+    @Test func embeddings() async throws {
+        let want = try Golden.read().embeddings
+        let vectors = try newContext().embed(want.texts)
+        #expect(vectors.count == want.vectors.count)
+        for (vector, want) in zip(vectors, want.vectors) {
+            #expect(vector.count == want.count)
+            #expect(zip(vector, want).allSatisfy { abs($0 - $1) <= 0.01 })
+        }
+        #expect(isNear(dot(vectors[0], vectors[1]), want.cosine, 0.01))
+        let context = try AsyncContext(bundled, options: ContextOptions(threads: 1))
+        #expect(try await context.embed(want.texts) == vectors)
+    }
+
+    @Test func score() async throws {
+        let want = try Golden.read().score
+        let context = try newContext()
+        let score = try context.score(want.prompt, want.continuation)
+        #expect(score.tokens.map(\.token) == want.tokens.map(\.token))
+        #expect(score.tokens.map(\.rank) == want.tokens.map(\.rank))
+        #expect(zip(score.tokens, want.tokens).allSatisfy { isNear(Double($0.logprob), $1.logprob, 0.05) })
+        #expect(isNear(score.logprob, want.logprob, 0.2))
+        #expect(score.isGreedy == want.is_greedy)
+
+        let promptTokens = try bundled.tokenize(want.prompt)
+        let again = try context.score(tokens: promptTokens, score.tokens.map(\.token))
+        #expect(isNear(again.logprob, score.logprob, 1e-3))
+        #expect(again.promptTokens == promptTokens.count)
+        #expect(again.reusedTokens > 0)
+        let async = try AsyncContext(bundled, options: ContextOptions(threads: 1))
+        #expect(try await async.score(want.prompt, want.continuation).logprob == score.logprob)
+    }
+}

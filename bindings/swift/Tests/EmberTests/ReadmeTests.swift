@@ -1,0 +1,156 @@
+import Ember
+import Foundation
+import Testing
+
+/// The Swift blocks of README.md are the program hello, the manifest that test.sh builds, and the ends of the functions here.
+@Suite struct ReadmeTests {
+    private let model = bundled
+    private let template = ChatOptions(template: "{% for m in messages %}{{ m.content }}{% endfor %}")
+
+    @Test func blocksAreCompiled() throws {
+        let readme = try readFile("bindings/swift/README.md")
+        let here = try String(contentsOfFile: #filePath, encoding: .utf8)
+        let blocks = readme.components(separatedBy: "```swift\n").dropFirst().map {
+            $0.components(separatedBy: "```")[0]
+        }
+        #expect(try blocks[0] == readFile("bindings/swift/Examples/hello/main.swift"))
+        #expect(blocks[1].contains("package"))
+        for block in blocks.dropFirst(2) {
+            let body = block.split(separator: "\n", omittingEmptySubsequences: false).map { $0.isEmpty ? "" : "        " + $0 }
+            #expect(here.contains("\n\n" + body.joined(separator: "\n") + "    }\n"), "no function ends with:\n\(block)")
+        }
+        #expect(blocks.count >= 12)
+    }
+
+    @Test func streaming() throws {
+        let context = try Context(model)
+
+        let sampler = try Sampler(seed: 42, .topK(40), .topP(0.95), .temperature(0.8))
+        let options = GenerateOptions(maxTokens: 100, stop: ["\n"], topLogprobs: 3)
+        let generation = try context.generate("The wolf said", options: options, sampler: sampler)
+        while let event = try generation.next() {
+            switch event.kind {
+            case .echo, .token: print(event.text, terminator: "")  // event.token, event.logprob, event.top …
+            case .end: print(event.text, event.finishReason!, event.usage!.generatedTokens)
+            }
+        }
+    }
+
+    @Test func whole() throws {
+        let context = try Context(model)
+
+        let answer = try context.complete("Once upon a time", options: GenerateOptions(maxTokens: 8))
+        print(answer.text, answer.usage.generatedTokens)
+    }
+
+    @Test func tasks() async throws {
+        let context = try AsyncContext(model)
+
+        let task = Task {
+            var text = ""
+            for try await event in context.generate("The old lighthouse", options: GenerateOptions(maxTokens: 400)) {
+                text += event.text
+                if event.finishReason == .cancelled { print("the reader has left") }
+            }
+            return text
+        }
+        let vectors = try await context.embed(["A cat sleeps.", "The kitten naps."])  // between two tokens of the task
+        task.cancel()
+        print(try await task.value, vectors.count)
+    }
+
+    @Test func alone() async throws {
+        let context = try AsyncContext(model)
+
+        let likeliest = try await context.withContext { context in
+            try context.rewind()
+            try context.decode([47, 1069, 602])
+            return try context.withLogits(at: 2) { try Sampler(.greedy).sample($0) }
+        }
+        print(likeliest)
+    }
+
+    @Test func cancelling() throws {
+        let context = try Context(model)
+
+        let token = CancelToken()
+        let watchdog = Thread { token.cancel() }
+        watchdog.start()
+        let answer = try context.complete(
+            "Once upon a time", options: GenerateOptions(maxTokens: 400), cancelToken: token)
+        if answer.finishReason == .cancelled { print("out of time after", answer.usage.generatedTokens, "tokens") }
+    }
+
+    @Test func errors() throws {
+        let context = try Context(model)
+
+        do {
+            try context.decode(Array(repeating: 47, count: 100_000))
+        } catch let error as EmberError where error.status == .contextFull {
+            print("cut the prompt: \(error)")
+        }
+    }
+
+    @Test func conversation() throws {
+        let context = try Context(model)
+
+        var conversation = "The king said:"
+        for line in [" \"Who are you?\"", " \"And you?\""] {
+            conversation += line
+            let options = GenerateOptions(maxTokens: 16, reusePrefix: true)
+            conversation += try context.complete(conversation, options: options).text
+        }
+        print(conversation)
+    }
+
+    @Test func chat() async throws {
+        let context = try AsyncContext(model)
+
+        var messages = [Message.system("Be brief."), .user("Once upon a time")]
+        var answer = ""
+        for try await event in context.chat(messages, chatOptions: template, options: GenerateOptions(maxTokens: 4)) {
+            answer += event.text
+        }
+        messages += [.assistant(answer), .user("And then?")]
+    }
+
+    @Test func tools() throws {
+        let messages = [Message.user("What is the weather?")]
+
+        let weather: JSON = [
+            "type": "function",
+            "function": ["name": "weather", "parameters": ["type": "object", "properties": ["city": ["type": "string"]]]],
+        ]
+        let options = ChatOptions(tools: [weather], variables: ["enable_thinking": false], template: "{{ tools | tojson }}")
+        print(try model.applyChatTemplate(messages, options: options))
+    }
+
+    @Test func embeddings() throws {
+        let context = try Context(model)
+
+        let vectors = try context.embed(["A cat sleeps.", "The kitten naps."])
+        let cosine = zip(vectors[0], vectors[1]).reduce(0) { $0 + $1.0 * $1.1 }
+        print(cosine)
+    }
+
+    @Test func scores() throws {
+        let context = try Context(model)
+
+        for ending in [" king.", " xylophone."] {
+            let score = try context.score("Once upon a time there was a", ending)
+            print(ending, score.logprob)
+        }
+    }
+
+    @Test func logits() throws {
+        let context = try Context(model)
+
+        let tokens = try model.tokenize("Once upon a time")
+        try context.decode(tokens)
+        let sampler = try Sampler(.greedy)
+        let next = try context.withLogits(at: tokens.count - 1) { logits in
+            try sampler.sample(logits)  // the library's own memory: read it here, copy what you keep
+        }
+        print(try model.detokenize([next]))
+    }
+}
