@@ -97,6 +97,16 @@ pub(super) enum Origin<'a> {
     Borrowed(&'a str, &'static [u8], Arc<dyn std::any::Any + Send + Sync>),
 }
 
+impl Origin<'_> {
+    /// What error sentences begin with.
+    fn name(&self) -> String {
+        match self {
+            Origin::Path(path) => path.display().to_string(),
+            Origin::File(name, ..) | Origin::Bytes(name, _) | Origin::Borrowed(name, ..) => (*name).to_owned(),
+        }
+    }
+}
+
 /// A model being loaded.
 pub(super) struct Load<'a> {
     options: &'a LoadOptions,
@@ -125,17 +135,18 @@ impl<'a> Load<'a> {
 
     /// Loads all of it.
     pub fn run(self, origin: Origin<'_>) -> Result<Parts> {
-        let parts = self.load(origin).and_then(|parts| self.report(1.0).map(|()| parts));
+        let name = origin.name();
+        let report = |share| self.report(share).map_err(|e| e.within(&name));
+        let parts = report(0.0).and_then(|()| self.load(origin)).and_then(|parts| report(1.0).map(|()| parts));
         match parts {
             Err(Error::Cancelled(_)) if self.stop.is_cancelled() => {
-                Err(Error::Cancelled("the progress callback ended the loading".into()))
+                Err(Error::Cancelled("the progress callback ended the loading".into()).within(&name))
             }
             other => other,
         }
     }
 
     fn load(&self, origin: Origin<'_>) -> Result<Parts> {
-        self.report(0.0)?;
         let step = || self.step();
         let progress = self.progress.borrow().clone();
         let reading = Reading { memory: &self.memory, progress, step: &step };
