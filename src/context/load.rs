@@ -102,7 +102,9 @@ impl Origin<'_> {
     fn name(&self) -> String {
         match self {
             Origin::Path(path) => path.display().to_string(),
-            Origin::File(name, ..) | Origin::Bytes(name, _) | Origin::Borrowed(name, ..) => (*name).to_owned(),
+            Origin::File(name, ..) | Origin::Bytes(name, _) | Origin::Borrowed(name, ..) => {
+                (*name).to_owned()
+            }
         }
     }
 }
@@ -137,7 +139,8 @@ impl<'a> Load<'a> {
     pub fn run(self, origin: Origin<'_>) -> Result<Parts> {
         let name = origin.name();
         let report = |share| self.report(share).map_err(|e| e.within(&name));
-        let parts = report(0.0).and_then(|()| self.load(origin)).and_then(|parts| report(1.0).map(|()| parts));
+        let parts =
+            report(0.0).and_then(|()| self.load(origin)).and_then(|parts| report(1.0).map(|()| parts));
         match parts {
             Err(Error::Cancelled(_)) if self.stop.is_cancelled() => {
                 Err(Error::Cancelled("the progress callback ended the loading".into()).within(&name))

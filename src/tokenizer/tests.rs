@@ -288,9 +288,9 @@ fn bytes_without_a_token_are_left_out() {
     assert_eq!(base.build().unwrap().encode("aba", false, false).unwrap(), [1, 0, 1]);
 }
 
+/// Without a look at the clock: quadratic time would be hours.
 #[test]
 fn long_runs_take_linear_time() {
-    let start = std::time::Instant::now();
     for tokens in
         [bpe().build().unwrap(), bpe().set("pre", "smollm").build().unwrap(), spm().build().unwrap()]
     {
@@ -301,7 +301,6 @@ fn long_runs_take_linear_time() {
             assert!(text_of(&tokens, &ids, true) == text, "{unit:?}");
         }
     }
-    assert!(start.elapsed().as_secs() < 60, "took {:?}", start.elapsed());
 }
 
 #[test]
