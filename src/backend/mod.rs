@@ -230,6 +230,19 @@ pub struct MoeMatmul<'a, B: Backend> {
     pub out: &'a mut B::Buffer,
 }
 
+/// What a KV cache is made of, for those who copy and keep it: pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN)
+/// tokens with the keys and values of all layers.
+pub trait KvPages {
+    /// Bytes of a page.
+    fn page_bytes(&self) -> usize;
+    /// Copies page `from` over page `to`.
+    fn copy_page(&mut self, from: u32, to: u32);
+    /// Writes a page to `out`, of which only the first `n` tokens are of use: the others become zeros.
+    fn read_page(&self, page: u32, n: usize, out: &mut [u8]);
+    /// Fills a page with what was read.
+    fn write_page(&mut self, page: u32, bytes: &[u8]);
+}
+
 /// The operations a model is made of. See the module's conventions.
 pub trait Backend: Send + Sized + 'static {
     /// f32 activations.
@@ -237,7 +250,7 @@ pub trait Backend: Send + Sized + 'static {
     /// A weight in a form this backend multiplies by.
     type Weight: Send + Sync;
     /// Keys and values of all layers.
-    type Kv: Send;
+    type Kv: KvPages + Send;
 
     /// Makes a weight usable; `src` was validated against its file. What takes long may wait for [`Backend::finish`],
     /// which has to come before the first operation with the weight.

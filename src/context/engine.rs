@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{BackendKind, ContextOptions, LoadedModel};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
-use crate::backend::{Backend, KvShape, KvType};
+use crate::backend::{Backend, KvPages, KvShape, KvType};
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::models::Model;
+use crate::models::{Model, ModelInfo};
 use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
@@ -19,6 +19,23 @@ use crate::threads::ThreadPool;
 pub trait Engine: Send {
     /// See [`Model::forward`].
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
+    /// The KV cache's pages.
+    fn pages(&self) -> &dyn KvPages;
+    /// As [`Engine::pages`], to be written.
+    fn pages_mut(&mut self) -> &mut dyn KvPages;
+}
+
+/// The shape of a context's KV cache of `n_pages`.
+pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape {
+    KvShape {
+        n_layer: info.n_layer_kv(),
+        n_pages,
+        n_head_kv: info.n_head_kv,
+        head_dim: info.head_dim,
+        // What rounding would save is little where one layer's keys and values are all there are.
+        k_type: if info.causal { o.k_type } else { KvType::F32 },
+        v_type: if info.causal { o.v_type } else { KvType::F32 },
+    }
 }
 
 struct EngineOn<B: Backend> {
@@ -37,16 +54,7 @@ impl<B: Backend> EngineOn<B> {
         n_pages: usize,
         memory: &Memory,
     ) -> Result<(Self, u64)> {
-        let info = model.info();
-        let shape = KvShape {
-            n_layer: info.n_layer_kv(),
-            n_pages,
-            n_head_kv: info.n_head_kv,
-            head_dim: info.head_dim,
-            // What rounding would save is little where one layer's keys and values are all there are.
-            k_type: if info.causal { o.k_type } else { KvType::F32 },
-            v_type: if info.causal { o.v_type } else { KvType::F32 },
-        };
+        let shape = kv_shape(model.info(), o, n_pages);
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let before = memory.used();
         let kv = backend.alloc_kv(&shape)?;
@@ -57,6 +65,14 @@ impl<B: Backend> EngineOn<B> {
 impl<B: Backend> Engine for EngineOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
         self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out)
+    }
+
+    fn pages(&self) -> &dyn KvPages {
+        &self.kv
+    }
+
+    fn pages_mut(&mut self) -> &mut dyn KvPages {
+        &mut self.kv
     }
 }
 

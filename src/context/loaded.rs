@@ -4,10 +4,11 @@
 use std::any::Any;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::load::{self, Load, LoadOptions, Origin, Parts};
+use super::state;
 use crate::backend::threaded::ThreadedBackend;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
@@ -27,6 +28,8 @@ pub struct LoadedModel {
     /// What `memory` paid for the weights.
     weights_memory: u64,
     load_time: Duration,
+    /// Computed when it is first asked for.
+    fingerprint: OnceLock<u128>,
 }
 
 impl LoadedModel {
@@ -100,7 +103,16 @@ impl LoadedModel {
     fn new(parts: Parts, begin: Instant) -> LoadedModel {
         let Parts { gguf, tokenizer, kernels, threaded, memory } = parts;
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
-        LoadedModel { gguf, tokenizer, kernels, threaded, memory, weights_memory, load_time }
+        LoadedModel {
+            gguf,
+            tokenizer,
+            kernels,
+            threaded,
+            memory,
+            weights_memory,
+            load_time,
+            fingerprint: OnceLock::new(),
+        }
     }
 
     /// The path or buffer name.
@@ -154,6 +166,11 @@ impl LoadedModel {
     /// Bytes of the large buffers that the weights are in, mapped files not counted.
     pub fn weights_memory(&self) -> u64 {
         self.weights_memory
+    }
+
+    /// A number by which saved states know their model.
+    pub(super) fn fingerprint(&self) -> u128 {
+        *self.fingerprint.get_or_init(|| state::fingerprint(self))
     }
 
     /// How long loading took.

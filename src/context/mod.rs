@@ -25,6 +25,7 @@ mod load;
 mod loaded;
 mod plan;
 mod sequences;
+pub mod state;
 mod timings;
 
 pub use crate::backend::threaded::Pack;
@@ -81,6 +82,9 @@ pub struct ContextOptions {
     pub backend: BackendKind,
     /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
     pub memory_limit: Option<u64>,
+    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length. With less they share what
+    /// there is.
+    pub kv_limit: Option<u64>,
 }
 
 impl Default for ContextOptions {
@@ -95,6 +99,7 @@ impl Default for ContextOptions {
             v_type: KvType::F16,
             backend: BackendKind::Auto,
             memory_limit: None,
+            kv_limit: None,
         }
     }
 }
@@ -211,11 +216,25 @@ pub struct Context {
     timings: Timings,
 }
 
+/// The place of logits whose token is gone.
+const NOWHERE: (u32, u32) = (u32::MAX, u32::MAX);
+
 impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
-        let sequences = Sequences::new(options.n_seq, options.n_ctx)?;
+        let page_bytes = engine::kv_shape(model.info(), &options, 1).page_stride() as u64;
+        let most_pages =
+            options.kv_limit.map_or(u64::MAX, |bytes| bytes.checked_div(page_bytes).unwrap_or(0));
+        if most_pages == 0 {
+            return Err(Error::InvalidArgument(format!(
+                "kv_limit is {} bytes, but a page of {} tokens has {page_bytes}",
+                options.kv_limit.unwrap_or(0),
+                sequences::PAGE_LEN
+            )));
+        }
+        let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);
+        let sequences = Sequences::new(options.n_seq, options.n_ctx, most_pages)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
         let (engine, kv_bytes) = engine::make(model, &options, sequences.n_pages(), &memory)?;
@@ -318,7 +337,8 @@ impl Context {
         self.model.require_logits()?;
         self.check_process()?;
         self.check(&tokens)?;
-        self.sequences.begin(&tokens)?;
+        let pages = self.engine.pages_mut();
+        self.sequences.begin(&tokens)?.iter().for_each(|&(from, to)| pages.copy_page(from, to));
         let begin = Instant::now();
         let outcome = run(self);
         match outcome {
@@ -440,6 +460,24 @@ impl Context {
                 "the logits of the end of sequence {seq} are not there: the last decode was not of its last token"
             ))),
         }
+    }
+
+    /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them
+    /// writes to a page that the other has too. `InvalidArgument` when `from` is shorter, or the same sequence.
+    pub fn copy_sequence(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
+        self.sequences.copy(from, to, n)?;
+        self.places.iter_mut().filter(|(seq, _)| *seq == to).for_each(|place| *place = NOWHERE);
+        Ok(())
+    }
+
+    /// Empties all sequences but `seq`.
+    pub fn keep_sequence(&mut self, seq: u32) -> Result<()> {
+        self.sequences.len(seq)?;
+        for other in (0..self.sequences.n_seq() as u32).filter(|&other| other != seq) {
+            self.sequences.rewind(other, 0)?;
+        }
+        self.places.iter_mut().filter(|(other, _)| *other != seq).for_each(|place| *place = NOWHERE);
+        Ok(())
     }
 
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.

@@ -1,4 +1,5 @@
-//! Page tables: which pages of the KV cache hold which positions of which sequence.
+//! Page tables: which pages of the KV cache hold which positions of which sequence. Sequences that begin alike may share
+//! pages; one that writes to a page which others have too takes a copy first.
 #![forbid(unsafe_code)]
 
 use super::Tokens;
@@ -23,21 +24,28 @@ struct Sequence {
 pub struct Sequences {
     sequences: Vec<Sequence>,
     free: Vec<u32>,
+    /// How many sequences have each page.
+    users: Vec<u32>,
+    /// Pages to be copied before the call under way writes: from, to.
+    copies: Vec<(u32, u32)>,
     n_ctx: usize,
-    n_pages: usize,
 }
 
 impl Sequences {
-    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all.
-    pub fn new(n_seq: usize, n_ctx: usize) -> Result<Sequences> {
+    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all, but at most `most_pages`.
+    pub fn new(n_seq: usize, n_ctx: usize, most_pages: usize) -> Result<Sequences> {
         let per_seq = n_ctx.div_ceil(PAGE_LEN);
         let too_many = || {
             Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
         };
-        let n_pages = per_seq.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
+        let all = per_seq.checked_mul(n_seq).map(|n| n.min(most_pages));
+        let n_pages = all.filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
         let mut free = Vec::new();
         free.try_reserve_exact(n_pages).map_err(|_| too_many())?;
         free.extend((0..n_pages as u32).rev());
+        let mut users = Vec::new();
+        users.try_reserve_exact(n_pages).map_err(|_| too_many())?;
+        users.resize(n_pages, 0);
         let mut sequences = Vec::new();
         for _ in 0..n_seq {
             let mut pages = Vec::new();
@@ -46,12 +54,12 @@ impl Sequences {
             ids.try_reserve_exact(n_ctx).map_err(|_| too_many())?;
             sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages, ids });
         }
-        Ok(Sequences { sequences, free, n_ctx, n_pages })
+        Ok(Sequences { sequences, free, users, copies: Vec::with_capacity(n_seq), n_ctx })
     }
 
     /// Pages in all.
     pub fn n_pages(&self) -> usize {
-        self.n_pages
+        self.users.len()
     }
 
     /// Pages that no sequence uses.
@@ -91,15 +99,15 @@ impl Sequences {
     }
 
     /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
-    /// changes.
-    pub fn begin(&mut self, tokens: &Tokens<'_>) -> Result<()> {
+    /// changes. What is returned has to be copied, from page to page, before anything is written.
+    pub fn begin(&mut self, tokens: &Tokens<'_>) -> Result<&[(u32, u32)]> {
         self.forget_plan();
-        let outcome = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
-        match outcome {
-            Ok(()) => self.take_pages(),
-            Err(_) => self.forget_plan(),
+        let planned = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
+        if let Err(error) = planned.and_then(|()| self.take_pages()) {
+            self.forget_plan();
+            return Err(error);
         }
-        outcome
+        Ok(&self.copies)
     }
 
     fn plan_token(&mut self, tokens: &Tokens<'_>, i: usize) -> Result<()> {
@@ -126,14 +134,105 @@ impl Sequences {
         Ok(())
     }
 
-    /// There are pages for every sequence at its full length, so this cannot run out.
-    fn take_pages(&mut self) {
+    /// Takes the pages that the plan needs, new ones and those in place of shared ones that are written to.
+    /// `ContextFull` when there are not enough.
+    fn take_pages(&mut self) -> Result<()> {
+        let new = |s: &Sequence| s.planned.div_ceil(PAGE_LEN).saturating_sub(s.pages.len());
+        let n_new: usize = self.sequences.iter().map(new).sum();
+        self.find_copies();
+        let needed = n_new + self.copies.len();
+        if needed > self.free.len() {
+            self.copies.drain(..).for_each(|(page, _)| self.users[page as usize] += 1);
+            return Err(Error::ContextFull(format!(
+                "the batch needs {needed} more pages of {PAGE_LEN} tokens, but {} of the {} that the KV cache has are free: \
+                 rewind a sequence",
+                self.free.len(),
+                self.users.len()
+            )));
+        }
+        for (_, to) in &mut self.copies {
+            let seq = *to as usize;
+            let page = take(&mut self.free, &mut self.users);
+            *to = page;
+            self.sequences[seq].pages.last_mut().into_iter().for_each(|last| *last = page);
+        }
         for s in &mut self.sequences {
             while s.pages.len() * PAGE_LEN < s.planned {
-                let page = self.free.pop().expect("there are pages for all sequences at full length");
-                s.pages.push(page);
+                s.pages.push(take(&mut self.free, &mut self.users));
             }
         }
+        Ok(())
+    }
+
+    /// Puts the shared pages that the plan writes to into `copies`, each with its sequence, which no longer counts as
+    /// one of the page's users.
+    fn find_copies(&mut self) {
+        self.copies.clear();
+        for (seq, s) in self.sequences.iter().enumerate() {
+            let writes_into = s.planned > s.len && !s.len.is_multiple_of(PAGE_LEN);
+            if let Some(&last) = s.pages.last().filter(|_| writes_into)
+                && self.users[last as usize] > 1
+            {
+                self.users[last as usize] -= 1;
+                self.copies.push((last, seq as u32));
+            }
+        }
+    }
+
+    /// Makes `to` the first `n` tokens of `from`, whose pages both have then. What `to` held is gone.
+    pub fn copy(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
+        let (source, target) = (self.index(from)?, self.index(to)?);
+        let len = self.sequences[source].len;
+        if source == target {
+            return Err(Error::InvalidArgument(format!("sequence {from} cannot be copied to itself")));
+        }
+        if n > len {
+            return Err(Error::InvalidArgument(format!(
+                "{n} tokens of sequence {from} cannot be copied: it has {len}"
+            )));
+        }
+        self.truncate(target, 0);
+        let [source, target] = match self.sequences.get_disjoint_mut([source, target]) {
+            Ok(both) => both,
+            Err(_) => return Err(Error::Internal("two sequences are one".into())),
+        };
+        target.pages.extend_from_slice(&source.pages[..n.div_ceil(PAGE_LEN)]);
+        target.pages.iter().for_each(|&page| self.users[page as usize] += 1);
+        target.ids.extend_from_slice(&source.ids[..n]);
+        (target.len, target.planned, target.placed) = (n, n, n);
+        Ok(())
+    }
+
+    /// How many pages would be free if the sequences `seqs` were empty.
+    pub fn n_free_without(&mut self, seqs: std::ops::Range<usize>) -> usize {
+        let mut n_free = self.free.len();
+        let pages = || seqs.clone().flat_map(|seq| &self.sequences[seq].pages);
+        for &page in pages() {
+            self.users[page as usize] -= 1;
+            n_free += usize::from(self.users[page as usize] == 0);
+        }
+        pages().for_each(|&page| self.users[page as usize] += 1);
+        n_free
+    }
+
+    /// Gives the empty sequence `seq` the tokens `ids` and pages that [`Sequences::take_page`] gave, each perhaps to several
+    /// sequences.
+    pub fn restore(&mut self, seq: usize, ids: impl Iterator<Item = u32>, pages: impl Iterator<Item = u32>) {
+        let s = &mut self.sequences[seq];
+        s.ids.extend(ids);
+        s.pages.extend(pages);
+        s.pages.iter().for_each(|&page| self.users[page as usize] += 1);
+        (s.len, s.planned, s.placed) = (s.ids.len(), s.ids.len(), s.ids.len());
+    }
+
+    /// A free page that no sequence has yet.
+    pub fn take_page(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Sequences.
+    pub fn n_seq(&self) -> usize {
+        self.sequences.len()
     }
 
     fn forget_plan(&mut self) {
@@ -192,7 +291,19 @@ impl Sequences {
         s.placed = len;
         s.ids.truncate(len);
         while s.pages.len() > len.div_ceil(PAGE_LEN) {
-            self.free.extend(s.pages.pop());
+            let Some(page) = s.pages.pop() else { break };
+            let users = &mut self.users[page as usize];
+            *users -= 1;
+            if *users == 0 {
+                self.free.push(page);
+            }
         }
     }
+}
+
+/// A free page, now with one user. The caller has counted that there is one.
+fn take(free: &mut Vec<u32>, users: &mut [u32]) -> u32 {
+    let page = free.pop().expect("free pages were counted");
+    users[page as usize] = 1;
+    page
 }

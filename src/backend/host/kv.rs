@@ -7,7 +7,7 @@ use bytemuck::cast_slice_mut;
 use half::f16;
 
 use super::Zeroed;
-use crate::backend::{KvShape, KvType};
+use crate::backend::{KvPages, KvShape, KvType};
 use crate::error::{Error, Result};
 use crate::kernels::attention::{PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvStore};
@@ -47,7 +47,7 @@ impl KvShape {
     }
 
     /// Bytes of a page.
-    fn page_stride(&self) -> usize {
+    pub fn page_stride(&self) -> usize {
         self.n_layer * self.layer_bytes().unwrap_or(0)
     }
 
@@ -123,6 +123,53 @@ impl HostKv {
             }
         }
     }
+}
+
+impl KvPages for HostKv {
+    fn page_bytes(&self) -> usize {
+        self.shape.page_stride()
+    }
+
+    fn copy_page(&mut self, from: u32, to: u32) {
+        let stride = self.shape.page_stride();
+        let from = from as usize * stride;
+        self.bytes.copy_within(from..from + stride, to as usize * stride);
+    }
+
+    fn read_page(&self, page: u32, n: usize, out: &mut [u8]) {
+        let (shape, stride) = (&self.shape, self.shape.page_stride());
+        out.copy_from_slice(&self.bytes[page as usize * stride..][..stride]);
+        if n < PAGE_LEN {
+            let layers = (0..shape.n_layer).flat_map(|layer| [(layer, Part::K), (layer, Part::V)]);
+            for (layer, part) in layers {
+                for head in 0..shape.n_head_kv {
+                    clear_behind(shape, part, n, &mut out[shape.block(0, layer, part, head)]);
+                }
+            }
+        }
+    }
+
+    fn write_page(&mut self, page: u32, bytes: &[u8]) {
+        let stride = self.shape.page_stride();
+        self.bytes[page as usize * stride..][..stride].copy_from_slice(bytes);
+    }
+}
+
+/// Makes zeros of what a block holds of tokens from the `n`th on.
+fn clear_behind(shape: &KvShape, part: Part, n: usize, block: &mut [u8]) {
+    let (codes, scales, width) = match shape.kv_type(part) {
+        KvType::F32 => (block, &mut [][..], 4),
+        KvType::F16 => (block, &mut [][..], 2),
+        KvType::Q8_0 => {
+            let (codes, scales) = block.split_at_mut(PAGE_LEN * shape.head_dim);
+            (codes, scales, 1)
+        }
+    };
+    match part {
+        Part::V => codes[n * shape.head_dim * width..].fill(0),
+        Part::K => codes.chunks_exact_mut(PAGE_LEN * width).for_each(|column| column[n * width..].fill(0)),
+    }
+    scales.chunks_exact_mut(PAGE_LEN * 2).for_each(|column| column[n * 2..].fill(0));
 }
 
 /// Most elements that are converted at a time; whole numbers of [`SCALED`].

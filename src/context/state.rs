@@ -1,0 +1,331 @@
+//! Sequences as bytes: saved, and restored in another process with the same model.
+//!
+//! Little-endian: magic, version, fingerprint of the model, shape of the cache; for each sequence its length, whether its
+//! logits follow, the numbers of its pages and its tokens; the pages, each once however many sequences have it; logits;
+//! a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::sequences::PAGE_LEN;
+use super::{Context, LoadedModel};
+use crate::backend::KvType;
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"emberkv\n";
+const VERSION: u32 = 1;
+/// Bytes of a fingerprint or a checksum.
+const HASH_BYTES: usize = 16;
+/// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
+const SAMPLE_BYTES: usize = 1024;
+
+/// Receives the bytes of a state, part by part.
+pub type Writer<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// A number by which a model is told from others: of its dimensions, its keys but for the tokenizer's, and of the names,
+/// shapes and some bytes of its tensors.
+pub(super) fn fingerprint(model: &LoadedModel) -> u128 {
+    let mut hash = Xxh3::new();
+    hash.update(format!("{:?}", model.info()).as_bytes());
+    let gguf = model.gguf();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
+        hash.update(format!("{key}={value:?};").as_bytes());
+    }
+    for tensor in gguf.tensors() {
+        hash.update(format!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]).as_bytes());
+        let bytes = gguf.tensor_bytes(tensor);
+        hash.update(&bytes[..bytes.len().min(SAMPLE_BYTES)]);
+        hash.update(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..]);
+    }
+    hash.digest128()
+}
+
+/// Hashes and counts what passes through.
+struct Sink<'a> {
+    write: &'a mut Writer<'a>,
+    hash: Xxh3,
+}
+
+impl Sink<'_> {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hash.update(bytes);
+        (self.write)(bytes)
+    }
+
+    fn u32s(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<()> {
+        numbers.into_iter().try_for_each(|n| self.bytes(&n.to_le_bytes()))
+    }
+}
+
+fn type_number(kv_type: KvType) -> u32 {
+    match kv_type {
+        KvType::F16 => 0,
+        KvType::F32 => 1,
+        KvType::Q8_0 => 2,
+    }
+}
+
+/// One saved sequence.
+struct Entry<'a> {
+    /// Numbers among the state's pages.
+    pages: Vec<u32>,
+    /// Ids, four bytes each.
+    ids: &'a [u8],
+    /// The logits behind the last token, four bytes each; empty when they were not there.
+    logits: &'a [u8],
+}
+
+/// A state that was found to be whole and to fit.
+struct Parsed<'a> {
+    entries: Vec<Entry<'a>>,
+    pages: Vec<&'a [u8]>,
+}
+
+impl Context {
+    /// The sequences that `seq` means: one, or all of them for `None`.
+    fn range(&self, seq: Option<u32>) -> Result<Range<u32>> {
+        match seq {
+            None => Ok(0..self.sequences.n_seq() as u32),
+            Some(seq) => self.n_past(seq).map(|_| seq..seq + 1),
+        }
+    }
+
+    /// What comes before the sequences: it must be equal to load a state.
+    fn state_shape(&self) -> [u32; 6] {
+        let (info, o) = (self.model.info(), &self.options);
+        [
+            type_number(o.k_type),
+            type_number(o.v_type),
+            info.n_layer_kv() as u32,
+            info.n_head_kv as u32,
+            info.head_dim as u32,
+            PAGE_LEN as u32,
+        ]
+    }
+
+    /// Bytes that [`Context::save_state`] would write.
+    pub fn state_len(&self, seq: Option<u32>) -> Result<u64> {
+        let mut len = 0;
+        self.write_state(seq, |bytes: &[u8]| {
+            len += bytes.len() as u64;
+            Ok(())
+        })?;
+        Ok(len)
+    }
+
+    /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, part by part; the logits behind
+    /// them too where the last decode gave them.
+    ///
+    /// Errors: `InvalidArgument` for a sequence that does not exist, `Unsupported` for an encoder, and those of `write`.
+    pub fn save_state(&self, seq: Option<u32>, write: &mut Writer<'_>) -> Result<()> {
+        self.write_state(seq, write)
+    }
+
+    fn write_state(&self, seq: Option<u32>, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.model.require_logits()?;
+        let range = self.range(seq)?;
+        let mut sink = Sink { write: &mut write, hash: Xxh3::new() };
+        sink.bytes(MAGIC)?;
+        sink.u32s([VERSION])?;
+        sink.bytes(&self.model.fingerprint().to_le_bytes())?;
+        sink.u32s(self.state_shape())?;
+        // Pages in the order of their first use, and how many tokens are of use in each.
+        let mut order: Vec<(u32, usize)> = Vec::new();
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        for seq in range.clone() {
+            let len = self.n_past(seq)?;
+            for (i, &page) in self.sequences.pages(seq as usize).iter().enumerate() {
+                let n_used = PAGE_LEN.min(len - i * PAGE_LEN);
+                let number = *numbers.entry(page).or_insert_with(|| {
+                    order.push((page, 0));
+                    order.len() as u32 - 1
+                });
+                let most = &mut order[number as usize].1;
+                *most = n_used.max(*most);
+            }
+        }
+        sink.u32s([range.len() as u32, order.len() as u32])?;
+        for seq in range.clone() {
+            let ids = self.tokens(seq)?;
+            sink.u32s([ids.len() as u32, u32::from(self.end_logits(seq).is_ok())])?;
+            sink.u32s(self.sequences.pages(seq as usize).iter().map(|page| numbers[page]))?;
+            sink.bytes(bytemuck::cast_slice(ids))?;
+        }
+        let pages = self.engine.pages();
+        let mut buffer = vec![0; pages.page_bytes()];
+        for (page, n_used) in order {
+            pages.read_page(page, n_used, &mut buffer);
+            sink.bytes(&buffer)?;
+        }
+        for logits in range.filter_map(|seq| self.end_logits(seq).ok()) {
+            sink.bytes(bytemuck::cast_slice(logits))?;
+        }
+        let checksum = sink.hash.digest128();
+        (sink.write)(&checksum.to_le_bytes())
+    }
+
+    /// The most bytes that a state of this context can have.
+    pub fn most_state_len(&self) -> u64 {
+        let n_seq = self.sequences.n_seq() as u64;
+        let per_page = self.engine.pages().page_bytes() as u64;
+        let per_seq = 8 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
+        128 + n_seq * per_seq + self.sequences.n_pages() as u64 * per_page
+    }
+
+    /// Makes sequence `seq` what a state of one sequence says, or all sequences what a state of a context says, those that
+    /// it does not have being empty then. On an error nothing has changed.
+    ///
+    /// Errors: `Format` for a state that is damaged; `InvalidArgument` for one of another model, of another kind of cache,
+    /// of more sequences or of longer ones; `Unsupported` for one of a later version and for an encoder; `ContextFull`
+    /// when the cache has too few pages left; `NoMemory`.
+    pub fn load_state(&mut self, seq: Option<u32>, state: &[u8]) -> Result<()> {
+        self.model.require_logits()?;
+        let range = self.range(seq)?;
+        let Parsed { entries, pages } = self.parse(state, seq)?;
+        let emptied = range.start as usize..range.end as usize;
+        let n_free = self.sequences.n_free_without(emptied);
+        if pages.len() > n_free {
+            return Err(Error::ContextFull(format!(
+                "the state has {} pages of {PAGE_LEN} tokens, but the KV cache has room for {n_free}: rewind a sequence",
+                pages.len()
+            )));
+        }
+        let with_logits = entries.iter().filter(|entry| !entry.logits.is_empty()).count();
+        self.reserve_outputs(with_logits)?;
+        // Nothing can fail from here on.
+        self.forget_logits();
+        for seq in range.clone() {
+            self.sequences.rewind(seq, 0)?;
+        }
+        let mut taken = Vec::with_capacity(pages.len());
+        for bytes in pages {
+            let none = || Error::Internal("free pages were counted".into());
+            let page = self.sequences.take_page().ok_or_else(none)?;
+            self.engine.pages_mut().write_page(page, bytes);
+            taken.push(page);
+        }
+        let n_vocab = self.model.info().n_vocab;
+        for (seq, entry) in range.zip(entries) {
+            let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
+            let pages = entry.pages.iter().map(|&page| taken[page as usize]);
+            self.sequences.restore(seq as usize, ids, pages);
+            let at = self.outputs.len();
+            for (to, from) in self.logits[at * n_vocab..].iter_mut().zip(entry.logits.as_chunks::<4>().0) {
+                *to = f32::from_le_bytes(*from);
+            }
+            if !entry.logits.is_empty() {
+                self.outputs.push(at as u32);
+                self.places.push((seq, self.n_past(seq)? as u32 - 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all of a state before anything is done with it.
+    fn parse<'a>(&self, state: &'a [u8], seq: Option<u32>) -> Result<Parsed<'a>> {
+        let damaged = |what: &str| Error::Format(format!("the state is damaged: {what}"));
+        let Some((body, checksum)) = state.split_last_chunk::<HASH_BYTES>() else {
+            return Err(damaged("it is too short"));
+        };
+        let mut rest = Rest(body);
+        if rest.take(MAGIC.len()) != Some(MAGIC) {
+            return Err(Error::Format("this is no state of a context: it does not begin like one".into()));
+        }
+        let version = rest.u32()?;
+        if version > VERSION {
+            return Err(Error::Unsupported(format!(
+                "the state is of version {version}, but this version of Ember reads states up to version {VERSION}"
+            )));
+        }
+        let mut hash = Xxh3::new();
+        hash.update(body);
+        if hash.digest128().to_le_bytes() != *checksum {
+            return Err(damaged("its checksum is wrong"));
+        }
+        if rest.take(HASH_BYTES) != Some(&self.model.fingerprint().to_le_bytes()) {
+            return Err(Error::InvalidArgument(format!(
+                "the state was saved with another model than \"{}\"",
+                self.model.name()
+            )));
+        }
+        let names = ["k_type", "v_type", "layers", "key/value heads", "head_dim", "tokens per page"];
+        for (name, own) in names.into_iter().zip(self.state_shape()) {
+            let found = rest.u32()?;
+            if found != own {
+                return Err(Error::InvalidArgument(format!(
+                    "the state's cache differs from the context's: its {name} is {found}, the context's {own}"
+                )));
+            }
+        }
+        let (n_entries, n_pages) = (rest.u32()? as usize, rest.u32()? as usize);
+        let n_seq = if seq.is_some() { 1 } else { self.sequences.n_seq() };
+        if n_entries > n_seq || (seq.is_some() && n_entries != 1) {
+            return Err(Error::InvalidArgument(format!(
+                "the state has {n_entries} sequences, but there is room for {n_seq}"
+            )));
+        }
+        let mut entries = Vec::with_capacity(n_entries);
+        let mut with_logits = Vec::with_capacity(n_entries);
+        for _ in 0..n_entries {
+            let (n_tokens, has_logits) = (rest.u32()? as usize, rest.u32()?);
+            if n_tokens > self.options.n_ctx {
+                return Err(Error::InvalidArgument(format!(
+                    "the state has a sequence of {n_tokens} tokens, more than n_ctx {}",
+                    self.options.n_ctx
+                )));
+            }
+            let pages = rest.u32s(n_tokens.div_ceil(PAGE_LEN))?;
+            let ids = rest.take(4 * n_tokens).ok_or_else(|| damaged("it ends too early"))?;
+            let n_vocab = self.model.info().n_vocab;
+            let mut numbers = ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
+            if has_logits > 1 || (has_logits == 1 && n_tokens == 0) {
+                return Err(damaged("it has logits of nothing"));
+            }
+            if pages.iter().any(|&page| page as usize >= n_pages) || numbers.any(|id| id as usize >= n_vocab)
+            {
+                return Err(damaged("it names a page or token that does not exist"));
+            }
+            with_logits.push(has_logits == 1);
+            entries.push(Entry { pages, ids, logits: &[] });
+        }
+        let used: HashSet<u32> = entries.iter().flat_map(|entry| entry.pages.iter().copied()).collect();
+        if used.len() != n_pages {
+            return Err(damaged("it has pages of no sequence"));
+        }
+        let page_bytes = self.engine.pages().page_bytes();
+        let n_bytes = n_pages.checked_mul(page_bytes).ok_or_else(|| damaged("it has too many pages"))?;
+        let bytes = rest.take(n_bytes).ok_or_else(|| damaged("it ends too early"))?;
+        for (entry, _) in entries.iter_mut().zip(with_logits).filter(|(_, has)| *has) {
+            let n_bytes = 4 * self.model.info().n_vocab;
+            entry.logits = rest.take(n_bytes).ok_or_else(|| damaged("it ends too early"))?;
+        }
+        match rest.0.is_empty() {
+            true => Ok(Parsed { entries, pages: bytes.chunks_exact(page_bytes).collect() }),
+            false => Err(damaged("something follows its end")),
+        }
+    }
+}
+
+/// What is not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(n)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(self.u32s(1)?[0])
+    }
+
+    fn u32s(&mut self, n: usize) -> Result<Vec<u32>> {
+        let bytes = n.checked_mul(4).and_then(|n| self.take(n));
+        let bytes = bytes.ok_or_else(|| Error::Format("the state is damaged: it ends too early".into()))?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
+    }
+}

@@ -1,0 +1,261 @@
+//! Sequences that share pages, are cut, copied, saved and restored, against contexts of their own that know nothing of
+//! each other: the same bits after any order of steps.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use common::fixture;
+use ember::backend::KvType;
+use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
+use ember::error::Error;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+const N_SEQ: u32 = 5;
+const N_CTX: usize = 80;
+
+fn model() -> Arc<LoadedModel> {
+    let path = fixture("models/llama-tied-f16.gguf");
+    Arc::new(LoadedModel::open(&path, &LoadOptions::default()).unwrap())
+}
+
+fn options(kv_type: KvType) -> ContextOptions {
+    ContextOptions {
+        n_ctx: N_CTX,
+        n_seq: N_SEQ as usize,
+        n_threads: 1,
+        k_type: kv_type,
+        v_type: kv_type,
+        ..ContextOptions::default()
+    }
+}
+
+/// What a context of its own makes of `ids`: the logits behind the last one.
+struct Oracle {
+    context: Context,
+    known: HashMap<Vec<u32>, Vec<u32>>,
+}
+
+impl Oracle {
+    fn new(model: &Arc<LoadedModel>, kv_type: KvType) -> Oracle {
+        let options = ContextOptions { n_seq: 1, ..options(kv_type) };
+        Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
+    }
+
+    fn logits(&mut self, ids: &[u32]) -> Vec<u32> {
+        let context = &mut self.context;
+        let run = || {
+            context.rewind(0, 0).unwrap();
+            context.decode(Tokens::next(ids)).unwrap();
+            bits(context.end_logits(0).unwrap())
+        };
+        self.known.entry(ids.to_vec()).or_insert_with(run).clone()
+    }
+}
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    logits.iter().map(|x| x.to_bits()).collect()
+}
+
+fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    context
+        .save_state(seq, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(context.state_len(seq).unwrap(), bytes.len() as u64);
+    assert!(bytes.len() as u64 <= context.most_state_len());
+    bytes
+}
+
+/// A random life of a context, told by `seed`.
+fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions, seed: u64) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let n_vocab = model.info().n_vocab as u32;
+    let mut context = Context::new(model, options).unwrap();
+    let mut texts = vec![Vec::<u32>::new(); N_SEQ as usize];
+    let mut saved: Vec<(Vec<u8>, Option<u32>, Vec<Vec<u32>>)> = Vec::new();
+    for step in 0..30 {
+        let at = format!("seed {seed}, step {step}");
+        let seq = random.random_range(0..N_SEQ);
+        match random.random_range(0..12) {
+            0..6 => {
+                // Some tokens of some sequences, mixed; few different ones, so that texts are often the same.
+                let n = random.random_range(1..40);
+                let mut seqs: Vec<u32> = (0..n).map(|_| random.random_range(0..N_SEQ)).collect();
+                if random.random_bool(0.5) {
+                    seqs.fill(seq);
+                }
+                let ids: Vec<u32> = (0..n).map(|_| random.random_range(0..3) * 7 % n_vocab).collect();
+                let outputs: Vec<bool> = (0..n).map(|i| !seqs[i + 1..].contains(&seqs[i])).collect();
+                let tokens =
+                    Tokens { ids: &ids, seqs: Some(&seqs), outputs: Some(&outputs), positions: None };
+                let mut grown = texts.clone();
+                seqs.iter().zip(&ids).for_each(|(&seq, &id)| grown[seq as usize].push(id));
+                match context.decode(tokens) {
+                    Ok(()) => {
+                        texts = grown;
+                        for i in (0..n).filter(|&i| outputs[i]) {
+                            let expected = oracle.logits(&texts[seqs[i] as usize]);
+                            assert!(bits(context.logits(i).unwrap()) == expected, "{at}");
+                        }
+                    }
+                    Err(Error::ContextFull(_)) => {
+                        let too_long = grown.iter().any(|text| text.len() > N_CTX);
+                        assert!(too_long || options.kv_limit.is_some(), "{at}");
+                        context.rewind(seq, 0).unwrap();
+                        texts[seq as usize].clear();
+                    }
+                    Err(other) => panic!("{at}: {other}"),
+                }
+            }
+            6 | 7 => {
+                let to = random.random_range(0..N_SEQ);
+                let n = random.random_range(0..=texts[seq as usize].len());
+                let outcome = context.copy_sequence(seq, to, n);
+                assert_eq!(outcome.is_ok(), seq != to, "{at}");
+                if seq != to {
+                    texts[to as usize] = texts[seq as usize][..n].to_vec();
+                }
+            }
+            8 => {
+                let n = random.random_range(0..=texts[seq as usize].len());
+                context.rewind(seq, n).unwrap();
+                texts[seq as usize].truncate(n);
+            }
+            9 if random.random_bool(0.2) => {
+                context.keep_sequence(seq).unwrap();
+                for other in (0..N_SEQ).filter(|&other| other != seq) {
+                    texts[other as usize].clear();
+                }
+            }
+            10 => {
+                let which = random.random_bool(0.5).then_some(seq);
+                let of = match which {
+                    Some(seq) => vec![texts[seq as usize].clone()],
+                    None => texts.clone(),
+                };
+                saved.push((state(&context, which), which, of));
+            }
+            11 if !saved.is_empty() => {
+                let (bytes, which, of) = &saved[random.random_range(0..saved.len())];
+                match context.load_state(which.map(|_| seq), bytes) {
+                    Ok(()) if which.is_some() => texts[seq as usize] = of[0].clone(),
+                    Ok(()) => texts = of.clone(),
+                    Err(Error::ContextFull(_)) => assert!(options.kv_limit.is_some(), "{at}"),
+                    Err(other) => panic!("{at}: {other}"),
+                }
+            }
+            _ => {}
+        }
+        for (seq, text) in (0..).zip(&texts) {
+            assert_eq!(context.tokens(seq).unwrap(), text, "{at}");
+            if let Ok(logits) = context.end_logits(seq) {
+                assert!(bits(logits) == oracle.logits(text), "{at}");
+            }
+        }
+    }
+    // No page was lost.
+    for seq in 0..N_SEQ {
+        context.rewind(seq, 0).unwrap();
+    }
+    let ids = vec![1; N_CTX];
+    for seq in 0..if options.kv_limit.is_some() { 1 } else { N_SEQ } {
+        let seqs = vec![seq; N_CTX];
+        context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) }).unwrap();
+    }
+}
+
+fn lives(n: u64) {
+    let model = model();
+    for kv_type in [KvType::F16, KvType::Q8_0] {
+        if kv_type == KvType::Q8_0 && !model.info().head_dim.is_multiple_of(32) {
+            continue;
+        }
+        let mut oracle = Oracle::new(&model, kv_type);
+        let all = options(kv_type);
+        let bytes = Context::new(&model, &all).unwrap().memory().0;
+        // The second has pages for two sequences at full length.
+        let few = ContextOptions { kv_limit: Some(bytes * 2 / u64::from(N_SEQ)), ..all.clone() };
+        for seed in 0..n {
+            live(&model, &mut oracle, if seed % 2 == 0 { &all } else { &few }, seed);
+        }
+    }
+}
+
+#[test]
+fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
+    lives(400);
+}
+
+/// `cargo test --release --test sequences -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
+    lives(10_000);
+}
+
+#[test]
+fn damaged_states_are_refused_and_change_nothing() {
+    let model = model();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+    let mut context = Context::new(&model, &options(KvType::F16)).unwrap();
+    context.decode(Tokens::next(&[1, 2, 3, 4, 5])).unwrap();
+    context.copy_sequence(0, 1, 3).unwrap();
+    context.decode(Tokens { seqs: Some(&[1, 1]), ..Tokens::next(&[8, 9]) }).unwrap();
+    let (one, all) = (state(&context, Some(1)), state(&context, None));
+    let before = bits(context.end_logits(1).unwrap());
+    for i in 0..10_000 {
+        let (seq, good) = if i % 2 == 0 { (Some(1), &one) } else { (None, &all) };
+        let mut bad = good.clone();
+        if random.random_bool(0.5) {
+            bad.truncate(random.random_range(0..bad.len()));
+        } else {
+            let at = random.random_range(0..bad.len());
+            bad[at] ^= random.random_range(1..=255u8);
+        }
+        let error = context.load_state(seq, &bad).unwrap_err();
+        assert!(matches!(error, Error::Format(_) | Error::Unsupported(_)), "{error}");
+    }
+    assert_eq!(context.tokens(0).unwrap(), [1, 2, 3, 4, 5]);
+    assert_eq!(context.tokens(1).unwrap(), [1, 2, 3, 8, 9]);
+    assert!(bits(context.end_logits(1).unwrap()) == before);
+    context.load_state(Some(4), &one).unwrap();
+    assert!(bits(context.end_logits(4).unwrap()) == before);
+}
+
+#[test]
+fn states_that_do_not_fit_say_why() {
+    let model = model();
+    let other = LoadedModel::open(&fixture("models/llama-tied-f32.gguf"), &LoadOptions::default()).unwrap();
+    let encoder = LoadedModel::open(&fixture("models/bert.gguf"), &LoadOptions::default()).unwrap();
+    let new = |model: &Arc<LoadedModel>, options: &ContextOptions| Context::new(model, options).unwrap();
+    let mut context = new(&model, &options(KvType::F16));
+    context.decode(Tokens::next(&[1; 40])).unwrap();
+    let (one, all) = (state(&context, Some(0)), state(&context, None));
+    let refused = |context: &mut Context, seq, state: &[u8], words: &[&str]| {
+        let error = context.load_state(seq, state).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    refused(&mut context, Some(0), &all, &["5 sequences"]);
+    refused(&mut context, Some(9), &one, &["sequence 9"]);
+    refused(&mut context, Some(0), b"GGUF and so on and so forth", &["no state"]);
+    refused(&mut context, Some(0), &[], &["short"]);
+    refused(&mut new(&Arc::new(other), &options(KvType::F16)), Some(0), &one, &["another model", "llama-tied-f32"]);
+    refused(&mut new(&model, &options(KvType::F32)), Some(0), &one, &["k_type"]);
+    let short = ContextOptions { n_ctx: 32, ..options(KvType::F16) };
+    refused(&mut new(&model, &short), Some(0), &one, &["40 tokens", "n_ctx 32"]);
+    let few = ContextOptions { n_seq: 2, ..options(KvType::F16) };
+    refused(&mut new(&model, &few), None, &all, &["5 sequences", "room for 2"]);
+    let page = context.memory().0 / 15;
+    let tight = ContextOptions { kv_limit: Some(page + page / 2), ..options(KvType::F16) };
+    refused(&mut new(&model, &tight), Some(3), &one, &["2 pages", "room for 1"]);
+    let encoder = new(&Arc::new(encoder), &ContextOptions::default());
+    assert!(matches!(encoder.state_len(None), Err(Error::Unsupported(_))));
+    assert!(matches!(context.state_len(Some(5)), Err(Error::InvalidArgument(_))));
+}
