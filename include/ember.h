@@ -41,6 +41,9 @@
 /** As the seed of a sampler: one taken by chance. */
 #define EMBER_SEED_RANDOM UINT64_MAX
 
+/** In place of a sequence's number: all sequences of the context. */
+#define EMBER_ALL_SEQUENCES UINT32_MAX
+
 /** No token, where a token id could stand. */
 #define EMBER_TOKEN_NONE UINT32_MAX
 
@@ -428,6 +431,18 @@ typedef struct ember_context_info {
      * Threads, the caller's included.
      */
     uint32_t n_threads;
+    /**
+     * Tokens of a page of the KV cache; a sequence takes whole pages.
+     */
+    uint32_t page_len;
+    /**
+     * Pages of the KV cache.
+     */
+    uint32_t n_pages;
+    /**
+     * Pages that no sequence has at the moment.
+     */
+    uint32_t n_free_pages;
 } ember_context_info;
 
 /**
@@ -757,6 +772,18 @@ typedef struct ember_score_result {
 } ember_score_result;
 
 /**
+ * Takes `len` bytes of a state, the next after those of the call before. `user_data` is what was given with the callback.
+ * Returning anything but 0 ends the saving with EMBER_E_CANCELLED.
+ */
+typedef int32_t (*ember_write_callback)(const uint8_t *data, size_t len, void *user_data);
+
+/**
+ * Writes the next bytes of a state to `buffer`, `capacity` at most, and returns their number: 0 at the end, a negative
+ * number to end the loading with EMBER_E_CANCELLED. `user_data` is what was given with the callback.
+ */
+typedef int64_t (*ember_read_callback)(uint8_t *buffer, size_t capacity, void *user_data);
+
+/**
  * Tokens run and nanoseconds spent since the context was made or ember_context_timings_reset. Calls that ended with an
  * error do not count. Set struct_size to sizeof(ember_timings) before the call.
  */
@@ -1014,6 +1041,15 @@ ember_status ember_context_options_set_v_type(struct ember_context_options *opti
 ember_status ember_context_options_set_backend(struct ember_context_options *options,
                                                int32_t backend,
                                                struct ember_error **err);
+
+/**
+ * The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
+ * EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
+ * need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+ */
+ember_status ember_context_options_set_kv_limit(struct ember_context_options *options,
+                                                uint64_t bytes,
+                                                struct ember_error **err);
 
 /**
  * The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
@@ -2072,6 +2108,94 @@ ember_status ember_score_tokens(struct ember_context *context,
                                 size_t *n_needed,
                                 struct ember_score_result *out_result,
                                 struct ember_error **err);
+
+/**
+ * Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
+ * the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
+ * Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, or both are the same; EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_copy(struct ember_context *context,
+                                         uint32_t from,
+                                         uint32_t to,
+                                         uint32_t n_tokens,
+                                         struct ember_error **err);
+
+/**
+ * Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_keep(struct ember_context *context,
+                                         uint32_t sequence,
+                                         struct ember_error **err);
+
+/**
+ * Writes the state of `sequence`, or of the whole context for EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its
+ * length to `n_needed`; a first call with capacity 0 asks for the length. A state holds tokens, KV cache and the logits of
+ * the last token where they are there; loading it in another process with the same model goes on with the same bits.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an
+ * encoder, EMBER_E_BUSY.
+ */
+ember_status ember_context_state_save(const struct ember_context *context,
+                                      uint32_t sequence,
+                                      uint8_t *buffer,
+                                      size_t capacity,
+                                      size_t *n_needed,
+                                      struct ember_error **err);
+
+/**
+ * Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
+ * says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
+ * before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own.
+ * Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
+ * more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
+ * EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_context_state_load(struct ember_context *context,
+                                      uint32_t sequence,
+                                      const uint8_t *data,
+                                      size_t len,
+                                      struct ember_error **err);
+
+/**
+ * As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
+ * was: the state is written beside it and takes its place when it is whole and on disk.
+ * Errors: also EMBER_E_IO, EMBER_E_UTF8.
+ */
+ember_status ember_context_state_save_file(const struct ember_context *context,
+                                           uint32_t sequence,
+                                           const char *path,
+                                           size_t path_len,
+                                           struct ember_error **err);
+
+/**
+ * As ember_context_state_load, from the file `path`. Errors: also EMBER_E_IO, EMBER_E_UTF8.
+ */
+ember_status ember_context_state_load_file(struct ember_context *context,
+                                           uint32_t sequence,
+                                           const char *path,
+                                           size_t path_len,
+                                           struct ember_error **err);
+
+/**
+ * As ember_context_state_save, to a callback, which gets the state part by part; no copy of it is held.
+ * Errors: also EMBER_E_CANCELLED by the callback.
+ */
+ember_status ember_context_state_write(const struct ember_context *context,
+                                       uint32_t sequence,
+                                       ember_write_callback callback,
+                                       void *user_data,
+                                       struct ember_error **err);
+
+/**
+ * As ember_context_state_load, from a callback, which is called until it gives no more. The state is held in memory until
+ * it is found to be whole. Errors: also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it returns more
+ * than there is room for.
+ */
+ember_status ember_context_state_read(struct ember_context *context,
+                                      uint32_t sequence,
+                                      ember_read_callback callback,
+                                      void *user_data,
+                                      struct ember_error **err);
 
 /**
  * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first

@@ -246,7 +246,12 @@ fn states_that_do_not_fit_say_why() {
     refused(&mut context, Some(9), &one, &["sequence 9"]);
     refused(&mut context, Some(0), b"GGUF and so on and so forth", &["no state"]);
     refused(&mut context, Some(0), &[], &["short"]);
-    refused(&mut new(&Arc::new(other), &options(KvType::F16)), Some(0), &one, &["another model", "llama-tied-f32"]);
+    refused(
+        &mut new(&Arc::new(other), &options(KvType::F16)),
+        Some(0),
+        &one,
+        &["another model", "llama-tied-f32"],
+    );
     refused(&mut new(&model, &options(KvType::F32)), Some(0), &one, &["k_type"]);
     let short = ContextOptions { n_ctx: 32, ..options(KvType::F16) };
     refused(&mut new(&model, &short), Some(0), &one, &["40 tokens", "n_ctx 32"]);

@@ -12,6 +12,7 @@ use super::model_options::to_limit;
 use crate::backend::KvType;
 use crate::context::{BackendKind, Context, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, Tokens};
 use crate::error::{Error, Result, ember_status};
+use crate::kernels::attention::PAGE_LEN;
 use crate::threads::{CpuSet, MAX_THREADS};
 
 /// How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
@@ -85,6 +86,12 @@ pub struct ember_context_info {
     pub n_batch: u32,
     /// Threads, the caller's included.
     pub n_threads: u32,
+    /// Tokens of a page of the KV cache; a sequence takes whole pages.
+    pub page_len: u32,
+    /// Pages of the KV cache.
+    pub n_pages: u32,
+    /// Pages that no sequence has at the moment.
+    pub n_free_pages: u32,
 }
 
 fn context_info(context: &Context) -> ember_context_info {
@@ -95,6 +102,9 @@ fn context_info(context: &Context) -> ember_context_info {
         n_seq: o.n_seq as u32,
         n_batch: o.n_batch as u32,
         n_threads: o.n_threads as u32,
+        page_len: PAGE_LEN as u32,
+        n_pages: context.kv_pages().0 as u32,
+        n_free_pages: context.kv_pages().1 as u32,
     }
 }
 
@@ -304,6 +314,21 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
 ) -> ember_status {
     guard(err, || {
         handle!(options).lock("options")?.backend = to_backend(backend)?;
+        Ok(())
+    })
+}
+
+/// The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
+/// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
+/// need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_kv_limit(
+    options: *mut ember_context_options,
+    bytes: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.kv_limit = to_limit(bytes);
         Ok(())
     })
 }

@@ -26,6 +26,7 @@ mod loaded;
 mod plan;
 mod sequences;
 pub mod state;
+mod state_io;
 mod timings;
 
 pub use crate::backend::threaded::Pack;
@@ -285,6 +286,11 @@ impl Context {
     /// Bytes of large buffers that the context has: of its KV cache, and of all else.
     pub fn memory(&self) -> (u64, u64) {
         (self.kv_bytes, self.memory.used().saturating_sub(self.kv_bytes))
+    }
+
+    /// Pages of the KV cache: how many there are, and how many of them no sequence has.
+    pub fn kv_pages(&self) -> (usize, usize) {
+        (self.sequences.n_pages(), self.sequences.n_free())
     }
 
     /// The number of tokens in sequence `seq`; the next one has this position.

@@ -1,0 +1,325 @@
+/* Sequences that are copied, saved and restored. */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static ember_model *model;
+static const uint32_t TOKENS[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4,
+                                  6, 2, 6, 4, 3, 3, 8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7};
+enum { N = sizeof TOKENS / sizeof *TOKENS };
+static const size_t NUL = EMBER_NUL_TERMINATED;
+
+static void decode(ember_context *context, uint32_t sequence, const uint32_t *tokens, size_t n)
+{
+    uint32_t sequences[N];
+    for (size_t i = 0; i < n; i++)
+        sequences[i] = sequence;
+    OK(ember_context_decode(context, tokens, NULL, sequences, NULL, n, E));
+}
+
+/* The logits behind one more token of a sequence. */
+static void step(ember_context *context, uint32_t sequence, float *out)
+{
+    const uint32_t token = 11;
+    const float *row = NULL;
+    decode(context, sequence, &token, 1);
+    OK(ember_context_logits(context, 0, &row, E));
+    if (row != NULL)
+        memcpy(out, row, FIXTURE_VOCAB * sizeof *row);
+}
+
+static uint32_t length(ember_context *context, uint32_t sequence)
+{
+    uint32_t n = UINT32_MAX;
+    OK(ember_context_n_past(context, sequence, &n, E));
+    return n;
+}
+
+static uint32_t free_pages(ember_context *context)
+{
+    ember_context_info info = {.struct_size = sizeof info};
+    OK(ember_context_info_get(context, &info, E));
+    return info.n_free_pages;
+}
+
+static uint8_t *save(ember_context *context, uint32_t sequence, size_t *len)
+{
+    size_t written = 0;
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "buffer", ember_context_state_save(context, sequence, NULL, 0, len, E));
+    uint8_t *state = malloc(*len);
+    if (state == NULL)
+        exit(1);
+    OK(ember_context_state_save(context, sequence, state, *len, &written, E));
+    CHECK(written == *len);
+    return state;
+}
+
+static void copies(void)
+{
+    float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
+    ember_context *context = new_context(model, 0, 4);
+    decode(context, 0, TOKENS, N);
+    uint32_t before = free_pages(context);
+    OK(ember_context_sequence_copy(context, 0, 2, N, E));
+    OK(ember_context_sequence_copy(context, 0, 3, 33, E));
+    CHECK(free_pages(context) == before && length(context, 2) == N && length(context, 3) == 33);
+    step(context, 2, a); /* a page of its own from here on */
+    CHECK(free_pages(context) == before - 1 && length(context, 0) == N);
+    step(context, 0, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    OK(ember_context_sequence_keep(context, 3, E));
+    CHECK(length(context, 0) == 0 && length(context, 2) == 0 && length(context, 3) == 33);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "has 33", ember_context_sequence_copy(context, 3, 0, 34, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "itself", ember_context_sequence_copy(context, 3, 3, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 4", ember_context_sequence_copy(context, 3, 4, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence", ember_context_sequence_copy(context, UINT32_MAX, 0, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 4", ember_context_sequence_keep(context, 4, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_sequence_copy(NULL, 3, 0, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_sequence_keep(NULL, 0, E));
+    CHECK(length(context, 3) == 33);
+    ember_context_free(context);
+}
+
+static void few_pages(void)
+{
+    ember_context_options *options = NULL;
+    ember_context *context = NULL, *none = NULL;
+    ember_memory memory = {.struct_size = sizeof memory};
+    ember_context_info info = {.struct_size = sizeof info};
+    OK(ember_context_options_new(&options, E));
+    OK(ember_context_options_set_n_seq(options, 4, E));
+    OK(ember_context_new(model, options, &context, E));
+    OK(ember_context_memory(context, &memory, E));
+    OK(ember_context_info_get(context, &info, E));
+    CHECK(info.n_pages == 4 * (FIXTURE_CTX / info.page_len) && info.n_free_pages == info.n_pages);
+    ember_context_free(context);
+    OK(ember_context_options_set_kv_limit(options, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "kv_limit", ember_context_new(model, options, &none, E));
+    uint64_t limit = memory.kv / info.n_pages * 3;
+    OK(ember_context_options_set_kv_limit(options, limit, E));
+    context = NULL;
+    OK(ember_context_new(model, options, &context, E));
+    OK(ember_context_info_get(context, &info, E));
+    OK(ember_context_memory(context, &memory, E));
+    CHECK(info.n_pages == 3 && memory.kv <= limit + 64);
+    decode(context, 0, TOKENS, N);
+    decode(context, 1, TOKENS, 10);
+    const uint32_t sequences[] = {2, 2};
+    FAILS(EMBER_E_CONTEXT_FULL, "pages", ember_context_decode(context, TOKENS, NULL, sequences, NULL, 2, E));
+    CHECK(length(context, 0) == N && length(context, 1) == 10 && length(context, 2) == 0);
+    OK(ember_context_sequence_copy(context, 1, 2, 10, E)); /* shares the page */
+    FAILS(EMBER_E_CONTEXT_FULL, "pages", ember_context_decode(context, TOKENS, NULL, sequences, NULL, 2, E));
+    CHECK(length(context, 2) == 10);
+    OK(ember_context_rewind(context, 0, 0, E));
+    decode(context, 2, TOKENS, 2);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_kv_limit(NULL, 1, E));
+    ember_context_free(context);
+    ember_context_options_free(options);
+}
+
+static void states_in_buffers(void)
+{
+    float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
+    size_t len = 0, len_all = 0, needed = 7;
+    ember_context *context = new_context(model, 0, 3), *other = new_context(model, 0, 3);
+    decode(context, 1, TOKENS, N);
+    uint8_t *one = save(context, 1, &len), *all = save(context, EMBER_ALL_SEQUENCES, &len_all);
+    CHECK(len_all > len);
+    step(context, 1, a);
+    decode(other, 0, TOKENS, 5);
+    OK(ember_context_state_load(other, 2, one, len, E));
+    CHECK(length(other, 2) == N && length(other, 0) == 5);
+    const float *row = NULL;
+    OK(ember_context_logits(other, 0, &row, E)); /* those behind the saved sequence */
+    step(other, 2, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    OK(ember_context_state_load(other, EMBER_ALL_SEQUENCES, all, len_all, E));
+    CHECK(length(other, 0) == 0 && length(other, 1) == N && length(other, 2) == 0);
+    step(other, 1, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+
+    one[len / 2] ^= 1;
+    FAILS(EMBER_E_FORMAT, "damaged", ember_context_state_load(other, 0, one, len, E));
+    one[len / 2] ^= 1;
+    FAILS(EMBER_E_FORMAT, "damaged", ember_context_state_load(other, 0, one, len - 1, E));
+    FAILS(EMBER_E_FORMAT, "damaged", ember_context_state_load(other, 0, NULL, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "3 sequences", ember_context_state_load(other, 0, all, len_all, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 3", ember_context_state_load(other, 3, one, len, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_context_state_load(other, 0, NULL, len, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_load(NULL, 0, one, len, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 3", ember_context_state_save(other, 3, one, len, &needed, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "n_needed", ember_context_state_save(other, 0, one, len, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_save(NULL, 0, one, len, &needed, E));
+    CHECK(length(other, 0) == 0 && needed == 7);
+    ember_model *wide = load_model("tests/fixtures/models/llama-tied-f32.gguf");
+    ember_context *foreign = new_context(wide, 64, 1);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "another model", ember_context_state_load(foreign, 0, one, len, E));
+    ember_context_free(foreign);
+    ember_model_release(wide);
+    free(one);
+    free(all);
+    ember_context_free(context);
+    ember_context_free(other);
+}
+
+struct stream {
+    uint8_t *data;
+    size_t len, at;
+    int stop; /* at the so-manieth call */
+};
+
+static int32_t put(const uint8_t *data, size_t len, void *user_data)
+{
+    struct stream *s = user_data;
+    if (--s->stop == 0 || s->at + len > s->len)
+        return 1;
+    memcpy(s->data + s->at, data, len);
+    s->at += len;
+    return 0;
+}
+
+static int64_t get(uint8_t *buffer, size_t capacity, void *user_data)
+{
+    struct stream *s = user_data;
+    size_t n = s->len - s->at < 1000 ? s->len - s->at : 1000; /* a slow one */
+    if (--s->stop == 0 || n > capacity)
+        return -1;
+    memcpy(buffer, s->data + s->at, n);
+    s->at += n;
+    return (int64_t)n;
+}
+
+static int64_t lie(uint8_t *buffer, size_t capacity, void *user_data)
+{
+    (void)buffer, (void)user_data;
+    return (int64_t)capacity + 1;
+}
+
+static int64_t endless(uint8_t *buffer, size_t capacity, void *user_data)
+{
+    (void)user_data;
+    memset(buffer, 0, capacity);
+    return (int64_t)capacity;
+}
+
+static void states_through_callbacks(void)
+{
+    float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
+    struct stream s = {malloc(1 << 20), 1 << 20, 0, -1};
+    if (s.data == NULL)
+        exit(1);
+    ember_context *context = new_context(model, 0, 2);
+    decode(context, 0, TOKENS, N);
+    OK(ember_context_state_write(context, 0, put, &s, E));
+    step(context, 0, a);
+    s.len = s.at;
+    s.at = 0;
+    OK(ember_context_state_read(context, 1, get, &s, E));
+    step(context, 1, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    for (int stop = 1; stop < 6; stop++) {
+        struct stream cut = s;
+        cut.at = 0, cut.stop = stop;
+        CHECK(ember_context_state_read(context, 1, get, &cut, NULL) == EMBER_E_CANCELLED);
+        cut.at = 0, cut.stop = stop;
+        CHECK(ember_context_state_write(context, 0, put, &cut, NULL) == EMBER_E_CANCELLED);
+    }
+    FAILS(EMBER_E_INVALID_ARGUMENT, "returned", ember_context_state_read(context, 1, lie, NULL, E));
+    FAILS(EMBER_E_FORMAT, "longer", ember_context_state_read(context, 1, endless, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "callback", ember_context_state_read(context, 1, NULL, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "callback", ember_context_state_write(context, 1, NULL, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_read(NULL, 1, get, &s, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_write(NULL, 1, put, &s, E));
+    CHECK(length(context, 1) == N + 1);
+    free(s.data);
+    ember_context_free(context);
+}
+
+/* Another process goes on with the same bits. */
+static void states_in_files(const char *program)
+{
+    float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
+    char folder[] = "/tmp/ember-state-XXXXXX", file[64], told[64], command[600];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(file, sizeof file, "%s/state", folder);
+    snprintf(told, sizeof told, "%s/told", folder);
+    ember_context *context = new_context(model, 0, 1);
+    decode(context, 0, TOKENS, N);
+    OK(ember_context_state_save_file(context, 0, file, NUL, E));
+    OK(ember_context_state_save_file(context, EMBER_ALL_SEQUENCES, file, NUL, E)); /* over the first */
+    OK(ember_context_state_save_file(context, 0, file, NUL, E));
+    step(context, 0, a);
+    snprintf(command, sizeof command, "'%s' --go-on '%s' '%s'", program, file, told);
+    CHECK(system(command) == 0);
+    FILE *f = fopen(told, "rb");
+    CHECK(f != NULL && fread(b, sizeof b, 1, f) == 1);
+    if (f != NULL)
+        fclose(f);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+
+    FAILS(EMBER_E_IO, "/no/where", ember_context_state_save_file(context, 0, "/no/where/state", NUL, E));
+    FAILS(EMBER_E_IO, folder, ember_context_state_save_file(context, 0, folder, NUL, E)); /* a folder is in the way */
+    FAILS(EMBER_E_IO, "nowhere", ember_context_state_load_file(context, 0, "nowhere", NUL, E));
+    FAILS(EMBER_E_FORMAT, "README", ember_context_state_load_file(context, 0, "README.md", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "path", ember_context_state_load_file(context, 0, NULL, NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "path", ember_context_state_save_file(context, 0, "", 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_load_file(NULL, 0, file, NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_save_file(NULL, 0, file, NUL, E));
+    CHECK(length(context, 0) == N + 1);
+
+    /* A disk that is full: files of this process may not grow beyond 5,000 bytes. The state from before stays. */
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit most = {5000, 5000};
+        ember_error *err = NULL;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &most);
+        ember_status status = ember_context_state_save_file(context, 0, file, NUL, &err);
+        int right = status == EMBER_E_IO && strstr(ember_error_message(err), "written") != NULL;
+        ember_error_free(err);
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    OK(ember_context_state_load_file(context, 0, file, NUL, E));
+    CHECK(length(context, 0) == N);
+    snprintf(command, sizeof command, "[ \"$(ls '%s')\" = \"$(printf 'state\\ntold')\" ]", folder);
+    CHECK(system(command) == 0); /* nothing was left behind */
+    remove(file);
+    remove(told);
+    CHECK(rmdir(folder) == 0);
+    ember_context_free(context);
+}
+
+static int go_on(const char *file, const char *told)
+{
+    float logits[FIXTURE_VOCAB];
+    ember_context *context = new_context(model, 0, 1);
+    OK(ember_context_state_load_file(context, 0, file, NUL, E));
+    step(context, 0, logits);
+    ember_context_free(context);
+    FILE *f = fopen(told, "wb");
+    CHECK(f != NULL && fwrite(logits, sizeof logits, 1, f) == 1 && fclose(f) == 0);
+    return n_failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    model = load_model(FIXTURE);
+    if (argc == 4 && strcmp(argv[1], "--go-on") == 0) {
+        int failed = go_on(argv[2], argv[3]);
+        ember_model_release(model);
+        return failed;
+    }
+    copies();
+    few_pages();
+    states_in_buffers();
+    states_through_callbacks();
+    states_in_files(argv[0]);
+    ember_model_release(model);
+    return finish("state");
+}
