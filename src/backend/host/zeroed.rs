@@ -33,6 +33,10 @@ enum Memory {
     /// Memory of the allocator.
     Heap(NonNull<u8>, Layout),
     /// Pages of the system's.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "it is kept, and only Linux is asked for large pages")
+    )]
     Mapped(MmapMut),
 }
 
