@@ -32,7 +32,7 @@ impl Angles {
                 positions: Vec::with_capacity(n_tokens),
                 inv_freq: Vec::with_capacity(head_dim / 2),
                 magnitude: 0.0,
-                values: Zeroed::new(n_tokens * head_dim, "the rope angles")?,
+                values: Zeroed::new(n_tokens.saturating_mul(head_dim), "the rope angles")?,
             })
         };
         Ok(Angles { kinds: [kind()?, kind()?], last: 0 })

@@ -152,9 +152,11 @@ impl Backend for ThreadedBackend {
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.n_cols = limits.n_cols;
-        self.x_q8 = Zeroed::new(limits.n_tokens * limits.n_cols.div_ceil(32), "the quantized activations")?;
-        self.rows =
-            Zeroed::new(self.pool.n_threads() * PANEL * limits.n_cols, "weight rows for each thread")?;
+        // Numbers of elements that cannot be counted are more than there is memory for.
+        let x_q8 = limits.n_tokens.saturating_mul(limits.n_cols.div_ceil(32));
+        self.x_q8 = Zeroed::new(x_q8, "the quantized activations")?;
+        let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
+        self.rows = Zeroed::new(rows, "weight rows for each thread")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim)?;
         self.attention = attention::Scratch::new(self.pool.n_threads(), limits)?;
         Ok(())
