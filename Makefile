@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-go test-pages test-cpp test-python wheel test-isa test-aarch64 sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -88,6 +88,12 @@ install-strip: ## as install, without debug information
 
 dist: lib ## an archive of the same with licences and a bill of materials, into build/dist
 	@scripts/dist.sh $(TARGET_DIR)/release $(FEATURES)
+
+android: ## libraries for Android into build/android: static ones, and shared ones with the NDK in ANDROID_NDK_HOME
+	FEATURES='$(FEATURES)' scripts/android.sh
+
+test-android: android ## that, and a library of an app's linked with it (needs CMake and clang)
+	tests/packaging/android.sh build/android
 
 sizes: ## how many bytes of the shared library each feature takes
 	scripts/sizes.sh
@@ -157,7 +163,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

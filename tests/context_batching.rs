@@ -194,6 +194,14 @@ fn calls_that_contradict_themselves_are_refused() {
 }
 
 #[test]
+fn a_context_has_the_threads_that_there_can_be() {
+    let model = load(&fixture("models/llama-tied-f32.gguf"));
+    let context = context(&model, &ContextOptions { n_threads: 3, ..f32_kv() });
+    let expected = if cfg!(target_family = "wasm") { 1 } else { 3 };
+    assert_eq!(context.options().n_threads, expected);
+}
+
+#[test]
 fn options_that_contradict_the_model_are_refused() {
     let gpt2 = load(&fixture("models/gpt2-tied.gguf"));
     let refused = |options: ContextOptions, culprit: &str| match Context::new(&gpt2, &options).err() {

@@ -321,6 +321,7 @@ fn a_sequence_that_others_changed_is_refused() {
     assert!(matches!(&refused, Err(Error::InvalidArgument(m)) if m.contains("another model")), "{refused:?}");
 }
 
+#[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn a_cancelled_generation_ends_and_the_next_is_as_ever() {
     let model = load(&bundled_model());

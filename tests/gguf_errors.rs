@@ -61,7 +61,8 @@ fn assert_error(result: Result<Gguf, Error>, prefix: &str, status: ember_status,
 
 #[test]
 fn files_that_are_none() {
-    let dir = std::env::temp_dir().join(format!("ember-gguf-errors-{}", std::process::id()));
+    let dir =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("gguf-errors-{}", ember::threads::process()));
     std::fs::create_dir_all(&dir).unwrap();
     let empty = dir.join("empty.gguf");
     std::fs::write(&empty, b"").unwrap();
@@ -243,13 +244,24 @@ fn tensors() {
         EMBER_E_UNSUPPORTED,
         "the tensor \"t\" has the type 4 (Q4_2), which Ember does not know",
     );
-    let too_large = "the tensor \"t\" has the shape [4294967296, 4294967296], which is more than this machine can address";
-    refused(&[1 << 32, 1 << 32], 0, 0, FORMAT, too_large);
-    for (dims, offset, n_bytes) in [(17, 0, 68), (4, 64, 16), (4, u64::MAX - 31, 16)] {
-        let sentence = format!(
+    // One element more than can be counted.
+    let half = 1u64 << (usize::BITS / 2);
+    let too_large = format!(
+        "the tensor \"t\" has the shape [{half}, {half}], which is more than this machine can address"
+    );
+    refused(&[half, half], 0, 0, FORMAT, &too_large);
+    let cut = |offset: u64, n_bytes: u64| {
+        format!(
             "the tensor \"t\" has {n_bytes} bytes of data at offset {offset} after byte 64, but the file ends at byte \
              128: it is cut short or damaged"
-        );
+        )
+    };
+    let far = u64::MAX - 31;
+    let too_far = match usize::try_from(far) {
+        Ok(_) => cut(far, 16),
+        Err(_) => format!("the tensor \"t\" has its data at offset {far}, too large for this machine"),
+    };
+    for (dims, offset, sentence) in [(17, 0, cut(0, 68)), (4, 64, cut(64, 16)), (4, far, too_far)] {
         refused(&[dims], 0, offset, FORMAT, &sentence);
     }
     Raw::new(1, 0)

@@ -39,7 +39,7 @@ fn panic_error(payload: &(dyn std::any::Any + Send)) -> Error {
     Error::Internal(format!("Ember has a defect: {what}"))
 }
 
-#[cfg(test)]
+#[cfg(all(test, panic = "unwind"))]
 mod tests {
     use super::super::error::{ember_error_free, ember_error_message};
     use super::*;

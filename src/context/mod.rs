@@ -141,6 +141,7 @@ impl ContextOptions {
         if o.n_threads == 0 {
             o.n_threads = threads::default_threads(o.worker_cpus.as_ref());
         }
+        o.n_threads = threads::possible(o.n_threads);
         Ok(o)
     }
 }
@@ -244,7 +245,7 @@ impl Context {
             model: Arc::clone(model),
             options,
             engine,
-            process: std::process::id(),
+            process: threads::process(),
             sequences,
             plan,
             group: embed::Group::default(),
@@ -422,7 +423,7 @@ impl Context {
     /// `InvalidArgument` in a child process made by `fork` for a context that was made before: its threads are not there.
     fn check_process(&self) -> Result<()> {
         let has_threads = self.options.backend == BackendKind::Auto && self.options.n_threads > 1;
-        match !has_threads || self.process == std::process::id() {
+        match !has_threads || self.process == threads::process() {
             true => Ok(()),
             false => Err(Error::InvalidArgument(format!(
                 "the context was made before fork(), in process {}, which has its threads; make one in this process",

@@ -37,6 +37,10 @@ enum Block {
     /// Memory of the allocator.
     Heap(NonNull<u8>, Layout),
     /// Pages of the system's.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "it is kept, and only Linux is asked for large pages")
+    )]
     Mapped(MmapMut),
     /// The host's, so many bytes.
     Hosts(Arc<dyn Allocator>, NonNull<u8>, usize),

@@ -79,7 +79,8 @@ impl<B: Backend> Workspace<B> {
             n_head: s.n_q / s.head_dim,
             n_ctx,
         })?;
-        let rows = |n_cols: usize| backend.alloc(s.n_tokens * n_cols);
+        // A number of elements that cannot be counted is more than there is memory for.
+        let rows = |n_cols: usize| backend.alloc(s.n_tokens.saturating_mul(n_cols));
         Ok(Workspace {
             x: rows(s.n_embd)?,
             norm: rows(s.n_embd)?,
@@ -92,11 +93,42 @@ impl<B: Backend> Workspace<B> {
             gate: rows(s.n_ff)?,
             up: rows(s.n_ff)?,
             router: rows(s.n_expert)?,
-            route: rows(2 * s.n_expert_used)?,
+            route: rows(s.n_expert_used.saturating_mul(2))?,
             shared: rows(if s.n_expert > 0 { s.n_embd } else { 0 })?,
-            logits: backend.alloc(n_out * s.n_vocab)?,
+            logits: backend.alloc(n_out.saturating_mul(s.n_vocab))?,
             n_out,
             shape,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::threaded::{F32Products, ThreadedBackend};
+    use crate::error::Error;
+    use crate::kernels::{Isa, Kernels};
+    use crate::memory::Memory;
+    use crate::threads::ThreadPool;
+
+    /// As many rows of as many numbers as are one number too many to be counted: 65,536 on 32 bits.
+    #[test]
+    fn a_size_beyond_memory_is_an_error() {
+        let wide = usize::MAX.isqrt() + 1;
+        let shape = WorkspaceShape {
+            n_tokens: wide,
+            n_embd: 64,
+            n_q: 64,
+            n_kv: 64,
+            head_dim: 64,
+            n_ff: wide,
+            n_expert: 0,
+            n_expert_used: 0,
+            n_vocab: 0,
+        };
+        let (kernels, pool) = (Kernels::select(Some(Isa::Scalar)), ThreadPool::new(1, None).expect("a pool"));
+        let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots, Memory::default()).expect("a backend");
+        let error = Workspace::new(&mut backend, shape, 64).err();
+        assert!(matches!(error, Some(Error::NoMemory(_))), "{error:?}");
     }
 }

@@ -36,7 +36,7 @@ fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
         } else {
             share -= weight;
             range = worse;
-            guess *= 8;
+            guess = guess.saturating_mul(8);
         }
     }
     range[0]

@@ -52,7 +52,7 @@ pub fn both<A, B: Send + 'static>(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, panic = "unwind"))]
 mod tests {
     use super::*;
 

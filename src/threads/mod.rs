@@ -16,7 +16,7 @@ mod disjoint;
 mod gate;
 mod pool;
 mod sync;
-#[cfg(test)]
+#[cfg(all(test, not(target_family = "wasm")))]
 mod tests;
 mod topology;
 
@@ -29,3 +29,15 @@ pub use topology::default_threads;
 /// Most threads a pool may have; more is a mistake in the caller's arithmetic.
 pub const MAX_THREADS: usize = 512;
 const _: () = assert!(MAX_THREADS <= gate::MAX_WORKERS);
+
+/// How many threads a pool of `wanted` has: as many, but one where the system has no threads (WebAssembly, unless it is
+/// compiled with atomic instructions). A number that no pool may have stays, to be refused.
+pub fn possible(wanted: usize) -> usize {
+    let alone = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
+    if alone && (1..=MAX_THREADS).contains(&wanted) { 1 } else { wanted }
+}
+
+/// The number of this process; 0 where there are no processes.
+pub fn process() -> u32 {
+    if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
+}

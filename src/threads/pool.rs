@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::gate::{Gate, Joined};
-use super::{CpuSet, DisjointMut, MAX_THREADS, demand};
+use super::{CpuSet, DisjointMut, MAX_THREADS, demand, possible};
 use crate::error::{Error, Result};
 
 /// How long a thread polls before it sleeps: longer than the caller works alone between the jobs of a token, and about
@@ -149,7 +149,7 @@ impl Start {
 
 impl ThreadPool {
     /// A pool of `n_threads` threads (1 ..= [`MAX_THREADS`]), `n_threads - 1` of them new, which run on `cpus` only if
-    /// that is given. The caller's thread stays as it is.
+    /// that is given. The caller's thread stays as it is. Where the system has no threads, it is the only one.
     ///
     /// Errors: `InvalidArgument` for another number, or when none of `cpus` may be used; `NoMemory` when a thread does
     /// not start; `Unsupported` for `cpus` on systems that have no such thing.
@@ -167,6 +167,7 @@ impl ThreadPool {
                 "n_threads must be between 1 and {MAX_THREADS}, got {n_threads}"
             )));
         }
+        let n_threads = possible(n_threads);
         let shared = Arc::new(Shared {
             gate: Gate::new(),
             next: Apart(AtomicUsize::new(0)),
@@ -176,7 +177,7 @@ impl ThreadPool {
             panic: Mutex::new(None),
         });
         let workers = Vec::with_capacity(n_threads - 1);
-        let mut pool = ThreadPool { shared, workers, process: std::process::id(), at_work: false };
+        let mut pool = ThreadPool { shared, workers, process: super::process(), at_work: false };
         // A starting thread takes memory; when `new` returns they have all started, so that no job ever does.
         let start = Arc::new(Start::default());
         for thread in 1..n_threads {
@@ -285,7 +286,7 @@ impl ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != super::process() {
             // The workers did not come along when the process was forked. Neither waking nor joining them may be tried,
             // for what they share may have been locked at that time; so it is left as it is.
             std::mem::forget(std::mem::take(&mut self.workers));

@@ -68,7 +68,7 @@ fn system_cores() -> Option<usize> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

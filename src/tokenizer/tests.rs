@@ -339,6 +339,7 @@ fn unigram_folds_spaces_when_the_file_says_so() {
     assert_eq!(encode(unigram().set("add_space_prefix", false), "aé"), [3, 0, 1]);
 }
 
+#[cfg(not(target_family = "wasm"))]
 #[test]
 fn many_threads_share_one_tokenizer() {
     let tokens = bpe().build().unwrap();

@@ -86,12 +86,14 @@ pub fn ids(value: &serde_json::Value) -> Vec<u32> {
     value.as_array().expect("an array").iter().map(|v| v.as_u64().expect("an id") as u32).collect()
 }
 
-/// A fresh folder below the system's temporary one, removed when it is dropped.
+/// A fresh folder for temporary files, removed when it is dropped.
 pub struct TempFolder(pub PathBuf);
 
 impl TempFolder {
     pub fn new(name: &str) -> TempFolder {
-        let path = std::env::temp_dir().join(format!("ember-{name}-{}", std::process::id()));
+        let unique = format!("{name}-{}", ember::threads::process());
+        // Not the system's folder: WebAssembly has none.
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique);
         std::fs::create_dir_all(&path).expect("a temporary folder");
         TempFolder(path)
     }

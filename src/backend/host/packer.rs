@@ -314,7 +314,7 @@ mod tests {
             let mut packer = Packer::default();
             for (i, mut source) in sources().into_iter().enumerate() {
                 if i == at {
-                    source.n_rows = usize::MAX / (1 << 14);
+                    source.n_rows = isize::MAX as usize / source.format.row_bytes(source.n_cols);
                 }
                 packer.add(source);
             }

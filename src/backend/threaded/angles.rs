@@ -33,7 +33,7 @@ impl Angles {
                 positions: Vec::with_capacity(n_tokens),
                 inv_freq: Vec::with_capacity(head_dim / 2),
                 magnitude: 0.0,
-                values: memory.zeroed(n_tokens * head_dim, "the rope angles")?,
+                values: memory.zeroed(n_tokens.saturating_mul(head_dim), "the rope angles")?,
             })
         };
         Ok(Angles { kinds: [kind()?, kind()?], last: 0 })

@@ -29,10 +29,14 @@ pub(super) struct Scratch {
 impl Scratch {
     pub fn new(n_threads: usize, limits: &Limits, memory: &Memory) -> Result<Scratch> {
         let n_chunks = limits.n_ctx.div_ceil(CHUNK_LEN);
-        let row = AttnState::len(1, limits.head_dim) * limits.n_head;
+        let row = AttnState::len(1, limits.head_dim).saturating_mul(limits.n_head);
         Ok(Scratch {
-            tiles: memory.zeroed(n_threads * tile_len(limits.head_dim), "the sums of attention")?,
-            chunks: memory.zeroed(if n_threads > 1 { n_chunks * row } else { 0 }, "the sums of attention")?,
+            tiles: memory
+                .zeroed(tile_len(limits.head_dim).saturating_mul(n_threads), "the sums of attention")?,
+            chunks: memory.zeroed(
+                if n_threads > 1 { n_chunks.saturating_mul(row) } else { 0 },
+                "the sums of attention",
+            )?,
         })
     }
 }

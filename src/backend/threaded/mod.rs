@@ -161,12 +161,14 @@ impl Backend for ThreadedBackend {
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.n_cols = limits.n_cols;
-        let (memory, n_threads) = (&self.memory, self.pool.n_threads());
-        let n_blocks = limits.n_tokens * limits.n_cols.div_ceil(32);
-        self.x_q8 = memory.zeroed(n_blocks, "the quantized activations")?;
-        self.rows = memory.zeroed(n_threads * PANEL * limits.n_cols, "weight rows for each thread")?;
+        let memory = &self.memory;
+        // Numbers of elements that cannot be counted are more than there is memory for.
+        let x_q8 = limits.n_tokens.saturating_mul(limits.n_cols.div_ceil(32));
+        self.x_q8 = memory.zeroed(x_q8, "the quantized activations")?;
+        let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
+        self.rows = memory.zeroed(rows, "weight rows for each thread")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
-        self.attention = attention::Scratch::new(n_threads, limits, memory)?;
+        self.attention = attention::Scratch::new(self.pool.n_threads(), limits, memory)?;
         Ok(())
     }
 

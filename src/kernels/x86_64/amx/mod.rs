@@ -3,7 +3,6 @@
 mod packed;
 mod tiles;
 
-use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
@@ -46,7 +45,7 @@ fn permitted() -> bool {
     let status: isize;
     // SAFETY: the call takes two numbers and touches no memory of the process; older kernels refuse it.
     unsafe {
-        asm!(
+        std::arch::asm!(
             "syscall",
             inlateout("rax") ARCH_PRCTL => status,
             in("rdi") ARCH_REQ_XCOMP_PERM,

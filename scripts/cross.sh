@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# For scripts that build for other systems, to be sourced.
+#
+# Rust's standard library for the target is what rustup has or adds; where it cannot, it is built from the compiler's own
+# sources (rustup component add rust-src, or the folder `library` of them in RUST_SRC).
+
+cargo=${CARGO:-cargo}
+
+# cross_std TARGET: sees to it that there is a standard library for the target. Sets build_std to options of cargo.
+cross_std() {
+    local target=$1 sources
+    build_std=()
+    if ls "$(rustc --print target-libdir --target "$target")"/libstd-* >/dev/null 2>&1; then return; fi
+    if command -v rustup >/dev/null && rustup target add "$target"; then return; fi
+    sources=${RUST_SRC:-$(rustc --print sysroot)/lib/rustlib/src/rust/library}
+    if [ ! -f "$sources/std/src/lib.rs" ]; then
+        echo "$0: rustup cannot add $target, and there are no sources of Rust in $sources" >&2
+        return 1
+    fi
+    echo "$0: building Rust's standard library for $target from $sources"
+    # Unstable; the stable compiler does it all the same.
+    export RUSTC_BOOTSTRAP=1 __CARGO_TESTS_ONLY_SRC_ROOT=$sources
+    build_std=("-Zbuild-std=std,panic_unwind")
+}
+
+# cross_build TARGET CRATE-TYPES: builds the library with the release profile, into the folder that it puts into built.
+# FEATURES are options of cargo that choose features.
+cross_build() {
+    local target=$1 types=$2
+    cross_std "$target"
+    # shellcheck disable=SC2086 # several options in one
+    "$cargo" rustc --release --lib --target "$target" --crate-type "$types" "${build_std[@]}" ${FEATURES:-}
+    # shellcheck disable=SC2034 # the caller's
+    built=${CARGO_TARGET_DIR:-target}/$target/release
+}
+
+# cross_tests NAME…: sets tests to the options of cargo that choose the unit tests and all files of tests but those named.
+cross_tests() {
+    local file name
+    tests=(--lib)
+    for file in tests/*.rs; do
+        name=$(basename "$file" .rs)
+        case " $* " in *" $name "*) ;; *) tests+=(--test "$name") ;; esac
+    done
+}
+
+# cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
+cross_strip() {
+    local objcopy=${OBJCOPY:-} library sysroot
+    sysroot=$(rustc --print sysroot)
+    if [ -z "$objcopy" ]; then
+        # The compiler's own, which knows every system's objects.
+        objcopy=$(ls "$sysroot"/lib/rustlib/*/bin/rust-objcopy 2>/dev/null || command -v llvm-objcopy) || {
+            echo "$0: there is no llvm-objcopy; please install llvm, or name one in OBJCOPY" >&2
+            return 1
+        }
+    fi
+    library=$sysroot/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    LD_LIBRARY_PATH=$library "$objcopy" --strip-debug -R .llvmbc -R .llvmcmd "$1"
+}
+
+# cross_linker NAME: prints the path of a linker of LLVM's, ld.lld or ld64.lld: the compiler's own, or one in PATH.
+cross_linker() {
+    local mine
+    for mine in "$(rustc --print sysroot)"/lib/rustlib/*/bin/gcc-ld/"$1"; do
+        [ ! -x "$mine" ] || { echo "$mine"; return; }
+    done
+    command -v "$1" || { echo "$0: there is no $1; please install lld" >&2; return 1; }
+}
+
+# cross_licenses FOLDER TARGET: the licences of all code that is in the library, and the bill of materials.
+cross_licenses() {
+    mkdir -p "$1"
+    cp LICENSE LICENSE-APACHE LICENSE-MIT "$1"
+    # shellcheck disable=SC2086 # several options in one
+    python3 scripts/third-party.py "$1" --target "$2" ${FEATURES:-}
+}
