@@ -25,10 +25,11 @@ public final class Model: Sendable {
 
     /// Loads a GGUF file that lies in memory. The library keeps a copy of it.
     public convenience init(bytes: some Sequence<UInt8>) throws {
-        let load = { (bytes: UnsafeBufferPointer<UInt8>) in
+        func load(_ bytes: UnsafeBufferPointer<UInt8>) throws -> OpaquePointer {
             try make { ember_model_load_buffer(bytes.baseAddress, bytes.count, $0, $1) }
         }
-        try self.init(taking: try bytes.withContiguousStorageIfAvailable(load) ?? Array(bytes).withUnsafeBufferPointer(load))
+        let handle = try bytes.withContiguousStorageIfAvailable(load) ?? Array(bytes).withUnsafeBufferPointer(load)
+        try self.init(taking: handle)
     }
 
     /// As ``init(_:options:cancelToken:)``, on a thread of its own. Cancelling the task ends the loading, which then throws
@@ -38,8 +39,8 @@ public final class Model: Sendable {
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 DispatchQueue.global(qos: .userInitiated).async {
-                    continuation.resume(with: Result { try Model(path, options: options, cancelToken: token) }
-                        .mapError { EmberError.isCancelled($0) ? CancellationError() : $0 })
+                    let model = Result { try Model(path, options: options, cancelToken: token) }
+                    continuation.resume(with: model.mapError { EmberError.isCancelled($0) ? CancellationError() : $0 })
                 }
             }
         } onCancel: {

@@ -13,7 +13,7 @@ import Testing
 
     /// The numbers that stand in the Swift sources are those of the header.
     @Test func numbersAreTheHeaders() {
-        func same<Case: RawRepresentable>(_ value: Case, _ raw: some BinaryInteger) -> Bool where Case.RawValue == Int32 {
+        func same(_ value: some RawRepresentable<Int32>, _ raw: some BinaryInteger) -> Bool {
             value.rawValue == Int32(raw)
         }
         #expect(same(ModelOptions.Pack.auto, EMBER_PACK_AUTO.rawValue))
