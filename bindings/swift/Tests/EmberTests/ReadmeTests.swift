@@ -73,6 +73,15 @@ import Testing
         print(likeliest)
     }
 
+    @Test func loading() async throws {
+        let path = modelPath
+
+        let model = try await Model.load(path, options: ModelOptions(memoryLimit: 2 << 30)) { done in
+            print("\(Int(100 * done)) %")  // what this throws ends the loading
+        }
+        print(try model.memory.weights, try Context(model).memory.kv)
+    }
+
     @Test func cancelling() throws {
         let context = try Context(model)
 
@@ -143,6 +152,18 @@ import Testing
             let score = try context.score("Once upon a time there was a", ending)
             print(ending, score.logprob)
         }
+    }
+
+    @Test func stage() throws {
+        let context = try Context(model)
+
+        let short = try Sampler(
+            .topK(40),
+            .custom { tokens, logits in
+                for (index, token) in tokens.enumerated() where token == 14 { logits[index] += 2 }
+            },
+            .temperature(0.8))
+        print(try context.complete("Once upon a time", sampler: short).text)
     }
 
     @Test func logits() throws {
