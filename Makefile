@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -136,6 +136,10 @@ test-python: lib ## the Python package: built, installed into a fresh environmen
 	@scripts/fetch-model.sh smollm2
 	bindings/python/tests/run.sh build/lib build
 
+test-swift: lib ## the Swift package, its examples and guide, with Swift 6, which root gets in a Debian system of its own if need be
+	@scripts/fetch-model.sh smollm2
+	bindings/swift/test.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
+
 test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
 	bindings/pages.sh build/lib
 
@@ -163,7 +167,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

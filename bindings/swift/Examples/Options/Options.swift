@@ -18,13 +18,13 @@ public struct Options: Sendable {
         var arguments = arguments.makeIterator()
         while let name = arguments.next() {
             func value() throws -> String {
-                guard let value = arguments.next() else { throw UsageError("the option \(name) needs a value behind it") }
-                return value
+                if let value = arguments.next() { return value }
+                throw UsageError("the option \(name) needs a value behind it")
             }
             func number<T: LosslessStringConvertible>() throws -> T {
                 let text = try value()
-                guard let number = T(text) else { throw UsageError("the option \(name) takes a number, not \"\(text)\"") }
-                return number
+                if let number = T(text) { return number }
+                throw UsageError("the option \(name) takes a number, not \"\(text)\"")
             }
             switch name {
             case "-m": model = try value()

@@ -22,11 +22,11 @@ struct Samples {
         func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
         func least(_ values: [Double]) -> Double { values.min() ?? .nan }
         let (inside, beside) = (median(inside), median(beside))
-        print(
-            name.padding(toLength: 7, withPad: " ", startingAt: 0),
-            String(
-                format: "decode %.0f us a token, %.1f us more, %.2f %% (medians of %d; least %.0f and %.1f us)", inside / 1e3,
-                beside / 1e3, 100 * beside / inside, self.inside.count, least(self.inside) / 1e3, least(self.beside) / 1e3))
+        let medians = String(
+            format: "decode %.0f us a token, %.1f us more, %.2f %% (medians of %d;", inside / 1e3, beside / 1e3,
+            100 * beside / inside, self.inside.count)
+        let least = String(format: "least %.0f and %.1f us)", least(self.inside) / 1e3, least(self.beside) / 1e3)
+        print(name.padding(toLength: 7, withPad: " ", startingAt: 0), medians, least)
     }
 }
 

@@ -134,8 +134,9 @@ public actor AsyncContext {
             fileprivate init(events: Events) { self.events = events }
 
             /// The next event, the first time by running the prompt; nil after the `end` event.
-            public func next() async throws -> Event? {
-                try await withTaskCancellationHandler {
+            public mutating func next() async throws -> Event? {
+                let (slot, events) = (slot, events)
+                return try await withTaskCancellationHandler {
                     try await events.context.next(slot, events.start)
                 } onCancel: {
                     slot.token.cancel()

@@ -25,9 +25,7 @@ public final class Context {
             try make { ember_context_new(model.handle, options, $0, $1) }
         }
         do {
-            var info = ember_context_info()
-            info.struct_size = MemoryLayout.size(ofValue: info)
-            self.info = ContextInfo(try read(info) { ember_context_info_get(handle, $0, $1) })
+            info = ContextInfo(try read(sized(ember_context_info())) { ember_context_info_get(handle, $0, $1) })
         } catch {
             ember_context_free(handle)
             throw error

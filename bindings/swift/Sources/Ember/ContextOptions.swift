@@ -36,11 +36,13 @@ public struct ContextOptions: Hashable, Sendable {
     public var valueType = KVType.f16
     /// The implementation.
     public var backend = Backend.auto
+    /// The most bytes that the large buffers of the context may have; 0: no limit of its own.
+    public var memoryLimit: UInt64 = 0
 
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
-        kvType: KVType = .f16, backend: Backend = .auto
+        kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0
     ) {
         self.size = size
         self.sequences = sequences
@@ -50,6 +52,7 @@ public struct ContextOptions: Hashable, Sendable {
         keyType = kvType
         valueType = kvType
         self.backend = backend
+        self.memoryLimit = memoryLimit
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -67,6 +70,7 @@ public struct ContextOptions: Hashable, Sendable {
         try check { ember_context_options_set_k_type(options, keyType.rawValue, $0) }
         try check { ember_context_options_set_v_type(options, valueType.rawValue, $0) }
         try check { ember_context_options_set_backend(options, backend.rawValue, $0) }
+        try check { ember_context_options_set_memory_limit(options, memoryLimit, $0) }
         return try body(options)
     }
 }

@@ -45,19 +45,9 @@ extension Context {
     /// A vector for each text, in their order; with ``Pooling/none`` one for each token of each text. The texts run in
     /// batches, so give many at once. The context's sequences stay as they are.
     public func embed(_ texts: [String], options: EmbedOptions = EmbedOptions()) throws -> [[Float]] {
-        // All texts in a row, so that their addresses stay what they are during the call.
-        let lengths = texts.map(\.utf8.count)
-        let bytes = texts.flatMap(\.utf8)
-        return try bytes.withUnsafeBufferPointer { bytes in
-            try bytes.withMemoryRebound(to: CChar.self) { chars in
-                var at = 0
-                let starts = lengths.map { length in
-                    defer { at += length }
-                    return chars.baseAddress.map { $0 + at }
-                }
-                return try embed(texts.count, options) { context, options, vectors, capacity, needed, error in
-                    ember_embed(context, starts, lengths, lengths.count, options, vectors, capacity, needed, error)
-                }
+        try texts.withChars { starts, lengths in
+            try embed(texts.count, options) { context, options, vectors, capacity, needed, error in
+                ember_embed(context, starts, lengths, lengths.count, options, vectors, capacity, needed, error)
             }
         }
     }

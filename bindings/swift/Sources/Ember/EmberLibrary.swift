@@ -54,7 +54,9 @@ final class Locked<Value: Sendable>: @unchecked Sendable {
     init(_ value: Value) { stored = value }
 
     var value: Value {
-        get { queue.sync { stored } }
-        set { queue.sync { stored = newValue } }
+        get { with { $0 } }
+        set { with { $0 = newValue } }
     }
+
+    func with<R>(_ body: (inout Value) -> R) -> R { queue.sync { body(&stored) } }
 }

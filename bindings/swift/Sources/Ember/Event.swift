@@ -97,8 +97,8 @@ public struct Usage: Hashable, Sendable {
         promptTokens = Int(result.n_prompt)
         reusedTokens = Int(result.n_reused)
         generatedTokens = Int(result.n_generated)
-        prefill = .nanoseconds(Int64(clamping: result.prefill_ns))
-        decode = .nanoseconds(Int64(clamping: result.decode_ns))
+        prefill = duration(result.prefill_ns)
+        decode = duration(result.decode_ns)
         finishReason = FinishReason(ifAny: result.finish_reason)
     }
 }

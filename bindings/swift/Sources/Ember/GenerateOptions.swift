@@ -58,7 +58,8 @@ public struct GenerateOptions: Hashable, Sendable {
         try check { ember_generate_options_set_render_special(options, renderSpecial, $0) }
         try check { ember_generate_options_set_ignore_eog(options, ignoreEndOfGeneration, $0) }
         for stop in stop {
-            try stop.withChars { stop, count in try check { ember_generate_options_add_stop(options, stop, count, $0) } }
+            try stop.withChars { stop, count in try check { ember_generate_options_add_stop(options, stop, count, $0) }
+            }
         }
         try check { ember_generate_options_set_include_stop(options, includeStop, $0) }
         try check { ember_generate_options_set_reuse_prefix(options, reusePrefix, $0) }

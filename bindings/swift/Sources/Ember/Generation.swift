@@ -12,30 +12,32 @@ import CEmber
 public final class Generation {
     private let handle: OpaquePointer
     private let context: Context
-    private var event = ember_event()
+    /// Its stages may be the caller's own, which it holds.
+    private let sampler: Sampler?
+    private var event = sized(ember_event())
 
     /// Why the generation ended; nil while it has not.
     public private(set) var finishReason: FinishReason?
 
-    init(_ context: Context, taking handle: OpaquePointer) {
+    init(_ context: Context, _ sampler: Sampler?, taking handle: OpaquePointer) {
         self.context = context
+        self.sampler = sampler
         self.handle = handle
-        event.struct_size = MemoryLayout<ember_event>.size
     }
 
     deinit { ember_generator_free(handle) }
 
     /// The next event, the first time by running the prompt; nil after the `end` event. On an error the sequence is as
-    /// before, and the next call tries again.
+    /// before, and the next call tries again; but what a sampler's own stage throws ends the generation.
     public func next() throws -> Event? {
         if finishReason != nil { return nil }
         try context.use { _ in try check { ember_generator_next(handle, &event, $0) } }
-        let token = event.token == EMBER_TOKEN_NONE ? nil : event.token
         finishReason = FinishReason(ifAny: event.finish_reason)
+        if finishReason == .cancelled, let error = sampler?.takeError() { throw error }
         return Event(
             kind: Event.Kind(rawValue: event.kind) ?? .token,
             text: text(event.text, event.text_len),
-            token: token,
+            token: token(event.token),
             bytes: Array(UnsafeBufferPointer(start: event.bytes, count: event.n_bytes)),
             logprob: event.logprob.isNaN ? nil : event.logprob,
             top: UnsafeBufferPointer(start: event.tops, count: event.n_tops).map {
@@ -53,9 +55,7 @@ public final class Generation {
     /// What the generation did so far.
     public var usage: Usage {
         get throws {
-            var result = ember_generate_result()
-            result.struct_size = MemoryLayout.size(ofValue: result)
-            return Usage(try read(result) { ember_generator_usage(handle, $0, $1) })
+            Usage(try read(sized(ember_generate_result())) { ember_generator_usage(handle, $0, $1) })
         }
     }
 
@@ -135,6 +135,6 @@ extension Context {
                 }
             }
         }
-        return Generation(self, taking: handle)
+        return Generation(self, sampler, taking: handle)
     }
 }

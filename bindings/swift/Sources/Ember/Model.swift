@@ -13,33 +13,87 @@ public final class Model: Sendable {
     /// The instruction-set level that the model computes with, for example "avx512".
     public let isa: String
 
-    /// Loads a GGUF file (one of several brings the others) or a Hugging Face folder. `cancelToken` ends the loading.
+    /// What must be there as long as the model is: contexts keep the model, and generations the context.
+    private let allocator: AllocatorBox?
+
+    /// Told how far a loading is, from 0 to 1. What it throws ends the loading, which throws the same.
+    public typealias Progress = (Float) throws -> Void
+
+    /// Loads a GGUF file (one of several brings the others) or a Hugging Face folder. `cancelToken` ends the loading, and
+    /// `allocator` gives the large buffers of the model and of its contexts.
     public convenience init(
-        _ path: String, options: ModelOptions = ModelOptions(), cancelToken: CancelToken? = nil
+        _ path: String, options: ModelOptions = ModelOptions(), cancelToken: CancelToken? = nil,
+        allocator: (any Allocator)? = nil, progress: Progress? = nil
     ) throws {
-        let handle = try options.withHandle(cancelToken) { options in
+        try self.init(Loading(options, cancelToken, allocator, progress)) { options in
             try path.withChars { path, count in try make { ember_model_load(path, count, options, $0, $1) } }
         }
-        try self.init(taking: handle)
+    }
+
+    /// Loads a GGUF file that is part of an open file: `length` bytes from `offset` on, nil for all that there are. The
+    /// descriptor stays the caller's, who may close it afterwards; its position may change.
+    public convenience init(
+        fileDescriptor: Int32, offset: UInt64 = 0, length: UInt64? = nil, options: ModelOptions = ModelOptions(),
+        cancelToken: CancelToken? = nil, allocator: (any Allocator)? = nil, progress: Progress? = nil
+    ) throws {
+        if length == 0 { throw EmberError(.invalidArgument, "<fd \(fileDescriptor)>: a part of no bytes is no model") }
+        try self.init(Loading(options, cancelToken, allocator, progress)) { options in
+            try make { ember_model_load_fd(fileDescriptor, offset, length ?? 0, options, $0, $1) }
+        }
     }
 
     /// Loads a GGUF file that lies in memory. The library keeps a copy of it.
-    public convenience init(bytes: some Sequence<UInt8>) throws {
-        let load = { (bytes: UnsafeBufferPointer<UInt8>) in
-            try make { ember_model_load_buffer(bytes.baseAddress, bytes.count, $0, $1) }
+    public convenience init(
+        bytes: some Sequence<UInt8>, options: ModelOptions = ModelOptions(), cancelToken: CancelToken? = nil,
+        allocator: (any Allocator)? = nil, progress: Progress? = nil
+    ) throws {
+        try self.init(Loading(options, cancelToken, allocator, progress)) { options in
+            func load(_ bytes: UnsafeBufferPointer<UInt8>) throws -> OpaquePointer {
+                try make { ember_model_load_buffer(bytes.baseAddress, bytes.count, options, $0, $1) }
+            }
+            return try bytes.withContiguousStorageIfAvailable(load) ?? Array(bytes).withUnsafeBufferPointer(load)
         }
-        try self.init(taking: try bytes.withContiguousStorageIfAvailable(load) ?? Array(bytes).withUnsafeBufferPointer(load))
     }
 
-    /// As ``init(_:options:cancelToken:)``, on a thread of its own. Cancelling the task ends the loading, which then throws
-    /// `CancellationError`.
-    public static func load(_ path: String, options: ModelOptions = ModelOptions()) async throws -> Model {
+    /// Loads a GGUF file that lies in memory, without a copy: the bytes must stay as they are until `release` is called,
+    /// once, when the model and all that uses it are gone, on whatever thread lets go last. When the loading fails,
+    /// `release` is not called.
+    public convenience init(
+        bytesNoCopy bytes: UnsafeRawBufferPointer, options: ModelOptions = ModelOptions(),
+        cancelToken: CancelToken? = nil,
+        allocator: (any Allocator)? = nil, progress: Progress? = nil, release: @escaping @Sendable () -> Void
+    ) throws {
+        try self.init(Loading(options, cancelToken, allocator, progress)) { options in
+            let data = bytes.bindMemory(to: UInt8.self)
+            let lent = Unmanaged.passRetained(ReleaseBox(release: release))
+            do {
+                return try make { model, error in
+                    ember_model_load_borrowed(
+                        data.baseAddress, data.count,
+                        { lent in lent.map { Unmanaged<ReleaseBox>.fromOpaque($0).takeRetainedValue().release() } },
+                        lent.toOpaque(), options, model, error)
+                }
+            } catch {
+                lent.release()
+                throw error
+            }
+        }
+    }
+
+    /// As ``init(_:options:cancelToken:allocator:progress:)``, on a thread of its own. Cancelling the task ends the loading,
+    /// which then throws `CancellationError`.
+    public static func load(
+        _ path: String, options: ModelOptions = ModelOptions(), allocator: (any Allocator)? = nil,
+        progress: (@Sendable (Float) throws -> Void)? = nil
+    ) async throws -> Model {
         let token = CancelToken()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 DispatchQueue.global(qos: .userInitiated).async {
-                    continuation.resume(with: Result { try Model(path, options: options, cancelToken: token) }
-                        .mapError { EmberError.isCancelled($0) ? CancellationError() : $0 })
+                    let model = Result {
+                        try Model(path, options: options, cancelToken: token, allocator: allocator, progress: progress)
+                    }
+                    continuation.resume(with: model.mapError { EmberError.isCancelled($0) ? CancellationError() : $0 })
                 }
             }
         } onCancel: {
@@ -47,20 +101,29 @@ public final class Model: Sendable {
         }
     }
 
-    private init(taking handle: OpaquePointer) throws {
+    private init(_ loading: Loading, _ load: (OpaquePointer) throws -> OpaquePointer) throws {
+        let handle = try loading.run(load)
         do {
-            var info = ember_model_info()
-            info.struct_size = MemoryLayout.size(ofValue: info)
-            self.info = ModelInfo(try read(info) { ember_model_info_get(handle, $0, $1) })
+            info = ModelInfo(try read(sized(ember_model_info())) { ember_model_info_get(handle, $0, $1) })
         } catch {
             ember_model_release(handle)
             throw error
         }
         isa = String(cString: ember_model_isa(handle))
+        allocator = loading.allocator
         self.handle = handle
     }
 
     deinit { ember_model_release(handle) }
+
+    /// What the header of the model at `path` says: "architecture", "n_params", "types", "metadata", "supported" and more. No
+    /// weight is read.
+    public static func inspect(_ path: String) throws -> JSON {
+        let bytes = try path.withChars { path, count in
+            try fill(16384) { ember_model_inspect(path, count, $0, $1, $2, $3) }
+        }
+        return try JSON(parsing: String(decoding: bytes, as: UTF8.self))
+    }
 }
 
 /// The dimensions of a model.
@@ -97,6 +160,18 @@ public struct ModelInfo: Hashable, Sendable {
     public let isCausal: Bool
     /// How embeddings are pooled, as the file says; `auto` when it says nothing.
     public let pooling: Pooling
+    /// Experts of a layer, 0 where there are none.
+    public let experts: Int
+    /// Experts of a token.
+    public let expertsUsed: Int
+    /// End of a turn.
+    public let eot: Token?
+    /// What stands for what no other token does.
+    public let unknown: Token?
+    /// Padding.
+    public let padding: Token?
+    /// Whether the file has a chat template.
+    public let hasChatTemplate: Bool
 
     init(_ info: ember_model_info) {
         parameters = info.n_params
@@ -109,52 +184,17 @@ public struct ModelInfo: Hashable, Sendable {
         keyValueHeads = Int(info.n_head_kv)
         headLength = Int(info.head_dim)
         feedForwardLength = Int(info.n_ff)
-        bos = info.bos_token == EMBER_TOKEN_NONE ? nil : info.bos_token
-        eos = info.eos_token == EMBER_TOKEN_NONE ? nil : info.eos_token
+        bos = token(info.bos_token)
+        eos = token(info.eos_token)
         hasTokenizer = info.has_tokenizer != 0
         addsBOS = info.add_bos != 0
         isCausal = info.causal != 0
         pooling = Pooling(rawValue: info.pooling) ?? .auto
-    }
-}
-
-/// How to load a model.
-public struct ModelOptions: Hashable, Sendable {
-    /// Which matrices are packed when a model is loaded.
-    public enum Pack: Int32, Hashable, Sendable {
-        /// Those that this machine multiplies faster packed.
-        case auto = 0
-        /// None: quick to load, shared between processes, slower to run.
-        case never = 1
-        /// All that can be packed.
-        case always = 2
-    }
-
-    /// Whether the files are mapped or read into memory. A mapped file must not be changed or shortened while the model
-    /// lives: the operating system would end the process.
-    public var useMmap = true
-    /// The highest instruction-set level to use, for example "scalar" or "avx2"; empty: no limit. ``EmberLibrary/buildInfo``
-    /// names those of the machine.
-    public var isa = ""
-    /// Which matrices are packed.
-    public var pack = Pack.auto
-
-    /// The defaults, or what differs from them.
-    public init(useMmap: Bool = true, isa: String = "", pack: Pack = .auto) {
-        self.useMmap = useMmap
-        self.isa = isa
-        self.pack = pack
-    }
-
-    func withHandle<R>(_ cancelToken: CancelToken?, _ body: (OpaquePointer) throws -> R) throws -> R {
-        let options = try make(ember_model_options_new)
-        defer { ember_model_options_free(options) }
-        try check { ember_model_options_set_use_mmap(options, useMmap, $0) }
-        try isa.withChars { isa, count in try check { ember_model_options_set_isa(options, isa, count, $0) } }
-        try check { ember_model_options_set_pack(options, pack.rawValue, $0) }
-        try withExtendedLifetime(cancelToken) {
-            try check { ember_model_options_set_cancel_token(options, cancelToken?.handle, $0) }
-        }
-        return try body(options)
+        experts = Int(info.n_expert)
+        expertsUsed = Int(info.n_expert_used)
+        eot = token(info.eot_token)
+        unknown = token(info.unk_token)
+        padding = token(info.pad_token)
+        hasChatTemplate = info.has_chat_template != 0
     }
 }

@@ -8,8 +8,11 @@ public final class Sampler: @unchecked Sendable {
     // The library guards the handle with a lock, and gives nothing away that points into it.
     let handle: OpaquePointer
 
+    /// Stages of the caller's own: the library has their addresses only.
+    private var own: [CustomStage] = []
+
     /// A step of a sampler.
-    public enum Stage: Hashable, Sendable {
+    public enum Stage: Sendable {
         /// Keeps the most probable token only; of equals the one with the lowest number.
         case greedy
         /// Divides the logits by a number that is not below 0; 0 is greedy.
@@ -33,6 +36,15 @@ public final class Sampler: @unchecked Sendable {
         /// changes nothing) where positive, else multiplied, then `frequency` is taken off for each time they occurred, and
         /// `presence` once. A generation accepts its tokens by itself; see ``Sampler/accept(_:)``.
         case penalties(last: Int, repeat: Float = 1, frequency: Float = 0, presence: Float = 0)
+        /// Makes tokens less likely which would carry on a passage that is among the `last` accepted ones already (DRY):
+        /// `multiplier` times `base` to the power of (length of the passage - `allowedLength`) is taken off their logits. No
+        /// passage goes beyond one of the `breakers`; nil: line end, colon, quotation mark, asterisk. The model is the one to
+        /// sample for.
+        case dry(
+            Model, multiplier: Float = 0.8, base: Float = 1.75, allowedLength: Int = 2, last: Int = 1024,
+            breakers: [String]? = nil)
+        /// A stage of one's own; see ``Candidates``.
+        case custom(Candidates)
         /// Keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in bits, at the
         /// rate `eta`. It is the last stage as a rule.
         case mirostat(tau: Float, eta: Float)
@@ -44,6 +56,11 @@ public final class Sampler: @unchecked Sendable {
         case deny([Token])
     }
 
+    /// Looks at the tokens that the stages before have left, at least one, in ascending order, and at their logits, which it
+    /// may change; minus infinity rules a token out. What it throws ends the call, which throws the same.
+    public typealias Candidates =
+        @Sendable (UnsafeBufferPointer<Token>, UnsafeMutableBufferPointer<Float>) throws -> Void
+
     /// A sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A seed gives the
     /// same choices on every platform for the same logits; nil takes one by chance.
     public init(seed: UInt64? = nil, _ stages: [Stage]) throws {
@@ -54,7 +71,10 @@ public final class Sampler: @unchecked Sendable {
     /// As ``init(seed:_:)-(UInt64?,[Stage])``.
     public convenience init(seed: UInt64? = nil, _ stages: Stage...) throws { try self.init(seed: seed, stages) }
 
-    private init(taking handle: OpaquePointer) { self.handle = handle }
+    private init(_ original: Sampler, taking handle: OpaquePointer) {
+        self.handle = handle
+        own = original.own
+    }
 
     deinit { ember_sampler_free(handle) }
 
@@ -80,6 +100,24 @@ public final class Sampler: @unchecked Sendable {
         case .penalties(let last, let `repeat`, let frequency, let presence):
             let last = try number("the number of tokens to look back", last)
             try check { ember_sampler_add_penalties(handle, last, `repeat`, frequency, presence, $0) }
+        case .dry(let model, let multiplier, let base, let allowedLength, let last, let breakers):
+            let allowedLength = try number("the allowed length", allowedLength)
+            let last = try number("the number of tokens to look back", last)
+            try (breakers ?? []).withChars { starts, lengths in
+                // An empty array has an address too: only NULL stands for the usual breakers.
+                try starts.withUnsafeBufferPointer { starts in
+                    let starts = breakers == nil ? nil : starts.baseAddress
+                    try check {
+                        ember_sampler_add_dry(
+                            handle, model.handle, multiplier, base, allowedLength, last, starts, lengths, lengths.count,
+                            $0)
+                    }
+                }
+            }
+        case .custom(let body):
+            let stage = CustomStage(body)
+            own.append(stage)
+            try stage.give(to: handle)
         case .mirostat(let tau, let eta):
             try check { ember_sampler_add_mirostat(handle, tau, eta, $0) }
         case .bias(let biases):
@@ -95,7 +133,11 @@ public final class Sampler: @unchecked Sendable {
 
     /// The token chosen from logits, whose index is the token.
     public func sample(_ logits: UnsafeBufferPointer<Float>) throws -> Token {
-        try read(0) { ember_sampler_sample(handle, logits.baseAddress, logits.count, $0, $1) }
+        do {
+            return try read(0) { ember_sampler_sample(handle, logits.baseAddress, logits.count, $0, $1) }
+        } catch {
+            throw takeError() ?? error
+        }
     }
 
     /// The token chosen from logits, whose index is the token.
@@ -109,10 +151,48 @@ public final class Sampler: @unchecked Sendable {
     public func reset() throws { try check { ember_sampler_reset(handle, $0) } }
 
     /// A copy: the stages and their state, the random numbers where they stand.
-    public func copy() throws -> Sampler { Sampler(taking: try make { ember_sampler_clone(handle, $0, $1) }) }
+    public func copy() throws -> Sampler { Sampler(self, taking: try make { ember_sampler_clone(handle, $0, $1) }) }
 
     /// The seed of the random numbers.
     public var seed: UInt64 {
         get throws { try read(0) { ember_sampler_seed(handle, $0, $1) } }
+    }
+}
+
+extension Sampler {
+    /// What a stage of the caller's own has thrown.
+    func takeError() -> (any Error)? { own.lazy.compactMap { $0.takeError() }.first }
+}
+
+/// Carries a stage of the caller's own through C, and what it throws back.
+private final class CustomStage: Sendable {
+    private let body: Sampler.Candidates
+    private let thrown = Locked<[any Error]>([])
+
+    init(_ body: @escaping Sampler.Candidates) { self.body = body }
+
+    func takeError() -> (any Error)? { thrown.with { $0.popLast() } }
+
+    func give(to sampler: OpaquePointer) throws {
+        try check { error in
+            ember_sampler_add_callback(
+                sampler,
+                { tokens, logits, count, stage in
+                    guard let stage else { return 0 }
+                    return Unmanaged<CustomStage>.fromOpaque(stage).takeUnretainedValue().run(
+                        UnsafeBufferPointer(start: tokens, count: count),
+                        UnsafeMutableBufferPointer(start: logits, count: count))
+                }, Unmanaged.passUnretained(self).toOpaque(), error)
+        }
+    }
+
+    private func run(_ tokens: UnsafeBufferPointer<Token>, _ logits: UnsafeMutableBufferPointer<Float>) -> Int32 {
+        do {
+            try body(tokens, logits)
+            return 0
+        } catch {
+            thrown.with { $0.append(error) }
+            return 1
+        }
     }
 }

@@ -59,8 +59,7 @@ extension Context {
     /// `length` is that of the continuation. A token is a byte at least, but for few that the tokenizer adds; a buffer that
     /// is too small costs a second call.
     private func score(_ length: Int, _ options: GenerateOptions, _ call: Call) throws -> Score {
-        var result = ember_score_result()
-        result.struct_size = MemoryLayout.size(ofValue: result)
+        var result = sized(ember_score_result())
         let scores: [ember_token_score] = try options.withHandle(nil) { options in
             try use { context in try fill(length + 8) { call(context, options, $0, $1, $2, &result, $3) } }
         }

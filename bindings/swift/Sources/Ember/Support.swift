@@ -23,6 +23,19 @@ func read<T>(_ initial: T, _ call: (UnsafeMutablePointer<T>, ErrorOut) -> Int32)
     return value
 }
 
+/// A struct of the library whose first field is its size, which is set.
+func sized<T>(_ empty: T) -> T {
+    var value = empty
+    withUnsafeMutableBytes(of: &value) { $0.storeBytes(of: MemoryLayout<T>.size, as: Int.self) }
+    return value
+}
+
+/// A token of the library's; nil where there is none.
+func token(_ number: UInt32) -> Token? { number == EMBER_TOKEN_NONE ? nil : number }
+
+/// Nanoseconds of the library's.
+func duration(_ nanoseconds: UInt64) -> Duration { .nanoseconds(Int64(clamping: nanoseconds)) }
+
 /// The handle that a call of the library makes, which belongs to the caller.
 func make(_ call: (UnsafeMutablePointer<OpaquePointer?>, ErrorOut) -> Int32) throws -> OpaquePointer {
     guard let handle = try read(nil, call) else { throw EmberError(.internal, "the library made nothing") }
@@ -55,6 +68,25 @@ func number(_ name: String, _ value: Int) throws -> UInt32 {
 /// The text of a C string of `count` bytes of UTF-8.
 func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
     start.map { String(decoding: UnsafeRawBufferPointer(start: $0, count: count), as: UTF8.self) } ?? ""
+}
+
+extension [String] {
+    /// Runs `body` with the addresses and lengths of the texts, valid until it returns.
+    func withChars<R>(_ body: ([UnsafePointer<CChar>?], [Int]) throws -> R) rethrows -> R {
+        // All in a row, so that their addresses stay what they are.
+        let lengths = map(\.utf8.count)
+        let bytes = flatMap(\.utf8)
+        return try bytes.withUnsafeBufferPointer { bytes in
+            try bytes.withMemoryRebound(to: CChar.self) { chars in
+                var at = 0
+                let starts = lengths.map { length in
+                    defer { at += length }
+                    return chars.baseAddress.map { $0 + at }
+                }
+                return try body(starts, lengths)
+            }
+        }
+    }
 }
 
 extension String {

@@ -40,4 +40,9 @@ extension Model {
     public func isEndOfGeneration(_ token: Token) throws -> Bool {
         try read(false) { ember_model_token_is_eog(handle, token, $0, $1) }
     }
+
+    /// Whether a token is a control token, such as BOS or the marks of a chat's turns, which stands for no text.
+    public func isControl(_ token: Token) throws -> Bool {
+        try read(false) { ember_model_token_is_control(handle, token, $0, $1) }
+    }
 }

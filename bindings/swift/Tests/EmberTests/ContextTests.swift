@@ -109,6 +109,58 @@ import Testing
         expectRefusal(.invalidArgument) { try Sampler(.bias([1: .nan])) }
     }
 
+    @Test func dry() throws {
+        let logits: [Float] = [1, 5, 4, 3]
+        func sample(_ breakers: [String]?) throws -> Token {
+            let sampler = try Sampler(.dry(bundled, multiplier: 9, breakers: breakers), .greedy)
+            for token: Token in [12, 302, 1, 12, 302] { try sampler.accept(token) }
+            return try sampler.sample(logits)
+        }
+        let comma = try bundled.detokenize([12])
+        #expect(comma == ",")
+        #expect(try sample(nil) == 2)  // 1 would say ", I" and the next again
+        #expect(try sample([]) == 2)
+        #expect(try sample([comma]) == 1)
+        expectRefusal(.invalidArgument, "-3") { try Sampler(.dry(bundled, last: -3)) }
+        expectRefusal(.invalidArgument) { try Sampler(.dry(bundled, multiplier: .nan)) }
+    }
+
+    @Test func aStageOfOnesOwn() throws {
+        let logits: [Float] = [1, 5, 4, 3]
+        let sampler = try Sampler(
+            .topK(3),
+            .custom { tokens, logits in
+                #expect(Array(tokens) == [1, 2, 3])
+                logits[0] = -.infinity
+            }, .greedy)
+        #expect(try sampler.sample(logits) == 2)
+        #expect(try sampler.copy().sample(logits) == 2)
+
+        struct Own: Error {}
+        weak var mark: Counter?
+        do {
+            let counter = Counter()
+            mark = counter
+            let context = try newContext()
+            // The generation keeps the sampler, and that its stages; a copy keeps them too.
+            let generation = try context.generate(
+                prompt,
+                sampler: Sampler(
+                    .custom { _, _ in
+                        counter.add()
+                        if counter.count == 3 { throw Own() }
+                    }, .greedy
+                ).copy())
+            #expect(try generation.next()?.text == ",")
+            _ = try generation.next()
+            #expect(throws: Own.self) { try generation.next() }
+            #expect(try generation.next() == nil && generation.finishReason == .cancelled)
+            #expect(try context.complete(" and", options: GenerateOptions(maxTokens: 2)).tokens.count == 2)
+        }
+        #expect(mark == nil)
+        expectRefusal(.invalidArgument) { try Sampler(.custom { _, logits in logits[0] = .nan }).sample(logits) }
+    }
+
     @Test func embed() throws {
         let context = try newContext()
         let texts = ["The sea.", "A longer text about the old king.", "🌙"]

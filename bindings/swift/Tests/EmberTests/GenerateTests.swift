@@ -112,7 +112,8 @@ import Testing
         expectRefusal(.invalidArgument, "99999") { try context.generate(tokens: [99999]) }
         let special = try context.complete(
             "<|endoftext|>",
-            options: GenerateOptions(maxTokens: 4, parseSpecial: true, renderSpecial: true, ignoreEndOfGeneration: true))
+            options: GenerateOptions(maxTokens: 4, parseSpecial: true, renderSpecial: true, ignoreEndOfGeneration: true)
+        )
         #expect(special.usage.promptTokens == 1 && special.tokens.count == 4)
     }
 
@@ -134,9 +135,10 @@ import Testing
         }
         #expect(last?.kind == .end && last?.finishReason == .cancelled && count < 400)
         // The context is as good as before, and so is the token.
-        #expect(try context.complete(" and", options: GenerateOptions(maxTokens: 2)).tokens.count == 2)
+        let two = GenerateOptions(maxTokens: 2)
+        #expect(try context.complete(" and", options: two).tokens.count == 2)
         token.reset()
-        #expect(try context.complete(" and", options: GenerateOptions(maxTokens: 2), cancelToken: token).tokens.count == 2)
+        #expect(try context.complete(" and", options: two, cancelToken: token).tokens.count == 2)
     }
 
     @Test func cancelledBeforehand() throws {

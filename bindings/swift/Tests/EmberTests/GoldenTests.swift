@@ -15,8 +15,8 @@ struct Golden: Decodable {
         }
         let name: String
         let prompt: String
-        let prompt_tokens: [Token]
-        let max_tokens: Int
+        let promptTokens: [Token]
+        let maxTokens: Int
         let stops: [String]
         let sampler: Sampling?
         let tokens: [Token]
@@ -25,7 +25,7 @@ struct Golden: Decodable {
     }
     struct Embeddings: Decodable {
         let texts: [String]
-        let n_embd: Int
+        let nEmbd: Int
         let vectors: [[Float]]
         let cosine: Double
     }
@@ -39,19 +39,21 @@ struct Golden: Decodable {
         let continuation: String
         let tokens: [Entry]
         let logprob: Double
-        let is_greedy: Bool
+        let isGreedy: Bool
     }
     let generate: [Generate]
     let embeddings: Embeddings
     let score: Score
 
     static func read() throws -> Golden {
-        try JSONDecoder().decode(Golden.self, from: Data(readFile("tests/golden/bindings.json").utf8))
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(Golden.self, from: Data(readFile("tests/golden/bindings.json").utf8))
     }
 }
 
 extension Golden.Generate {
-    var options: GenerateOptions { GenerateOptions(maxTokens: max_tokens, stop: stops) }
+    var options: GenerateOptions { GenerateOptions(maxTokens: maxTokens, stop: stops) }
 
     func newSampler() throws -> Sampler? {
         guard let sampler else { return nil }
@@ -77,7 +79,7 @@ extension EmberError {
         let golden = try Golden.read().generate
         #expect(golden.count >= 8)
         for want in golden {
-            #expect(try bundled.tokenize(want.prompt) == want.prompt_tokens)
+            #expect(try bundled.tokenize(want.prompt) == want.promptTokens)
 
             var text = ""
             var tokens: [Token] = []
@@ -92,18 +94,19 @@ extension EmberError {
             #expect(text == want.text, "\(want.name)")
             #expect(last?.kind == .end)
             #expect(last?.finishReason?.description == want.finish, "\(want.name)")
-            #expect(last?.usage?.promptTokens == want.prompt_tokens.count)
+            #expect(last?.usage?.promptTokens == want.promptTokens.count)
             #expect(generation.finishReason == last?.finishReason)
 
             // The same through tasks, and from tokens.
             text = ""
             let context = try AsyncContext(bundled, options: ContextOptions(threads: 1))
-            for try await event in context.generate(want.prompt, options: want.options, sampler: try want.newSampler()) {
+            for try await event in context.generate(want.prompt, options: want.options, sampler: try want.newSampler())
+            {
                 text += event.text
             }
             #expect(text == want.text, "\(want.name)")
             let whole = try newContext().complete(
-                tokens: want.prompt_tokens, options: want.options, sampler: want.newSampler())
+                tokens: want.promptTokens, options: want.options, sampler: want.newSampler())
             #expect(whole.text == want.text, "\(want.name)")
             #expect(whole.tokens == want.tokens, "\(want.name)")
         }
@@ -130,7 +133,7 @@ extension EmberError {
         #expect(score.tokens.map(\.rank) == want.tokens.map(\.rank))
         #expect(zip(score.tokens, want.tokens).allSatisfy { isNear(Double($0.logprob), $1.logprob, 0.05) })
         #expect(isNear(score.logprob, want.logprob, 0.2))
-        #expect(score.isGreedy == want.is_greedy)
+        #expect(score.isGreedy == want.isGreedy)
 
         let promptTokens = try bundled.tokenize(want.prompt)
         let again = try context.score(tokens: promptTokens, score.tokens.map(\.token))

@@ -18,7 +18,9 @@ let bundled = try! Model(modelPath)
 
 let prompt = "Once upon a time"
 
-func newContext(_ options: ContextOptions = ContextOptions(threads: 1), cancelToken: CancelToken? = nil) throws -> Context {
+func newContext(
+    _ options: ContextOptions = ContextOptions(threads: 1), cancelToken: CancelToken? = nil
+) throws -> Context {
     try Context(bundled, options: options, cancelToken: cancelToken)
 }
 

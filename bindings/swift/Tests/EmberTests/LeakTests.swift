@@ -7,7 +7,8 @@ import Testing
         var model: Model? = try Model(modelPath)
         var context: Context? = try Context(#require(model), options: ContextOptions(threads: 1))
         var sampler: Sampler? = try Sampler(seed: 1, .topK(5))
-        let generation = try #require(context).generate(prompt, options: GenerateOptions(maxTokens: 4), sampler: sampler)
+        let options = GenerateOptions(maxTokens: 4)
+        let generation = try #require(context).generate(prompt, options: options, sampler: sampler)
         (model, context, sampler) = (nil, nil, nil)
         var count = 0
         try generation.forEach { _ in count += 1 }
@@ -65,7 +66,8 @@ import Testing
                 expectRefusal(.notFound) { try context.logits(at: 99) }
                 expectRefusal(.invalidArgument) { try Sampler(.topP(9)) }
                 expectRefusal(.io) { try Model("no such file") }
-                expectRefusal(.invalidArgument) { try context.generate(prompt, options: GenerateOptions(topLogprobs: 99)) }
+                let tooMany = GenerateOptions(topLogprobs: 99)
+                expectRefusal(.invalidArgument) { try context.generate(prompt, options: tooMany) }
                 let shared = try AsyncContext(bundled, options: ContextOptions(size: 64, threads: 1))
                 var count = 0
                 for try await _ in shared.generate(prompt) {

@@ -13,7 +13,7 @@ import Testing
 
     /// The numbers that stand in the Swift sources are those of the header.
     @Test func numbersAreTheHeaders() {
-        func same<Case: RawRepresentable>(_ value: Case, _ raw: some BinaryInteger) -> Bool where Case.RawValue == Int32 {
+        func same(_ value: some RawRepresentable<Int32>, _ raw: some BinaryInteger) -> Bool {
             value.rawValue == Int32(raw)
         }
         #expect(same(ModelOptions.Pack.auto, EMBER_PACK_AUTO.rawValue))
@@ -50,6 +50,8 @@ import Testing
         #expect(info.heads == 3)
         #expect(info.bos == 0)
         #expect(info.hasTokenizer && info.isCausal)
+        #expect(info.experts == 0 && info.expertsUsed == 0 && !info.hasChatTemplate)
+        #expect(info.padding == nil)
         #expect(!bundled.isa.isEmpty)
     }
 
@@ -58,6 +60,26 @@ import Testing
         #expect(try Model(modelPath, options: options).isa == "scalar")
         #expect(try await Model.load(modelPath, options: options).isa == "scalar")
         expectRefusal(.invalidArgument, "abacus") { try Model(modelPath, options: ModelOptions(isa: "abacus")) }
+        expectRefusal(.outOfMemory) { try Model(modelPath, options: ModelOptions(pack: .always, memoryLimit: 1000)) }
+        _ = try Model(modelPath, options: ModelOptions(checkTensors: true))
+
+        let changed = try Model(
+            modelPath,
+            options: ModelOptions(metadata: [
+                "a.text": .string("é"), "a.bool": .bool(true), "an.int": .int(-5), "a.double": .double(0.5),
+                "a.uint": .uint(7), "tokenizer.ggml.eos_token_id": .int(9),
+            ]))
+        #expect(changed.info.eos == 9)
+        #expect(try changed.metadata("a.text") == .string("é"))
+        #expect(try changed.metadata("a.bool") == .bool(true))
+        #expect(try changed.metadata("an.int") == .int(-5))
+        #expect(try changed.metadata("a.double") == .double(0.5))
+        #expect(try changed.metadata("a.uint") == .int(7))
+        for value: MetadataValue in [.uint(.max), .array(count: 1)] {
+            expectRefusal(.invalidArgument, "a.key") {
+                try Model(modelPath, options: ModelOptions(metadata: ["a.key": value]))
+            }
+        }
     }
 
     @Test func loadBytes() throws {
@@ -94,6 +116,8 @@ import Testing
         #expect(try bundled.detokenize([0], renderSpecial: true) == "<|endoftext|>")
         #expect(try bundled.isEndOfGeneration(0))
         #expect(try !bundled.isEndOfGeneration(1))
+        #expect(try bundled.isControl(0))
+        #expect(try !bundled.isControl(1))
         expectRefusal(.invalidArgument, "3072") { try bundled.isEndOfGeneration(3072) }
         expectRefusal(.invalidArgument, "3072") { try bundled.bytes(of: 3072) }
         expectRefusal(.invalidArgument, "3072") { try bundled.detokenize([1, 3072]) }
@@ -109,13 +133,20 @@ import Testing
             case .double: kinds.insert("double")
             case .int, .uint: kinds.insert("integer")
             case .bool: kinds.insert("bool")
-            case .array: kinds.insert("array")
+            case .array(let count):
+                kinds.insert("array")
+                guard key != "tokenizer.ggml.merges" else { continue }
+                #expect(try bundled.metadataArray(key)?.count == count)
             }
         }
         #expect(kinds.isSuperset(of: ["string", "double", "integer", "array"]))
         #expect(try bundled.metadata("general.architecture") == .string("gpt2"))
         #expect(try bundled.metadata("gpt2.block_count") == .int(5))
         #expect(try bundled.metadata("no.such.key") == nil)
+        #expect(try bundled.metadataArray("no.such.key") == nil)
+        let tokens = try #require(try bundled.metadataArray("tokenizer.ggml.tokens"))
+        #expect(tokens.count == 3072 && tokens[0] == .string("<|endoftext|>"))
+        expectRefusal(.invalidArgument, "gpt2.block_count") { try bundled.metadataArray("gpt2.block_count") }
     }
 
     @Test func log() throws {

@@ -2,7 +2,8 @@ import Ember
 import Foundation
 import Testing
 
-/// The Swift blocks of README.md are the program hello, the manifest that test.sh builds, and the ends of the functions here.
+/// The Swift blocks of README.md are the program hello, the manifest that test.sh builds, and the bodies of the functions
+/// here, from the blank line on.
 @Suite struct ReadmeTests {
     private let model = bundled
     private let template = ChatOptions(template: "{% for m in messages %}{{ m.content }}{% endfor %}")
@@ -16,8 +17,9 @@ import Testing
         #expect(try blocks[0] == readFile("bindings/swift/Examples/hello/main.swift"))
         #expect(blocks[1].contains("package"))
         for block in blocks.dropFirst(2) {
-            let body = block.split(separator: "\n", omittingEmptySubsequences: false).map { $0.isEmpty ? "" : "        " + $0 }
-            #expect(here.contains("\n\n" + body.joined(separator: "\n") + "    }\n"), "no function ends with:\n\(block)")
+            let lines = block.split(separator: "\n", omittingEmptySubsequences: false)
+            let body = lines.map { $0.isEmpty ? "" : "        " + $0 }.joined(separator: "\n")
+            #expect(here.contains("\n\n" + body + "    }\n"), "no function ends with:\n\(block)")
         }
         #expect(blocks.count >= 12)
     }
@@ -48,7 +50,8 @@ import Testing
 
         let task = Task {
             var text = ""
-            for try await event in context.generate("The old lighthouse", options: GenerateOptions(maxTokens: 400)) {
+            let options = GenerateOptions(maxTokens: 400)
+            for try await event in context.generate("The old lighthouse", options: options) {
                 text += event.text
                 if event.finishReason == .cancelled { print("the reader has left") }
             }
@@ -68,6 +71,15 @@ import Testing
             return try context.withLogits(at: 2) { try Sampler(.greedy).sample($0) }
         }
         print(likeliest)
+    }
+
+    @Test func loading() async throws {
+        let path = modelPath
+
+        let model = try await Model.load(path, options: ModelOptions(memoryLimit: 2 << 30)) { done in
+            print("\(Int(100 * done)) %")  // what this throws ends the loading
+        }
+        print(try model.memory.weights, try Context(model).memory.kv)
     }
 
     @Test func cancelling() throws {
@@ -108,7 +120,8 @@ import Testing
 
         var messages = [Message.system("Be brief."), .user("Once upon a time")]
         var answer = ""
-        for try await event in context.chat(messages, chatOptions: template, options: GenerateOptions(maxTokens: 4)) {
+        let options = GenerateOptions(maxTokens: 4)
+        for try await event in context.chat(messages, chatOptions: template, options: options) {
             answer += event.text
         }
         messages += [.assistant(answer), .user("And then?")]
@@ -117,11 +130,10 @@ import Testing
     @Test func tools() throws {
         let messages = [Message.user("What is the weather?")]
 
-        let weather: JSON = [
-            "type": "function",
-            "function": ["name": "weather", "parameters": ["type": "object", "properties": ["city": ["type": "string"]]]],
-        ]
-        let options = ChatOptions(tools: [weather], variables: ["enable_thinking": false], template: "{{ tools | tojson }}")
+        let city: JSON = ["type": "object", "properties": ["city": ["type": "string"]]]
+        let weather: JSON = ["type": "function", "function": ["name": "weather", "parameters": city]]
+        var options = ChatOptions(tools: [weather], variables: ["enable_thinking": false])
+        options.template = "{{ tools | tojson }}"  // instead of the model's
         print(try model.applyChatTemplate(messages, options: options))
     }
 
@@ -140,6 +152,18 @@ import Testing
             let score = try context.score("Once upon a time there was a", ending)
             print(ending, score.logprob)
         }
+    }
+
+    @Test func stage() throws {
+        let context = try Context(model)
+
+        let short = try Sampler(
+            .topK(40),
+            .custom { tokens, logits in
+                for (index, token) in tokens.enumerated() where token == 14 { logits[index] += 2 }
+            },
+            .temperature(0.8))
+        print(try context.complete("Once upon a time", sampler: short).text)
     }
 
     @Test func logits() throws {
