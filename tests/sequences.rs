@@ -79,7 +79,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
     let n_vocab = model.info().n_vocab as u32;
     let mut context = Context::new(model, options).unwrap();
     let mut texts = vec![Vec::<u32>::new(); N_SEQ as usize];
-    let mut saved: Vec<(Vec<u8>, Option<u32>, Vec<Vec<u32>>)> = Vec::new();
+    let mut saved = Vec::new();
     for step in 0..30 {
         let at = format!("seed {seed}, step {step}");
         let seq = random.random_range(0..N_SEQ);
@@ -143,7 +143,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                 saved.push((state(&context, which), which, of));
             }
             11 if !saved.is_empty() => {
-                let (bytes, which, of) = &saved[random.random_range(0..saved.len())];
+                let (bytes, which, of): &(Vec<u8>, Option<u32>, Vec<_>) = &saved[random.random_range(0..saved.len())];
                 match context.load_state(which.map(|_| seq), bytes) {
                     Ok(()) if which.is_some() => texts[seq as usize] = of[0].clone(),
                     Ok(()) => texts = of.clone(),
