@@ -142,8 +142,21 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                 };
                 saved.push((state(&context, which), which, of));
             }
+            11 if random.random_bool(0.5) => {
+                // A text that begins as some sequence's.
+                let of = &texts[random.random_range(0..N_SEQ) as usize];
+                let mut ids = of[..random.random_range(0..=of.len())].to_vec();
+                ids.extend((0..random.random_range(0..5)).map(|_| random.random_range(0..n_vocab)));
+                let most = random.random_range(0..=ids.len());
+                let own = texts[seq as usize].iter().zip(&ids).take_while(|(a, b)| a == b).count();
+                let len = context.reuse_prefix(seq, &ids, most).unwrap();
+                assert!(len <= most && len >= own.min(most), "{at}");
+                assert!(options.keep_prefixes || len == own.min(most), "{at}");
+                texts[seq as usize] = ids[..len].to_vec();
+            }
             11 if !saved.is_empty() => {
-                let (bytes, which, of): &(Vec<u8>, Option<u32>, Vec<_>) = &saved[random.random_range(0..saved.len())];
+                let (bytes, which, of): &(Vec<u8>, Option<u32>, Vec<_>) =
+                    &saved[random.random_range(0..saved.len())];
                 match context.load_state(which.map(|_| seq), bytes) {
                     Ok(()) if which.is_some() => texts[seq as usize] = of[0].clone(),
                     Ok(()) => texts = of.clone(),
@@ -183,7 +196,13 @@ fn lives(n: u64) {
         // The second has pages for two sequences at full length.
         let few = ContextOptions { kv_limit: Some(bytes * 2 / u64::from(N_SEQ)), ..all.clone() };
         for seed in 0..n {
-            live(&model, &mut oracle, if seed % 2 == 0 { &all } else { &few }, seed);
+            let options = if seed % 2 == 0 { &all } else { &few };
+            live(
+                &model,
+                &mut oracle,
+                &ContextOptions { keep_prefixes: seed % 3 > 0, ..options.clone() },
+                seed,
+            );
         }
     }
 }
@@ -198,6 +217,43 @@ fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
 #[ignore = "takes minutes"]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
     lives(10_000);
+}
+
+#[test]
+fn prefixes_are_kept_and_given_up_when_the_room_is_needed() {
+    let model = model();
+    let page = Context::new(&model, &options(KvType::F16)).unwrap().memory().0 / 15;
+    let few =
+        ContextOptions { kv_limit: Some(6 * page + page / 2), keep_prefixes: true, ..options(KvType::F16) };
+    let mut context = Context::new(&model, &few).unwrap();
+    let system: Vec<u32> = (0..70).map(|i| i % 11).collect();
+    context.decode(Tokens::next(&system)).unwrap();
+    context.rewind(0, 0).unwrap();
+    assert_eq!(context.kv_pages(), (6, 6));
+    // Whole pages of 32 tokens; one token at least is left to run.
+    assert_eq!(context.reuse_prefix(3, &system, 69).unwrap(), 64);
+    assert_eq!(context.kv_pages(), (6, 4));
+    assert_eq!(context.reuse_prefix(2, &system[..64], 63).unwrap(), 32);
+    assert_eq!(context.kv_pages(), (6, 4), "both have the first page");
+    assert_eq!(context.reuse_prefix(1, &[7; 40], 39).unwrap(), 0);
+    // Another text takes four pages that nobody has; what sequence 3 has stays.
+    context.rewind(2, 0).unwrap();
+    for seq in [0, 1] {
+        let seqs = vec![seq; 64];
+        context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&[seq + 50; 64]) }).unwrap();
+    }
+    assert!(matches!(
+        context.decode(Tokens { seqs: Some(&[2]), ..Tokens::next(&[1]) }),
+        Err(Error::ContextFull(_))
+    ));
+    context.keep_sequence(0).unwrap();
+    assert_eq!(context.reuse_prefix(4, &system, 70).unwrap(), 64);
+    context.rewind(4, 0).unwrap();
+    // The oldest goes first: of 4 free pages of two texts the one that was of use last stays.
+    let seqs = vec![1; 64];
+    context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&[90; 64]) }).unwrap();
+    assert_eq!(context.reuse_prefix(4, &[51; 64], 64).unwrap(), 0);
+    assert_eq!(context.reuse_prefix(4, &system, 70).unwrap(), 64);
 }
 
 #[test]

@@ -333,6 +333,21 @@ pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     })
 }
 
+/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
+/// begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
+/// so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
+    options: *mut ember_context_options,
+    keep_prefixes: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.keep_prefixes = keep_prefixes;
+        Ok(())
+    })
+}
+
 /// The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
 /// (ember_model_options_set_memory_limit) counts as well. 0, the default: no limit of its own.
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::args::{UserData, array, handle, needs_room, text};
+use super::args::{UserData, array, handle, needs_room, output, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::guard;
@@ -97,6 +97,26 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || handle!(context).lock("context")?.context.copy_sequence(from, to, n_tokens as usize))
+}
+
+/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
+/// those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
+/// that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_sequence_reuse(
+    context: *mut ember_context,
+    sequence: u32,
+    tokens: *const u32,
+    n: usize,
+    most: usize,
+    n_reused: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, tokens, n_reused) = (handle!(context), array!(tokens, n), output!(n_reused));
+        n_reused.set(context.lock("context")?.context.reuse_prefix(sequence, tokens, most)?)
+    })
 }
 
 /// Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)

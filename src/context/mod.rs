@@ -24,6 +24,8 @@ mod inspect;
 mod load;
 mod loaded;
 mod plan;
+mod pool;
+mod prefixes;
 mod sequences;
 pub mod state;
 mod state_io;
@@ -86,6 +88,9 @@ pub struct ContextOptions {
     /// The most bytes of the KV cache; `None`: as many as all sequences need at full length. With less they share what
     /// there is.
     pub kv_limit: Option<u64>,
+    /// Keep whole pages of the KV cache when no sequence has them any more, until the room is needed, for texts that begin
+    /// alike: [`Context::reuse_prefix`] finds them.
+    pub keep_prefixes: bool,
 }
 
 impl Default for ContextOptions {
@@ -101,6 +106,7 @@ impl Default for ContextOptions {
             backend: BackendKind::Auto,
             memory_limit: None,
             kv_limit: None,
+            keep_prefixes: false,
         }
     }
 }
@@ -236,7 +242,7 @@ impl Context {
             )));
         }
         let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);
-        let sequences = Sequences::new(options.n_seq, options.n_ctx, most_pages)?;
+        let sequences = Sequences::new(options.n_seq, options.n_ctx, most_pages, options.keep_prefixes)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
         let (engine, kv_bytes) = engine::make(model, &options, sequences.n_pages(), &memory)?;
@@ -475,6 +481,18 @@ impl Context {
         self.sequences.copy(from, to, n)?;
         self.places.iter_mut().filter(|(seq, _)| *seq == to).for_each(|place| *place = NOWHERE);
         Ok(())
+    }
+
+    /// Makes sequence `seq` as much of the beginning of `ids` as is in the cache, `most` tokens at most, and returns how many
+    /// those are: what the sequence has of it already, or whole pages that were kept of other texts, if that is more.
+    pub fn reuse_prefix(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
+        let before = self.tokens(seq)?;
+        let (len_before, goes_on) = (before.len(), ids.starts_with(before));
+        let len = self.sequences.reuse(seq, ids, most)?;
+        if len != len_before || !goes_on {
+            self.forget_logits();
+        }
+        Ok(len)
     }
 
     /// Empties all sequences but `seq`.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Tokens;
+use super::pool::Pool;
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
@@ -18,64 +19,60 @@ struct Sequence {
     pages: Vec<u32>,
     /// Token of each position, `planned` of them.
     ids: Vec<u32>,
+    /// For each whole page its node in the tree of prefixes, where there is one.
+    nodes: Vec<u32>,
 }
 
 /// All sequences of a context and the pages none of them uses.
 pub struct Sequences {
     sequences: Vec<Sequence>,
-    free: Vec<u32>,
-    /// How many sequences have each page.
-    users: Vec<u32>,
+    pool: Pool,
     /// Pages to be copied before the call under way writes: from, to.
     copies: Vec<(u32, u32)>,
     n_ctx: usize,
 }
 
 impl Sequences {
-    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all, but at most `most_pages`.
-    pub fn new(n_seq: usize, n_ctx: usize, most_pages: usize) -> Result<Sequences> {
+    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all, but at most `most_pages`. With
+    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
+    pub fn new(n_seq: usize, n_ctx: usize, most_pages: usize, keeps_prefixes: bool) -> Result<Sequences> {
         let per_seq = n_ctx.div_ceil(PAGE_LEN);
         let too_many = || {
             Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
         };
         let all = per_seq.checked_mul(n_seq).map(|n| n.min(most_pages));
         let n_pages = all.filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
-        let mut free = Vec::new();
-        free.try_reserve_exact(n_pages).map_err(|_| too_many())?;
-        free.extend((0..n_pages as u32).rev());
-        let mut users = Vec::new();
-        users.try_reserve_exact(n_pages).map_err(|_| too_many())?;
-        users.resize(n_pages, 0);
+        let pool = Pool::new(n_pages, keeps_prefixes)?;
         let mut sequences = Vec::new();
         for _ in 0..n_seq {
             let mut pages = Vec::new();
             pages.try_reserve_exact(per_seq).map_err(|_| too_many())?;
             let mut ids = Vec::new();
             ids.try_reserve_exact(n_ctx).map_err(|_| too_many())?;
-            sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages, ids });
+            sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages, ids, nodes: Vec::new() });
         }
-        Ok(Sequences { sequences, free, users, copies: Vec::with_capacity(n_seq), n_ctx })
+        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx })
     }
 
     /// Pages in all.
     pub fn n_pages(&self) -> usize {
-        self.users.len()
+        self.pool.len()
     }
 
-    /// Pages that no sequence uses.
+    /// Pages that no sequence has.
     pub fn n_free(&self) -> usize {
-        self.free.len()
+        self.pool.n_free()
     }
 
     /// Moves `n` of the [`Sequences::n_free`] pages to the end of `pages`, until [`Sequences::give_back`]. No sequence
     /// may grow meanwhile.
     pub fn lend(&mut self, n: usize, pages: &mut Vec<u32>) {
-        pages.extend(self.free.drain(self.free.len() - n..).rev());
+        pages.extend((0..n).map_while(|_| self.pool.take()));
     }
 
     /// Takes back all that was lent.
     pub fn give_back(&mut self, pages: &mut Vec<u32>) {
-        self.free.extend(pages.drain(..).rev());
+        pages.drain(..).rev().for_each(|page| self.pool.give_back(page));
     }
 
     fn index(&self, seq: u32) -> Result<usize> {
@@ -141,42 +138,97 @@ impl Sequences {
         let n_new: usize = self.sequences.iter().map(new).sum();
         self.find_copies();
         let needed = n_new + self.copies.len();
-        if needed > self.free.len() {
-            self.copies.drain(..).for_each(|(page, _)| self.users[page as usize] += 1);
+        // Counting takes a look at all pages, which most calls can do without.
+        let n_free = if needed == 0 { 0 } else { self.pool.n_free() };
+        if needed > n_free {
+            self.copies.clear();
             return Err(Error::ContextFull(format!(
-                "the batch needs {needed} more pages of {PAGE_LEN} tokens, but {} of the {} that the KV cache has are free: \
-                 rewind a sequence",
-                self.free.len(),
-                self.users.len()
+                "the batch needs {needed} more pages of {PAGE_LEN} tokens, but {n_free} of the {} that the KV cache has are \
+                 free: rewind a sequence",
+                self.pool.len()
             )));
         }
-        for (_, to) in &mut self.copies {
-            let seq = *to as usize;
-            let page = take(&mut self.free, &mut self.users);
-            *to = page;
-            self.sequences[seq].pages.last_mut().into_iter().for_each(|last| *last = page);
+        for at in 0..self.copies.len() {
+            let (from, seq) = self.copies[at];
+            let to = take(&mut self.pool);
+            self.sequences[seq as usize].pages.last_mut().into_iter().for_each(|last| *last = to);
+            self.copies[at] = (from, to);
         }
         for s in &mut self.sequences {
             while s.pages.len() * PAGE_LEN < s.planned {
-                s.pages.push(take(&mut self.free, &mut self.users));
+                s.pages.push(take(&mut self.pool));
             }
         }
+        // Only now, lest a page that is to be copied be taken for another.
+        self.copies.iter().for_each(|&(from, _)| self.pool.give_back(from));
         Ok(())
     }
 
-    /// Puts the shared pages that the plan writes to into `copies`, each with its sequence, which no longer counts as
-    /// one of the page's users.
+    /// Puts the shared pages that the plan writes to into `copies`, each with its sequence. The last sequence that has a
+    /// page may write to it.
     fn find_copies(&mut self) {
         self.copies.clear();
         for (seq, s) in self.sequences.iter().enumerate() {
             let writes_into = s.planned > s.len && !s.len.is_multiple_of(PAGE_LEN);
-            if let Some(&last) = s.pages.last().filter(|_| writes_into)
-                && self.users[last as usize] > 1
-            {
-                self.users[last as usize] -= 1;
-                self.copies.push((last, seq as u32));
+            if let Some(&last) = s.pages.last().filter(|_| writes_into) {
+                let left = self.copies.iter().filter(|(page, _)| *page == last).count();
+                if self.pool.users(last) as usize - left > 1 {
+                    self.copies.push((last, seq as u32));
+                }
             }
         }
+    }
+
+    /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind
+    /// the same ones, takes the place of the sequence's own.
+    fn keep_prefix(&mut self, seq: usize) {
+        let (s, pool) = (&mut self.sequences[seq], &mut self.pool);
+        while s.nodes.len() < s.len / PAGE_LEN {
+            let (i, parent) = (s.nodes.len(), s.nodes.last().copied());
+            let Some(tokens) = s.ids[i * PAGE_LEN..].first_chunk::<PAGE_LEN>() else { return };
+            let Some(tree) = &mut pool.prefixes else { return };
+            let own = s.pages[i];
+            let (node, page) = match tree.find(parent, tokens) {
+                Some(found) => found,
+                None => (tree.insert(parent, tokens, own), own),
+            };
+            // For the tree, or for the sequence.
+            pool.share(page);
+            if page != own {
+                s.pages[i] = page;
+                pool.give_back(own);
+            }
+            s.nodes.push(node);
+        }
+    }
+
+    /// Shortens sequence `seq` to what `ids` begins with too, `most` tokens at most, or, if pages of other texts were kept
+    /// that are more of it, makes it those. Returns its length.
+    pub fn reuse(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
+        let i = self.index(seq)?;
+        let ids = &ids[..ids.len().min(most).min(self.n_ctx)];
+        let own = self.tokens(seq)?.iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let (mut nodes, mut pages) = (Vec::<u32>::new(), Vec::new());
+        if let Some(tree) = &mut self.pool.prefixes {
+            for tokens in ids.as_chunks::<PAGE_LEN>().0 {
+                let Some((node, page)) = tree.find(nodes.last().copied(), tokens) else { break };
+                nodes.push(node);
+                pages.push(page);
+            }
+        }
+        let kept = pages.len() * PAGE_LEN;
+        if kept <= own {
+            self.truncate(i, own);
+            return Ok(own);
+        }
+        pages.iter().for_each(|&page| self.pool.share(page));
+        self.truncate(i, 0);
+        let s = &mut self.sequences[i];
+        s.nodes = nodes;
+        s.pages.extend(pages);
+        s.ids.extend_from_slice(&ids[..kept]);
+        (s.len, s.planned, s.placed) = (kept, kept, kept);
+        Ok(kept)
     }
 
     /// Makes `to` the first `n` tokens of `from`, whose pages both have then. What `to` held is gone.
@@ -197,7 +249,8 @@ impl Sequences {
             Err(_) => return Err(Error::Internal("two sequences are one".into())),
         };
         target.pages.extend_from_slice(&source.pages[..n.div_ceil(PAGE_LEN)]);
-        target.pages.iter().for_each(|&page| self.users[page as usize] += 1);
+        target.nodes.extend(source.nodes.iter().take(n / PAGE_LEN));
+        target.pages.iter().for_each(|&page| self.pool.share(page));
         target.ids.extend_from_slice(&source.ids[..n]);
         (target.len, target.planned, target.placed) = (n, n, n);
         Ok(())
@@ -205,29 +258,18 @@ impl Sequences {
 
     /// How many pages would be free if the sequences `seqs` were empty.
     pub fn n_free_without(&mut self, seqs: std::ops::Range<usize>) -> usize {
-        let mut n_free = self.free.len();
-        let pages = || seqs.clone().flat_map(|seq| &self.sequences[seq].pages);
-        for &page in pages() {
-            self.users[page as usize] -= 1;
-            n_free += usize::from(self.users[page as usize] == 0);
-        }
-        pages().for_each(|&page| self.users[page as usize] += 1);
-        n_free
+        let pages: Vec<u32> = self.sequences[seqs].iter().flat_map(|s| s.pages.iter().copied()).collect();
+        self.pool.n_free_without(&pages)
     }
 
-    /// Gives the empty sequence `seq` the tokens `ids` and pages that [`Sequences::take_page`] gave, each perhaps to several
-    /// sequences.
+    /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences.
     pub fn restore(&mut self, seq: usize, ids: impl Iterator<Item = u32>, pages: impl Iterator<Item = u32>) {
         let s = &mut self.sequences[seq];
         s.ids.extend(ids);
         s.pages.extend(pages);
-        s.pages.iter().for_each(|&page| self.users[page as usize] += 1);
+        s.pages.iter().for_each(|&page| self.pool.share(page));
         (s.len, s.planned, s.placed) = (s.ids.len(), s.ids.len(), s.ids.len());
-    }
-
-    /// A free page that no sequence has yet.
-    pub fn take_page(&mut self) -> Option<u32> {
-        self.free.pop()
+        self.keep_prefix(seq);
     }
 
     /// Sequences.
@@ -259,8 +301,9 @@ impl Sequences {
 
     /// The call under way succeeded.
     pub fn commit(&mut self) {
-        for s in &mut self.sequences {
-            s.len = s.planned;
+        for i in 0..self.sequences.len() {
+            self.sequences[i].len = self.sequences[i].planned;
+            self.keep_prefix(i);
         }
     }
 
@@ -290,20 +333,14 @@ impl Sequences {
         s.planned = len;
         s.placed = len;
         s.ids.truncate(len);
+        s.nodes.truncate(len / PAGE_LEN);
         while s.pages.len() > len.div_ceil(PAGE_LEN) {
-            let Some(page) = s.pages.pop() else { break };
-            let users = &mut self.users[page as usize];
-            *users -= 1;
-            if *users == 0 {
-                self.free.push(page);
-            }
+            s.pages.pop().into_iter().for_each(|page| self.pool.give_back(page));
         }
     }
 }
 
-/// A free page, now with one user. The caller has counted that there is one.
-fn take(free: &mut Vec<u32>, users: &mut [u32]) -> u32 {
-    let page = free.pop().expect("free pages were counted");
-    users[page as usize] = 1;
-    page
+/// A page; the caller has counted that there is one.
+fn take(pool: &mut Pool) -> u32 {
+    pool.take().expect("free pages were counted")
 }

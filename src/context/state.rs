@@ -201,12 +201,8 @@ impl Context {
             self.sequences.rewind(seq, 0)?;
         }
         let mut taken = Vec::with_capacity(pages.len());
-        for bytes in pages {
-            let none = || Error::Internal("free pages were counted".into());
-            let page = self.sequences.take_page().ok_or_else(none)?;
-            self.engine.pages_mut().write_page(page, bytes);
-            taken.push(page);
-        }
+        self.sequences.lend(pages.len(), &mut taken);
+        taken.iter().zip(pages).for_each(|(&page, bytes)| self.engine.pages_mut().write_page(page, bytes));
         let n_vocab = self.model.info().n_vocab;
         for (seq, entry) in range.zip(entries) {
             let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
@@ -221,6 +217,7 @@ impl Context {
                 self.places.push((seq, self.n_past(seq)? as u32 - 1));
             }
         }
+        self.sequences.give_back(&mut taken);
         Ok(())
     }
 

@@ -139,11 +139,7 @@ fn keep_prefix(context: &mut Context, seq: u32, ids: &[u32], most: usize) -> Res
             ids.len()
         )));
     }
-    let common = common_prefix(context.tokens(seq)?, ids).min(most);
-    if common < context.n_past(seq)? {
-        context.rewind(seq, common)?;
-    }
-    Ok(common)
+    context.reuse_prefix(seq, ids, most)
 }
 
 /// How many tokens two lists begin with alike.

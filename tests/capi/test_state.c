@@ -121,6 +121,43 @@ static void few_pages(void)
     ember_context_options_free(options);
 }
 
+static void prefixes(void)
+{
+    float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
+    ember_context_options *options = NULL;
+    ember_context *context = NULL, *plain = new_context(model, 0, 2);
+    OK(ember_context_options_new(&options, E));
+    OK(ember_context_options_set_n_seq(options, 2, E));
+    OK(ember_context_options_set_keep_prefixes(options, true, E));
+    OK(ember_context_new(model, options, &context, E));
+    size_t n_reused = 77;
+    decode(context, 0, TOKENS, N);
+    OK(ember_context_sequence_reuse(context, 1, TOKENS, N, N - 1, &n_reused, E));
+    CHECK(n_reused == 32 && length(context, 1) == 32); /* whole pages */
+    OK(ember_context_rewind(context, 0, 0, E));
+    OK(ember_context_rewind(context, 1, 0, E));
+    OK(ember_context_sequence_reuse(context, 1, TOKENS, N, N - 1, &n_reused, E));
+    CHECK(n_reused == 32);
+    decode(context, 1, TOKENS + n_reused, N - n_reused);
+    step(context, 1, a);
+    decode(plain, 0, TOKENS, N);
+    step(plain, 0, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    OK(ember_context_sequence_reuse(context, 1, TOKENS, N, SIZE_MAX, &n_reused, E)); /* what it has itself */
+    CHECK(n_reused == N && length(context, 1) == N);
+    OK(ember_context_sequence_reuse(plain, 1, TOKENS, N, SIZE_MAX, &n_reused, E));
+    CHECK(n_reused == 0);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 2", ember_context_sequence_reuse(context, 2, TOKENS, N, N, &n_reused, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "tokens", ember_context_sequence_reuse(context, 1, NULL, N, N, &n_reused, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "n_reused", ember_context_sequence_reuse(context, 1, TOKENS, N, N, NULL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_sequence_reuse(NULL, 1, TOKENS, N, N, &n_reused, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_keep_prefixes(NULL, true, E));
+    CHECK(n_reused == 0 && length(context, 1) == N);
+    ember_context_free(context);
+    ember_context_free(plain);
+    ember_context_options_free(options);
+}
+
 static void states_in_buffers(void)
 {
     float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
@@ -317,6 +354,7 @@ int main(int argc, char **argv)
     }
     copies();
     few_pages();
+    prefixes();
     states_in_buffers();
     states_through_callbacks();
     states_in_files(argv[0]);
