@@ -29,7 +29,7 @@ DESTDIR ?=
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
 # What a static library made by Rust needs of the system.
 STATIC_LIBS := -lpthread -ldl -lm
-PROGRAMS := generate logits tokenize embed bench hello
+PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
 .PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
@@ -110,7 +110,7 @@ test-capi: lib examples models
 	tests/capi/symbols.sh build/lib
 	tests/capi/golden.sh build/lib
 	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
-	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf
+	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
