@@ -111,6 +111,7 @@ test-capi: lib examples models
 	tests/capi/golden.sh build/lib
 	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
 	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
+	tests/capi/guide.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
