@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -117,6 +117,11 @@ test-capi: lib examples models
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+docs: ## the reference of include/ember.h as HTML, into build/docs/html; what is undocumented fails (needs doxygen)
+	@command -v doxygen >/dev/null || { echo "there is no doxygen, which makes the reference" >&2; exit 1; }
+	@rm -rf build/docs && mkdir -p build/docs
+	EMBER_VERSION=$(VERSION) doxygen docs/Doxyfile
 
 abi-golden: lib ## writes functions and types that were added into tests/golden, which test-capi compares with
 	tests/capi/golden.sh build/lib --update
