@@ -9,9 +9,11 @@ GROUPS = [
     ("chat", "Conversations", ["ember_chat", "ember_model_chat"]),
     ("metadata", "Metadata of models", ["ember_model_meta"]),
     ("text", "Tokens", ["ember_model_tokenize", "ember_model_detokenize", "ember_model_token_", "EMBER_TOKEN_NONE"]),
-    ("models", "Models", ["ember_model", "ember_pack"]),
-    ("contexts", "Contexts", ["ember_context", "ember_kv_type", "ember_backend"]),
-    ("samplers", "Samplers", ["ember_sampler", "EMBER_SEED_RANDOM"]),
+    ("models", "Models", ["ember_model", "ember_memory", "ember_pack", "ember_progress", "ember_allocate", "ember_deallocate",
+                          "ember_release"]),
+    ("states", "States of sequences", ["ember_context_state", "ember_read", "ember_write"]),
+    ("contexts", "Contexts", ["ember_context", "ember_kv_type", "ember_backend", "ember_timings", "EMBER_ALL_SEQUENCES"]),
+    ("samplers", "Samplers", ["ember_sampler", "ember_candidates", "EMBER_SEED_RANDOM"]),
     ("scoring", "Scoring", ["ember_score", "ember_token_score"]),
     ("generation", "Generation", ["ember_generat", "ember_event", "ember_finish_reason", "ember_token_logprob"]),
     ("embeddings", "Embeddings", ["ember_embed", "ember_pooling"]),
@@ -20,7 +22,7 @@ GROUPS = [
     ("log", "Log", ["ember_log"]),
     ("library", "The library", ["ember_", "EMBER_"]),
 ]
-ORDER = ["models", "metadata", "text", "contexts", "generation", "samplers", "chat", "embeddings", "scoring", "cancelling",
+ORDER = ["models", "metadata", "text", "contexts", "states", "generation", "samplers", "chat", "embeddings", "scoring", "cancelling",
          "errors", "log", "library"]
 
 
