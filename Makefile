@@ -29,10 +29,10 @@ DESTDIR ?=
 C_FLAGS := -std=c99 -Wall -Wextra -Werror -pedantic -Iinclude $(CFLAGS)
 # What a static library made by Rust needs of the system.
 STATIC_LIBS := -lpthread -ldl -lm
-PROGRAMS := generate logits tokenize embed bench hello
+PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -110,12 +110,18 @@ test-capi: lib examples models
 	tests/capi/symbols.sh build/lib
 	tests/capi/golden.sh build/lib
 	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
-	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf
+	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
+	tests/capi/guide.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
+
+docs: ## the reference of include/ember.h as HTML, into build/docs/html; what is undocumented fails (needs doxygen)
+	@command -v doxygen >/dev/null || { echo "there is no doxygen, which makes the reference" >&2; exit 1; }
+	@rm -rf build/docs && mkdir -p build/docs
+	EMBER_VERSION=$(VERSION) doxygen docs/Doxyfile
 
 abi-golden: lib ## writes functions and types that were added into tests/golden, which test-capi compares with
 	tests/capi/golden.sh build/lib --update

@@ -23,8 +23,8 @@
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
  *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
  *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
- *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
- *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
+ *    allocators and of bytes that are lent do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
  *    standard error that says where.
  */

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Tries the example programs: what they print, and what they say about a wrong command line.
 #
-#   tests/capi/examples.sh BINDIR MODEL
+#   tests/capi/examples.sh BINDIR MODEL [CHAT_MODEL]
 #
-# RUNNER, if set, goes before every program (a memory checker, for example).
+# CHAT_MODEL is SmolLM2-135M-Instruct; without it, it is not talked with. RUNNER, if set, goes before every program (a memory checker, for example).
 set -eu
 
 bin=$1
 model=$2
+chat_model=${3:-}
 runner=${RUNNER:-}
 n_failed=0
 work=$(mktemp -d)
@@ -83,6 +84,78 @@ run generate -m no/such/file
 expect "generate without its model" refused no/such/file 1
 run generate -m "$model" -c 2 -p "Once upon a time"
 expect "generate in a context that is too small" refused n_ctx 1
+
+# A template that has its message come back as the sentence of an error, to see that every character arrives.
+# shellcheck disable=SC2016 # {{ }} is the template's
+telling='{% if messages[0].content == "Hello" %}Hello{% else %}{{ raise_exception("<" ~ messages[0].content ~ ">") }}{% endif %}'
+awk 'BEGIN { for (i = 1; i < 128; i++) if (i != 10 && i != 13) printf "%c", i; print "\303\244\342\202\254\360\237\214\231" }' >"$work/line"
+run chat -m "$model" --template "$telling" <"$work/line"
+expect "chat goes on after a message that the template refuses" succeeded
+expect "chat hands every character to the template" grep -qaF "<$(cat "$work/line")>" "$work/err"
+printf 'a\377b\nx\355\240\200\n\300\200\n' >"$work/line"
+run chat -m "$model" --template "$telling" <"$work/line"
+expect "chat refuses bytes that are no UTF-8, each time" [ "$(grep -c UTF-8 "$work/err")" -eq 3 ]
+# shellcheck disable=SC2016
+plain='{% for m in messages %}{{ m.content }}{% endfor %}'
+printf 'Once <|endoftext|>\nOnce upon a time\r\n there was\n/nonsense\n/reset\nOnce upon a time\n/quit\nlost\n' >"$work/line"
+run chat -m "$model" --template "$plain" --temp 0 -n 6 -v -t 1 <"$work/line"
+expect "chat" succeeded
+expect "chat refuses control tokens" grep -q "control token" "$work/err"
+expect "chat refuses commands that there are not" grep -q "/nonsense" "$work/err"
+expect "chat answers three messages" [ "$(wc -l <"$work/out")" -eq 3 ]
+expect "chat begins anew after /reset" [ "$(sed -n 1p "$work/out")" = "$(sed -n 3p "$work/out")" ]
+expect "chat keeps what the context holds" grep -qE "^prompt [0-9]+ tokens, [1-9][0-9]* of them kept" "$work/err"
+awk 'BEGIN { for (i = 0; i < 2000; i++) printf "sea "; print "" }' >"$work/line"
+run chat -m "$model" --template "$plain" <"$work/line"
+expect "chat with a message longer than the context" grep -q "n_ctx" "$work/err"
+run chat -m "$model" --template "$plain" </dev/null
+expect "chat of nothing" succeeded
+expect "chat of nothing prints nothing" [ ! -s "$work/out" ]
+run chat -m "$model" </dev/null
+expect "chat with a model that has no template" refused template 1
+run chat -m "$model" --template "$plain" --system "$(printf '\377')" </dev/null
+expect "chat --system that is no UTF-8" refused UTF-8 1
+run chat </dev/null
+expect "chat without a model" refused -m 2
+run chat -m no/such/file </dev/null
+expect "chat with a model that is not there" refused no/such/file 1
+for option in -n --temp --top-k --top-p --seed -t -c; do
+    run chat "$option" 1x </dev/null
+    expect "chat $option 1x" refused "$option" 2
+done
+run chat --wrong </dev/null
+expect "chat --wrong" refused --wrong 2
+run chat --help
+expect "chat --help" grep -q "/reset" "$work/out"
+
+if [ -n "$chat_model" ]; then
+    printf 'What is 2+2?\nWhat is the capital of France?\n' >"$work/line"
+    run chat -m "$chat_model" --temp 0 -n 24 -v <"$work/line"
+    expect "chat can add" grep -q " 4" "$work/out"
+    expect "chat knows France" grep -qx "The capital of France is Paris\." "$work/out"
+    expect "chat runs what is new of a conversation" grep -qE "^prompt 66 tokens, 4[0-9] of them kept" "$work/err"
+    run chat -m "$chat_model" --temp 0 -n 24 --system 'You say "yes" or "no".' <"$work/line"
+    expect "chat --system" succeeded
+    # Ctrl-C in the midst of a long answer; the next message is answered all the same.
+    mkfifo "$work/keys"
+    : >"$work/out" # what says that the answer has begun
+    : >"$work/err"
+    # shellcheck disable=SC2086
+    $runner "$bin/chat" -m "$chat_model" --temp 0 -n 4000 -v <"$work/keys" >"$work/out" 2>"$work/err" &
+    chat=$!
+    exec 9>"$work/keys"
+    echo 'What is the capital of France?' >&9
+    while kill -0 $chat && [ ! -s "$work/out" ]; do sleep 0.05; done
+    kill -INT $chat
+    while kill -0 $chat && ! grep -q "^prompt" "$work/err"; do sleep 0.05; done
+    echo 'What is 2+2?' >&9
+    exec 9>&-
+    code=0
+    wait $chat || code=$?
+    expect "chat goes on after Ctrl-C" succeeded
+    expect "Ctrl-C ends the answer" grep -q "^prompt.*interrupted" "$work/err"
+    expect "chat answers after Ctrl-C" [ "$(grep -c '^prompt' "$work/err")" -eq 2 ]
+fi
 
 printf 'Once \303\274pon\n <|endoftext|>a\0b' >"$work/text"
 for option in "" --no-bos --no-special; do

@@ -6,8 +6,10 @@
 #ifndef EMBER_TESTS_MISUSE_H
 #define EMBER_TESTS_MISUSE_H
 
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -43,7 +45,8 @@ enum {
     N_FUNCTIONS = sizeof FUNCTIONS / sizeof *FUNCTIONS,
     N_OPAQUE = sizeof OPAQUE / sizeof *OPAQUE,
     N_SIZED = sizeof SIZED / sizeof *SIZED,
-    ROOM = 1 << 12, /* bytes of each output */
+    ROOM = 1 << 18,   /* bytes of each output */
+    POISONED = 1 << 12, /* of these */
     POISON_BYTE = 0xa5,
 };
 
@@ -54,14 +57,23 @@ struct good {
 };
 
 static const char *given_path; /* the model with a tokenizer */
+static int given_fd;
+static char state_path[] = "/tmp/ember-misuse-XXXXXX", saved_path[] = "/tmp/ember-misuse-XXXXXX";
+
+#define TEMPLATE "{{ messages[0].content }}"
 
 static const struct good GOOD[] = {
-    {NULL, "path", NULL, 0},
+    {"ember_context_state_save_file", "path", saved_path, 0},
+    {"ember_context_state_load_file", "path", state_path, 0},
     {NULL, "messages", "[{\"role\": \"user\", \"content\": \"Hello\"}]", 0},
     {NULL, "tools", "[{}]", 0},
     {NULL, "variables", "{\"x\": 1}", 0},
-    {NULL, "template_text", "{{ messages[0].content }}", 0},
+    {NULL, "template_text", TEMPLATE, 0},
     {"ember_model_chat_template", "name", "", 0},
+    {"ember_model_meta_array", "key", "tokenizer.ggml.tokens", 0},
+    {"ember_model_meta_array_string", "key", "tokenizer.ggml.tokens", 0},
+    {"ember_model_meta_array_u64", "key", "tokenizer.ggml.token_type", 0},
+    {"ember_model_meta_array_i64", "key", "tokenizer.ggml.token_type", 0},
     {NULL, "isa", "scalar", 0},
     {"ember_model_meta_type", "key", "general.architecture", 0},
     {"ember_model_meta_string", "key", "general.architecture", 0},
@@ -70,26 +82,35 @@ static const struct good GOOD[] = {
     {"ember_model_meta_f64", "key", "gpt2.attention.layer_norm_epsilon", 0},
     {"ember_model_meta_bool", "key", "tokenizer.ggml.add_bos_token", 0},
     {"ember_context_logits", "index", NULL, 2},
-    {"ember_model_meta_key", "index", NULL, 0},
+    {NULL, "index", NULL, 0},
+    {NULL, "from", NULL, 0},
+    {NULL, "to", NULL, 1},
+    {"ember_model_load_fd", "offset", NULL, 0},
+    {"ember_model_load_fd", "len", NULL, 0},
     {NULL, "n_past", NULL, 2},
     {NULL, "sequence", NULL, 0},
     {NULL, "max_level", NULL, 1},
     {NULL, "n_texts", NULL, 1},
     {NULL, "n_prompt", NULL, 1},
     {NULL, "n_tokens", NULL, 3},
+    {NULL, "base", NULL, 1.75},
     {NULL, "capacity", NULL, ROOM / 8},
+    {"ember_model_inspect", "capacity", NULL, ROOM},
+    {"ember_context_state_save", "capacity", NULL, ROOM},
 };
 
 /* What a good call gives where that is not EMBER_OK. */
 static inline ember_status good_status(const struct function *f)
 {
-    /* The bundled model has no chat template. */
-    return strcmp(f->name, "ember_model_chat_template") == 0 ? EMBER_E_UNSUPPORTED : EMBER_OK;
+    /* The bundled model has no arrays of these. */
+    if (strcmp(f->name, "ember_model_meta_array_f64") == 0 || strcmp(f->name, "ember_model_meta_array_bool") == 0)
+        return EMBER_E_NOT_FOUND;
+    return EMBER_OK;
 }
 
 static ember_model *shared_model;
-static uint8_t *file_bytes;
-static size_t file_size;
+static uint8_t *file_bytes, *state_bytes;
+static size_t file_size, state_size, state_at;
 static const uint32_t some_ids[] = {300, 301, 302}, some_positions[] = {3, 4, 5}, some_sequences[] = {0, 0, 0};
 static const uint8_t some_wishes[] = {0, 1, 1};
 static const float some_floats[] = {0.5f, -1.0f, 0.25f};
@@ -158,6 +179,50 @@ static inline void ignore_line(int32_t level, const char *text, size_t len, void
     (void)level, (void)text, (void)len, (void)user_data;
 }
 
+static inline int32_t go_on(float done, void *user_data)
+{
+    (void)done, (void)user_data;
+    return 0;
+}
+
+static inline void *allocate(size_t size, size_t alignment, void *user_data)
+{
+    (void)size, (void)alignment, (void)user_data;
+    return NULL;
+}
+
+static inline void deallocate(void *block, size_t size, size_t alignment, void *user_data)
+{
+    (void)block, (void)size, (void)alignment, (void)user_data;
+}
+
+static inline void release(void *user_data)
+{
+    (void)user_data;
+}
+
+static inline int32_t leave_candidates(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    (void)tokens, (void)logits, (void)n, (void)user_data;
+    return 0;
+}
+
+static inline int32_t take_bytes(const uint8_t *data, size_t len, void *user_data)
+{
+    (void)data, (void)len, (void)user_data;
+    return 0;
+}
+
+/* The state of a small context from its beginning on, for each good call anew. */
+static inline int64_t give_bytes(uint8_t *buffer, size_t capacity, void *user_data)
+{
+    const size_t left = state_size - state_at, n = left < capacity ? left : capacity;
+    (void)user_data;
+    memcpy(buffer, state_bytes + state_at, n);
+    state_at += n;
+    return (int64_t)n;
+}
+
 static inline int is_callback(const struct parameter *p)
 {
     const size_t n = strlen(p->type), end = strlen("_callback");
@@ -166,10 +231,23 @@ static inline int is_callback(const struct parameter *p)
 
 static inline void (*good_callback(const struct parameter *p))(void)
 {
-    if (is(p, "ember_event_callback", NULL))
-        return (void (*)(void))stop_at_once;
-    if (is(p, "ember_log_callback", NULL))
-        return (void (*)(void))ignore_line;
+    static const struct {
+        const char *type;
+        void (*function)(void);
+    } callbacks[] = {
+        {"ember_event_callback", (void (*)(void))stop_at_once},
+        {"ember_log_callback", (void (*)(void))ignore_line},
+        {"ember_progress_callback", (void (*)(void))go_on},
+        {"ember_allocate_callback", (void (*)(void))allocate},
+        {"ember_deallocate_callback", (void (*)(void))deallocate},
+        {"ember_release_callback", (void (*)(void))release},
+        {"ember_candidates_callback", (void (*)(void))leave_candidates},
+        {"ember_write_callback", (void (*)(void))take_bytes},
+        {"ember_read_callback", (void (*)(void))give_bytes},
+    };
+    for (size_t i = 0; i < sizeof callbacks / sizeof *callbacks; i++)
+        if (strcmp(callbacks[i].type, p->type) == 0)
+            return callbacks[i].function;
     printf("what is good for %s?\n", p->type);
     exit(1);
 }
@@ -210,6 +288,7 @@ static inline void *small_context(void)
     ember_context *context = NULL;
     OK(ember_context_options_new(&options, E));
     OK(ember_context_options_set_n_ctx(options, 64, E));
+    OK(ember_context_options_set_n_seq(options, 2, E));
     OK(ember_context_options_set_n_threads(options, 1, E));
     OK(ember_context_new(shared_model, options, &context, E));
     OK(ember_context_decode(context, some_ids, NULL, NULL, NULL, 3, E));
@@ -254,7 +333,7 @@ static inline void *make_handle(int type, struct handles *handles)
         exit(1);
     }
     if (strcmp(name, "ember_chat_options") == 0)
-        OK(ember_chat_options_set_template(made, "{{ messages[0].content }}", EMBER_NUL_TERMINATED, E));
+        OK(ember_chat_options_set_template(made, TEMPLATE, EMBER_NUL_TERMINATED, E));
     return made;
 }
 
@@ -287,13 +366,17 @@ static inline const struct good *good_of(const struct function *f, const struct 
 static inline const char *good_text(const struct function *f, const struct parameter *p)
 {
     const struct good *g = good_of(f, p);
-    return strcmp(p->name, "path") == 0 ? given_path : g != NULL && g->text != NULL ? g->text : "Once upon a time";
+    if (g == NULL && strcmp(p->name, "path") == 0)
+        return given_path;
+    return g != NULL && g->text != NULL ? g->text : "Once upon a time";
 }
 
 /* A good array, and its length to `n`. */
 static inline const void *good_array(const struct function *f, const struct parameter *p, size_t *n)
 {
     *n = 3;
+    if (is(p, "const uint8_t *", "data") && strcmp(f->name, "ember_context_state_load") == 0)
+        return *n = state_size, (const void *)state_bytes;
     if (is(p, "const uint8_t *", "data"))
         return *n = file_size, (const void *)file_bytes;
     if (is(p, "const uint8_t *", "bytes"))
@@ -318,11 +401,12 @@ static inline const void *good_array(const struct function *f, const struct para
     exit(1);
 }
 
-/* The arguments of a good call. Outputs are `outputs[i]`, ROOM bytes of poison each, structs with their size. */
+/* The arguments of a good call. Outputs are `outputs[i]`, ROOM bytes that begin with poison, structs with their size. */
 static inline void good_arguments(const struct function *f, struct handles *handles, uint8_t (*outputs)[ROOM],
                            union value *arguments)
 {
     size_t length = 1; /* of the array or text before */
+    state_at = 0;
     for (int i = 0; i < f->n; i++) {
         const struct parameter *p = &f->parameters[i];
         const struct good *g = good_of(f, p);
@@ -335,7 +419,7 @@ static inline void good_arguments(const struct function *f, struct handles *hand
             v->pointer = &last_error;
         else if (is_output(p)) {
             const size_t size = struct_size_of(p->type);
-            memset(outputs[i], POISON_BYTE, ROOM);
+            memset(outputs[i], POISON_BYTE, POISONED);
             memcpy(outputs[i], &size, size == 0 ? 0 : sizeof size);
             v->pointer = outputs[i];
         } else if (strcmp(p->type, "const char *") == 0) {
@@ -350,7 +434,9 @@ static inline void good_arguments(const struct function *f, struct handles *hand
         else if (strcmp(p->type, "size_t") == 0)
             v->whole = g != NULL ? (uint64_t)g->number : length;
         else if (strcmp(p->type, "float") == 0 || strcmp(p->type, "double") == 0)
-            v->real = 0.5;
+            v->real = g != NULL ? g->number : 0.5;
+        else if (is(p, "int32_t", "fd"))
+            v->number = given_fd;
         else if (strcmp(p->type, "int32_t") == 0 || strcmp(p->type, "int64_t") == 0)
             v->number = g != NULL ? (int64_t)g->number : 0;
         else
@@ -382,24 +468,44 @@ static inline void after_success(const struct function *f, const union value *ar
         OK(ember_log_set(NULL, NULL, EMBER_LOG_ERROR, E));
 }
 
+/* A model with a chat template, and all that good calls need. */
 static inline void prepare(const char *path)
 {
+    ember_model_options *options = NULL;
     given_path = path;
-    shared_model = load_model(path);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0)
+    OK(ember_model_options_new(&options, E));
+    OK(ember_model_options_set_meta_string(options, "tokenizer.chat_template", EMBER_NUL_TERMINATED, TEMPLATE,
+                                           EMBER_NUL_TERMINATED, E));
+    OK(ember_model_load(path, EMBER_NUL_TERMINATED, options, &shared_model, E));
+    ember_model_options_free(options);
+
+    given_fd = open(path, O_RDONLY);
+    const off_t size = lseek(given_fd, 0, SEEK_END);
+    if (size <= 0 || lseek(given_fd, 0, SEEK_SET) != 0)
         exit(1);
-    file_size = (size_t)ftell(file);
+    file_size = (size_t)size;
     file_bytes = malloc(file_size);
-    rewind(file);
-    if (file_bytes == NULL || fread(file_bytes, 1, file_size, file) != file_size)
+    if (file_bytes == NULL || read(given_fd, file_bytes, file_size) != size)
         exit(1);
-    fclose(file);
+
+    ember_context *context = small_context();
+    const int a = mkstemp(state_path), b = mkstemp(saved_path);
+    if (a < 0 || b < 0 || close(a) != 0 || close(b) != 0)
+        exit(1);
+    OK(ember_context_state_save_file(context, 0, state_path, EMBER_NUL_TERMINATED, E));
+    CHECK(ember_context_state_save(context, 0, NULL, 0, &state_size, NULL) == EMBER_E_BUFFER_TOO_SMALL);
+    state_bytes = malloc(state_size);
+    OK(ember_context_state_save(context, 0, state_bytes, state_size, &state_size, E));
+    ember_context_free(context);
 }
 
 static inline void put_away(void)
 {
+    unlink(state_path);
+    unlink(saved_path);
+    close(given_fd);
     free(file_bytes);
+    free(state_bytes);
     ember_model_release(shared_model);
 }
 

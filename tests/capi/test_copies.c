@@ -83,7 +83,7 @@ static void *work(void *user_data)
         good = good && w->api->context_new(model, NULL, &context, NULL) == EMBER_OK;
         w->len = 0;
         pthread_barrier_wait(&barrier);
-        good = good && w->api->generate(context, "The sea", EMBER_NUL_TERMINATED, NULL, NULL, append, w, NULL, NULL) == EMBER_OK;
+        good = good && w->api->generate(context, "The sea", 7, NULL, NULL, append, w, NULL, NULL) == EMBER_OK;
         w->n_good += good;
         w->api->context_free(context);
         w->api->model_release(model);

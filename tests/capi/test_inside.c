@@ -1,6 +1,6 @@
 /* Every function of the header from within a call that is under way: from the callback of a generation, from a second thread
  * meanwhile, from the log. What is at work is EMBER_E_BUSY, and freeing it is refused and told; all else works. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "misuse.h"
 
 #include <pthread.h>
@@ -184,57 +184,56 @@ static void from_the_log(void)
     ember_model_release(model);
 }
 
-/* Two threads and one generator: one has it generate until the other was refused. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static ember_generator *shared;
-static int refused;
+/* A generator at work, seen from a stage of its sampler. */
+static ember_generator *stepping;
 
-static void *ask_until_refused(void *user_data)
+static void *use_the_generator(void *user_data)
 {
+    ember_event event = {.struct_size = sizeof event};
     ember_generate_result usage = {.struct_size = sizeof usage};
-    ember_error *err = NULL;
-    int done = 0;
-    while (!done) {
-        pthread_mutex_lock(&lock);
-        done = refused = ember_generator_usage(shared, &usage, &err) == EMBER_E_BUSY;
-        pthread_mutex_unlock(&lock);
-    }
-    if (strstr(ember_error_message(err), "generator") == NULL)
-        user_data = NULL;
-    ember_error_free(err);
-    return user_data;
+    (void)user_data;
+    FAILS(EMBER_E_BUSY, "generator", ember_generator_next(stepping, &event, E));
+    FAILS(EMBER_E_BUSY, "generator", ember_generator_usage(stepping, &usage, E));
+    const int before = error_lines;
+    OK(ember_log_set(count_errors, NULL, EMBER_LOG_ERROR, E));
+    ember_generator_free(stepping);
+    OK(ember_log_set(NULL, NULL, EMBER_LOG_ERROR, E));
+    CHECK(error_lines == before + 1);
+    return NULL;
 }
 
-static int was_refused(void)
+static int32_t from_a_stage(const uint32_t *tokens, float *logits, size_t n, void *user_data)
 {
-    pthread_mutex_lock(&lock);
-    const int value = refused;
-    pthread_mutex_unlock(&lock);
-    return value;
+    int *calls = user_data;
+    CHECK(tokens != NULL && logits != NULL && n > 0);
+    if ((*calls)++ > 0)
+        return 0;
+    CHECK(use_everything_busy() >= 30);
+    use_the_generator(NULL);
+    in_a_thread(use_the_generator, NULL);
+    return 0;
 }
 
 static void a_generator_at_work(void)
 {
-    ember_context *context = small_context();
-    pthread_t thread;
-    void *named = NULL;
-    shared = small_generator(context);
-    if (pthread_create(&thread, NULL, ask_until_refused, context) != 0)
-        exit(1);
-    while (!was_refused()) {
-        ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
-        while (event.kind != EMBER_EVENT_END && !was_refused())
-            OK(ember_generator_next(shared, &event, E));
-        pthread_mutex_lock(&lock); /* nobody uses it now */
-        ember_generator_free(shared);
-        OK(ember_context_rewind(context, 0, 0, E));
-        shared = small_generator(context);
-        pthread_mutex_unlock(&lock);
-    }
-    pthread_join(thread, &named);
-    CHECK(named == context);
-    ember_generator_free(shared);
-    ember_context_free(context);
+    int calls = 0;
+    ember_generate_options *options = NULL;
+    ember_context *context = handle_of(&at_work, opaque("ember_context"));
+    ember_sampler *sampler = handle_of(&at_work, opaque("ember_sampler"));
+    ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
+    OK(ember_sampler_add_callback(sampler, from_a_stage, &calls, E));
+    OK(ember_generate_options_new(&options, E));
+    OK(ember_generate_options_set_max_tokens(options, 3, E));
+    OK(ember_generate_options_set_ignore_eog(options, true, E));
+    waiting = small_generator(context);
+    OK(ember_generator_new(context, " The sea", 8, options, sampler, &stepping, E));
+    while (event.kind != EMBER_EVENT_END)
+        OK(ember_generator_next(stepping, &event, E));
+    CHECK(calls == 3 && event.finish_reason == EMBER_FINISH_MAX_TOKENS);
+    ember_generator_free(stepping);
+    ember_generator_free(waiting);
+    ember_generate_options_free(options);
+    free_handles(&at_work);
 }
 
 int main(int argc, char **argv)

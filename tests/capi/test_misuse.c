@@ -2,6 +2,7 @@
  * odd addresses, numbers that no enum has, sizes of nothing and of more than there is, text that is no UTF-8. Nothing may
  * crash or end as EMBER_E_INTERNAL, what cannot be meant is EMBER_E_INVALID_ARGUMENT with a sentence that names the
  * argument, and no output is written but by calls that succeed. */
+#define _XOPEN_SOURCE 700
 #include "misuse.h"
 
 #include <limits.h>
@@ -10,7 +11,7 @@
 enum { ANY = -1, ANY_ERROR = -2 };
 
 static long n_calls;
-static uint8_t outputs[MOST_PARAMETERS][ROOM], poison[ROOM];
+static uint8_t outputs[MOST_PARAMETERS][ROOM], poison[POISONED];
 
 /* Pointers that may be NULL whatever the lengths say, beside errors and data of callbacks. */
 static const char *const MAY_BE_NULL[][2] = {
@@ -24,7 +25,11 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_context_decode", "positions"}, {"ember_context_decode", "sequences"}, {"ember_context_decode", "want_logits"},
     {"ember_embed", "lengths"}, {"ember_context_set_cancel_token", "token"},
     {"ember_generate_options_set_cancel_token", "token"}, {"ember_model_options_set_cancel_token", "token"},
-    {"ember_log_set", "callback"},
+    {"ember_log_set", "callback"}, {"ember_model_options_set_progress", "callback"},
+    {"ember_model_load_borrowed", "release"}, {"ember_model_load_borrowed", "options"},
+    {"ember_model_load_buffer", "options"}, {"ember_model_load_fd", "options"},
+    {"ember_memory_estimate", "model_options"}, {"ember_memory_estimate", "context_options"},
+    {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
 };
 
 static int may_be_null(const struct function *f, const struct parameter *p)
@@ -87,7 +92,7 @@ static ember_status call(const struct function *f, const union value *arguments,
         if (status == EMBER_E_BUFFER_TOO_SMALL && strcmp(p->name, "n_needed") == 0)
             continue;
         const size_t from = struct_size_of(p->type) == 0 ? 0 : sizeof(size_t);
-        const int untouched = memcmp(outputs[i] + from, poison + from, ROOM - from) == 0;
+        const int untouched = memcmp(outputs[i] + from, poison + from, POISONED - from) == 0;
         check(untouched, __FILE__, __LINE__, told);
         if (!untouched)
             printf("    %s was written\n", p->name);
@@ -202,6 +207,9 @@ static void wrong_number(const struct function *f, int i)
     static const double reals[] = {NAN, INFINITY, -INFINITY, -1, FLT_MAX, -FLT_MAX, 1e-45, -0.0, 0};
     if (is(p, "size_t", NULL))
         wrong_size(f, i);
+    else if (is(p, "int32_t", "fd"))
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            call_with(f, i, (union value){.number = numbers[k]}, ANY_ERROR, p->name, "of no file");
     else if (is(p, "int32_t", NULL))
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
             call_with(f, i, (union value){.number = numbers[k]}, EMBER_E_INVALID_ARGUMENT, p->name, "no enumerator");
@@ -210,8 +218,9 @@ static void wrong_number(const struct function *f, int i)
             call_with(f, i, (union value){.number = longs[k]}, ANY, NULL, "extreme");
     else if (is(p, "float", NULL) || is(p, "double", NULL))
         for (size_t k = 0; k < sizeof reals / sizeof *reals; k++)
-            call_with(f, i, (union value){.real = reals[k]}, k == 0 ? (int)EMBER_E_INVALID_ARGUMENT : ANY,
-                      k == 0 ? p->name : NULL, "no sensible number");
+            /* As a value of metadata, everything is a number. */
+            call_with(f, i, (union value){.real = reals[k]}, k > 0 || is(p, NULL, "value") ? ANY : (int)EMBER_E_INVALID_ARGUMENT,
+                      k > 0 ? NULL : p->name, "no sensible number");
     else
         for (size_t k = 0; k < sizeof whole / sizeof *whole; k++)
             call_with(f, i, (union value){.whole = whole[k]}, ANY, NULL, "extreme");

@@ -23,8 +23,8 @@
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
  *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
  *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
- *  - Callbacks run on the calling thread, before the function returns. They must not unwind (no longjmp, no C++
- *    exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
+ *    allocators and of bytes that are lent do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
  *    standard error that says where.
  */
@@ -40,6 +40,9 @@
 
 /** As the seed of a sampler: one taken by chance. */
 #define EMBER_SEED_RANDOM UINT64_MAX
+
+/** In place of a sequence's number: all sequences of the context. */
+#define EMBER_ALL_SEQUENCES UINT32_MAX
 
 /** No token, where a token id could stand. */
 #define EMBER_TOKEN_NONE UINT32_MAX
@@ -428,6 +431,18 @@ typedef struct ember_context_info {
      * Threads, the caller's included.
      */
     uint32_t n_threads;
+    /**
+     * Tokens of a page of the KV cache; a sequence takes whole pages.
+     */
+    uint32_t page_len;
+    /**
+     * Pages of the KV cache.
+     */
+    uint32_t n_pages;
+    /**
+     * Pages that no sequence has at the moment.
+     */
+    uint32_t n_free_pages;
 } ember_context_info;
 
 /**
@@ -500,6 +515,8 @@ typedef struct ember_event {
 /**
  * Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
  * anything but 0 ends the generation; no more events come then. Runs on the calling thread.
+ * It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since the library has no
+ * way to clean up. Catch everything inside, keep it in `user_data`, and return 1.
  */
 typedef int32_t (*ember_event_callback)(const struct ember_event *event, void *user_data);
 
@@ -540,9 +557,43 @@ typedef struct ember_generate_result {
 /**
  * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
  * `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
- * such calls are dropped.
+ * such calls are dropped. It must return: no exception of C++ may leave it, and no longjmp.
  */
 typedef void (*ember_log_callback)(int32_t level, const char *text, size_t len, void *user_data);
+
+/**
+ * Bytes of the large buffers of a model and of a context. Tokenizer, metadata and the library, a few megabytes, are not
+ * counted. Set struct_size to sizeof(ember_memory) before the call.
+ */
+typedef struct ember_memory {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * The model's files. Where they are mapped the system reads, shares and drops their pages as it sees fit, and needs
+     * none for the weights that are packed.
+     */
+    uint64_t file;
+    /**
+     * The model's own memory: packed weights, and the files where they are read and not mapped.
+     */
+    uint64_t weights;
+    /**
+     * The KV cache of the context when it is full; what is not filled yet takes addresses and no memory.
+     */
+    uint64_t kv;
+    /**
+     * What the context computes with, and its logits.
+     */
+    uint64_t workspace;
+} ember_memory;
+
+/**
+ * Called when bytes that were lent are not needed any more, with the `user_data` given for it. Runs on the thread that
+ * gives the last of what uses them back.
+ */
+typedef void (*ember_release_callback)(void *user_data);
 
 /**
  * Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
@@ -616,7 +667,61 @@ typedef struct ember_model_info {
      * How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
      */
     int32_t pooling;
+    /**
+     * Experts of a layer, 0 where there are none.
+     */
+    uint32_t n_expert;
+    /**
+     * Experts of a token.
+     */
+    uint32_t n_expert_used;
+    /**
+     * End-of-turn token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t eot_token;
+    /**
+     * The token for what no other stands for, or EMBER_TOKEN_NONE.
+     */
+    uint32_t unk_token;
+    /**
+     * Padding token, or EMBER_TOKEN_NONE.
+     */
+    uint32_t pad_token;
+    /**
+     * 1 when the file has a chat template, else 0.
+     */
+    uint32_t has_chat_template;
 } ember_model_info;
+
+/**
+ * Told how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
+ * thread that loads. Returning anything but 0 ends the loading with EMBER_E_CANCELLED.
+ */
+typedef int32_t (*ember_progress_callback)(float done, void *user_data);
+
+/**
+ * Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two), or NULL when there are
+ * none left. `user_data` is what was given with the callback. Runs on any thread, also on several at once.
+ */
+typedef void *(*ember_allocate_callback)(size_t size, size_t alignment, void *user_data);
+
+/**
+ * Takes back what an ember_allocate_callback gave for the same `size` and `alignment`. Runs on any thread.
+ */
+typedef void (*ember_deallocate_callback)(void *block,
+                                          size_t size,
+                                          size_t alignment,
+                                          void *user_data);
+
+/**
+ * Looks at the `n` candidates that the stages before have left, at least one: token ids in ascending order, and their
+ * logits, which it may change; -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is what was given
+ * with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED. Runs on the thread that samples.
+ */
+typedef int32_t (*ember_candidates_callback)(const uint32_t *tokens,
+                                             float *logits,
+                                             size_t n,
+                                             void *user_data);
 
 /**
  * What a token of a continuation scores. Of fixed size.
@@ -665,6 +770,57 @@ typedef struct ember_score_result {
      */
     uint32_t is_greedy;
 } ember_score_result;
+
+/**
+ * Takes `len` bytes of a state, the next after those of the call before. `user_data` is what was given with the callback.
+ * Returning anything but 0 ends the saving with EMBER_E_CANCELLED.
+ */
+typedef int32_t (*ember_write_callback)(const uint8_t *data, size_t len, void *user_data);
+
+/**
+ * Writes the next bytes of a state to `buffer`, `capacity` at most, and returns their number: 0 at the end, a negative
+ * number to end the loading with EMBER_E_CANCELLED. `user_data` is what was given with the callback.
+ */
+typedef int64_t (*ember_read_callback)(uint8_t *buffer, size_t capacity, void *user_data);
+
+/**
+ * Tokens run and nanoseconds spent since the context was made or ember_context_timings_reset. Calls that ended with an
+ * error do not count. Set struct_size to sizeof(ember_timings) before the call.
+ */
+typedef struct ember_timings {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Nanoseconds that loading the model took.
+     */
+    uint64_t load_ns;
+    /**
+     * Tokens of calls with several tokens of a sequence: prompts.
+     */
+    uint64_t n_prefill;
+    /**
+     * Their nanoseconds.
+     */
+    uint64_t prefill_ns;
+    /**
+     * Tokens of calls with one token of a sequence, or one of each of several in ascending order: generation.
+     */
+    uint64_t n_decode;
+    /**
+     * Their nanoseconds.
+     */
+    uint64_t decode_ns;
+    /**
+     * Tokens of texts that were embedded.
+     */
+    uint64_t n_embed;
+    /**
+     * Their nanoseconds.
+     */
+    uint64_t embed_ns;
+} ember_timings;
 
 #ifdef __cplusplus
 extern "C" {
@@ -885,6 +1041,23 @@ ember_status ember_context_options_set_v_type(struct ember_context_options *opti
 ember_status ember_context_options_set_backend(struct ember_context_options *options,
                                                int32_t backend,
                                                struct ember_error **err);
+
+/**
+ * The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
+ * EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
+ * need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+ */
+ember_status ember_context_options_set_kv_limit(struct ember_context_options *options,
+                                                uint64_t bytes,
+                                                struct ember_error **err);
+
+/**
+ * The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
+ * (ember_model_options_set_memory_limit) counts as well. 0, the default: no limit of its own.
+ */
+ember_status ember_context_options_set_memory_limit(struct ember_context_options *options,
+                                                    uint64_t bytes,
+                                                    struct ember_error **err);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
@@ -1278,6 +1451,32 @@ ember_status ember_log_set(ember_log_callback callback,
                            struct ember_error **err);
 
 /**
+ * Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
+ * header is read. Both options may be NULL for the defaults; limits in them do not count. Any thread.
+ * Errors: as ember_model_load and ember_context_new.
+ */
+ember_status ember_memory_estimate(const char *path,
+                                   size_t path_len,
+                                   const struct ember_model_options *model_options,
+                                   const struct ember_context_options *context_options,
+                                   struct ember_memory *out,
+                                   struct ember_error **err);
+
+/**
+ * Writes to `out` what the model takes; nothing of contexts. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_memory(const struct ember_model *model,
+                                struct ember_memory *out,
+                                struct ember_error **err);
+
+/**
+ * Writes to `out` what the context takes, and its model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_memory(const struct ember_context *context,
+                                  struct ember_memory *out,
+                                  struct ember_error **err);
+
+/**
  * Writes the number of metadata keys to `out`. Any thread.
  */
 ember_status ember_model_meta_count(const struct ember_model *model,
@@ -1360,6 +1559,179 @@ ember_status ember_model_meta_bool(const struct ember_model *model,
                                    struct ember_error **err);
 
 /**
+ * Writes the number of elements of an array to `n_elements`, and to `element_type` their type, numbered as by
+ * ember_model_meta_type; 9 for an array of arrays, whose elements cannot be read here. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key that is no array.
+ */
+ember_status ember_model_meta_array(const struct ember_model *model,
+                                    const char *key,
+                                    size_t key_len,
+                                    uint32_t *element_type,
+                                    size_t *n_elements,
+                                    struct ember_error **err);
+
+/**
+ * Writes element `index` of an array of strings (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and
+ * its length to `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is not there,
+ * EMBER_E_INVALID_ARGUMENT for a key of another type, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_model_meta_array_string(const struct ember_model *model,
+                                           const char *key,
+                                           size_t key_len,
+                                           size_t index,
+                                           uint8_t *buffer,
+                                           size_t capacity,
+                                           size_t *n_needed,
+                                           struct ember_error **err);
+
+/**
+ * Writes element `index` of an array of integers that fits 64 unsigned bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+ * type or a value that does not fit.
+ */
+ember_status ember_model_meta_array_u64(const struct ember_model *model,
+                                        const char *key,
+                                        size_t key_len,
+                                        size_t index,
+                                        uint64_t *out,
+                                        struct ember_error **err);
+
+/**
+ * Writes element `index` of an array of integers that fits 64 signed bits to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+ * type or a value that does not fit.
+ */
+ember_status ember_model_meta_array_i64(const struct ember_model *model,
+                                        const char *key,
+                                        size_t key_len,
+                                        size_t index,
+                                        int64_t *out,
+                                        struct ember_error **err);
+
+/**
+ * Writes element `index` of an array of floating-point numbers to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+ * type.
+ */
+ember_status ember_model_meta_array_f64(const struct ember_model *model,
+                                        const char *key,
+                                        size_t key_len,
+                                        size_t index,
+                                        double *out,
+                                        struct ember_error **err);
+
+/**
+ * Writes element `index` of an array of booleans to `out`. Any thread.
+ * Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
+ * type.
+ */
+ember_status ember_model_meta_array_bool(const struct ember_model *model,
+                                         const char *key,
+                                         size_t key_len,
+                                         size_t index,
+                                         bool *out,
+                                         struct ember_error **err);
+
+/**
+ * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
+ * is that of
+ * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
+ * - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
+ *
+ * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
+ * key or tensor that is wrong.
+ * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
+ * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
+ * (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
+ */
+ember_status ember_model_load(const char *path,
+                              size_t path_len,
+                              const struct ember_model_options *options,
+                              struct ember_model **out,
+                              struct ember_error **err);
+
+/**
+ * Loads a GGUF file that is part of an open file: `len` bytes from `offset` on, where `len` 0 means "up to the end". For
+ * files that have no path (Android assets, sandboxed documents) or lie in an archive, stored and not compressed. The
+ * descriptor is duplicated and stays the caller's, who may close it when the call returns; its position may change. The
+ * part is mapped where its offset is a multiple of 4, and read into memory elsewhere. Everything else is as with
+ * ember_model_load; error sentences begin with `<fd N>`.
+ * Errors: also EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of several,
+ * and on systems without file descriptors.
+ */
+ember_status ember_model_load_fd(int32_t fd,
+                                 uint64_t offset,
+                                 uint64_t len,
+                                 const struct ember_model_options *options,
+                                 struct ember_model **out,
+                                 struct ember_error **err);
+
+/**
+ * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
+ * ember_model_load; error sentences begin with `<buffer>`.
+ */
+ember_status ember_model_load_buffer(const uint8_t *data,
+                                     size_t len,
+                                     const struct ember_model_options *options,
+                                     struct ember_model **out,
+                                     struct ember_error **err);
+
+/**
+ * As ember_model_load_buffer, without a copy: on EMBER_OK the bytes at `data` must stay where and as they are until `release`
+ * is called with `user_data`, once, when the model and all that uses it are gone. `release` NULL: they stay for ever, as a
+ * constant of the program does. On an error nothing is called, and the bytes are the caller's as before. An address that is
+ * no multiple of 4 is copied all the same, and released before the call returns.
+ */
+ember_status ember_model_load_borrowed(const uint8_t *data,
+                                       size_t len,
+                                       ember_release_callback release,
+                                       void *user_data,
+                                       const struct ember_model_options *options,
+                                       struct ember_model **out,
+                                       struct ember_error **err);
+
+/**
+ * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
+ * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "file_size",
+ * "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types" (tensors and
+ * bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether this build
+ * would load it. Then "dimensions" has what ember_model_info has; else "reason" is a sentence.
+ * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
+ * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
+ */
+ember_status ember_model_inspect(const char *path,
+                                 size_t path_len,
+                                 uint8_t *buffer,
+                                 size_t capacity,
+                                 size_t *n_needed,
+                                 struct ember_error **err);
+
+/**
+ * Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+ */
+struct ember_model *ember_model_retain(struct ember_model *model);
+
+/**
+ * Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
+ * thread.
+ */
+void ember_model_release(struct ember_model *model);
+
+/**
+ * Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_model_info_get(const struct ember_model *model,
+                                  struct ember_model_info *out,
+                                  struct ember_error **err);
+
+/**
+ * The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
+ * example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+ */
+const char *ember_model_isa(const struct ember_model *model);
+
+/**
  * Writes new options with their defaults to `out`; free them with ember_model_options_free.
  * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
  */
@@ -1408,56 +1780,89 @@ ember_status ember_model_options_set_cancel_token(struct ember_model_options *op
                                                   struct ember_error **err);
 
 /**
- * Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
- * is that of
- * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
- * - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
- *
- * `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
- * key or tensor that is wrong.
- * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
- * format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
- * (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
+ * Whether the weights are kept in memory, whatever else the system is short of, as long as the model lives. What lies in
+ * mapped files is then read at once. Systems let a process lock little as a rule (`ulimit -l`): loading gives
+ * EMBER_E_NOMEM when that is not enough. Default: false.
  */
-ember_status ember_model_load(const char *path,
-                              size_t path_len,
-                              const struct ember_model_options *options,
-                              struct ember_model **out,
-                              struct ember_error **err);
+ember_status ember_model_options_set_lock(struct ember_model_options *options,
+                                          bool lock,
+                                          struct ember_error **err);
 
 /**
- * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
- * ember_model_load; error sentences begin with `<buffer>`.
+ * Whether loading looks at every number of every tensor and gives EMBER_E_FORMAT, naming tensor and element, for one
+ * that is not finite. It reads the whole file. Sizes, types and positions are checked in any case. Default: false.
  */
-ember_status ember_model_load_buffer(const uint8_t *data,
-                                     size_t len,
-                                     struct ember_model **out,
-                                     struct ember_error **err);
+ember_status ember_model_options_set_check_tensors(struct ember_model_options *options,
+                                                   bool check_tensors,
+                                                   struct ember_error **err);
 
 /**
- * Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+ * Has `callback` told how far a loading is, every few milliseconds or megabytes. NULL, the default: nobody. The callback
+ * and `user_data` must be usable as long as the options, and as a load with them.
  */
-struct ember_model *ember_model_retain(struct ember_model *model);
+ember_status ember_model_options_set_progress(struct ember_model_options *options,
+                                              ember_progress_callback callback,
+                                              void *user_data,
+                                              struct ember_error **err);
 
 /**
- * Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
- * thread.
+ * The most bytes that the large buffers of the model and of all its contexts may have together: packed weights, files
+ * that are read or copied, KV caches, activations, logits. What would go beyond it gives EMBER_E_NOMEM. Mapped files,
+ * tokenizer and metadata are not counted. 0, the default: no limit.
  */
-void ember_model_release(struct ember_model *model);
+ember_status ember_model_options_set_memory_limit(struct ember_model_options *options,
+                                                  uint64_t bytes,
+                                                  struct ember_error **err);
 
 /**
- * Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT.
+ * Has the large buffers of the model and of its contexts come from the host: `allocate` gives zeroed memory, and
+ * `deallocate` takes it back. Both are called by any thread, and must be usable until the model and all its contexts are
+ * gone. NULL for both, the default: the system. Errors: EMBER_E_INVALID_ARGUMENT for one without the other.
  */
-ember_status ember_model_info_get(const struct ember_model *model,
-                                  struct ember_model_info *out,
-                                  struct ember_error **err);
+ember_status ember_model_options_set_allocator(struct ember_model_options *options,
+                                               ember_allocate_callback allocate,
+                                               ember_deallocate_callback deallocate,
+                                               void *user_data,
+                                               struct ember_error **err);
 
 /**
- * The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
- * example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+ * Has models loaded as if the file had this integer for `key`, whether it has the key or not: to mend a wrong number. A
+ * key that Ember reads is checked as one of the file. A key that is set twice has the later value.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
  */
-const char *ember_model_isa(const struct ember_model *model);
+ember_status ember_model_options_set_meta_i64(struct ember_model_options *options,
+                                              const char *key,
+                                              size_t key_len,
+                                              int64_t value,
+                                              struct ember_error **err);
+
+/**
+ * As ember_model_options_set_meta_i64, a floating-point number.
+ */
+ember_status ember_model_options_set_meta_f64(struct ember_model_options *options,
+                                              const char *key,
+                                              size_t key_len,
+                                              double value,
+                                              struct ember_error **err);
+
+/**
+ * As ember_model_options_set_meta_i64, a boolean.
+ */
+ember_status ember_model_options_set_meta_bool(struct ember_model_options *options,
+                                               const char *key,
+                                               size_t key_len,
+                                               bool value,
+                                               struct ember_error **err);
+
+/**
+ * As ember_model_options_set_meta_i64, a text.
+ */
+ember_status ember_model_options_set_meta_string(struct ember_model_options *options,
+                                                 const char *key,
+                                                 size_t key_len,
+                                                 const char *value,
+                                                 size_t value_len,
+                                                 struct ember_error **err);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -1552,6 +1957,36 @@ ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
                                          float frequency,
                                          float presence,
                                          struct ember_error **err);
+
+/**
+ * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
+ * tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
+ * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
+ * of the `n_breakers` texts: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
+ * at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
+ * tokens the breakers are looked up in.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
+                                   const struct ember_model *model,
+                                   float multiplier,
+                                   float base,
+                                   uint32_t allowed_length,
+                                   uint32_t last_n,
+                                   const char *const *breakers,
+                                   const size_t *lengths,
+                                   size_t n_breakers,
+                                   struct ember_error **err);
+
+/**
+ * Appends a stage of the caller's own: `callback` may change the logits of the candidates. It and `user_data` must be
+ * usable as long as the sampler, its clones and generators made with it.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_callback(struct ember_sampler *sampler,
+                                        ember_candidates_callback callback,
+                                        void *user_data,
+                                        struct ember_error **err);
 
 /**
  * Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
@@ -1675,6 +2110,94 @@ ember_status ember_score_tokens(struct ember_context *context,
                                 struct ember_error **err);
 
 /**
+ * Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
+ * the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
+ * Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, or both are the same; EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_copy(struct ember_context *context,
+                                         uint32_t from,
+                                         uint32_t to,
+                                         uint32_t n_tokens,
+                                         struct ember_error **err);
+
+/**
+ * Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_keep(struct ember_context *context,
+                                         uint32_t sequence,
+                                         struct ember_error **err);
+
+/**
+ * Writes the state of `sequence`, or of the whole context for EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its
+ * length to `n_needed`; a first call with capacity 0 asks for the length. A state holds tokens, KV cache and the logits of
+ * the last token where they are there; loading it in another process with the same model goes on with the same bits.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an
+ * encoder, EMBER_E_BUSY.
+ */
+ember_status ember_context_state_save(const struct ember_context *context,
+                                      uint32_t sequence,
+                                      uint8_t *buffer,
+                                      size_t capacity,
+                                      size_t *n_needed,
+                                      struct ember_error **err);
+
+/**
+ * Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
+ * says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
+ * before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own.
+ * Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
+ * more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
+ * EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_context_state_load(struct ember_context *context,
+                                      uint32_t sequence,
+                                      const uint8_t *data,
+                                      size_t len,
+                                      struct ember_error **err);
+
+/**
+ * As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
+ * was: the state is written beside it and takes its place when it is whole and on disk.
+ * Errors: also EMBER_E_IO, EMBER_E_UTF8.
+ */
+ember_status ember_context_state_save_file(const struct ember_context *context,
+                                           uint32_t sequence,
+                                           const char *path,
+                                           size_t path_len,
+                                           struct ember_error **err);
+
+/**
+ * As ember_context_state_load, from the file `path`. Errors: also EMBER_E_IO, EMBER_E_UTF8.
+ */
+ember_status ember_context_state_load_file(struct ember_context *context,
+                                           uint32_t sequence,
+                                           const char *path,
+                                           size_t path_len,
+                                           struct ember_error **err);
+
+/**
+ * As ember_context_state_save, to a callback, which gets the state part by part; no copy of it is held.
+ * Errors: also EMBER_E_CANCELLED by the callback.
+ */
+ember_status ember_context_state_write(const struct ember_context *context,
+                                       uint32_t sequence,
+                                       ember_write_callback callback,
+                                       void *user_data,
+                                       struct ember_error **err);
+
+/**
+ * As ember_context_state_load, from a callback, which is called until it gives no more. The state is held in memory until
+ * it is found to be whole. Errors: also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it returns more
+ * than there is room for.
+ */
+ember_status ember_context_state_read(struct ember_context *context,
+                                      uint32_t sequence,
+                                      ember_read_callback callback,
+                                      void *user_data,
+                                      struct ember_error **err);
+
+/**
  * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
  * call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
  * `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
@@ -1732,6 +2255,15 @@ ember_status ember_model_token_bytes(const struct ember_model *model,
                                      struct ember_error **err);
 
 /**
+ * Writes to `out` whether `token` is a control token, such as BOS or the marks of a chat's turns, which stands for no
+ * text. Any thread. Errors: as ember_model_token_is_eog.
+ */
+ember_status ember_model_token_is_control(const struct ember_model *model,
+                                          uint32_t token,
+                                          bool *out,
+                                          struct ember_error **err);
+
+/**
  * Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
  */
@@ -1739,6 +2271,19 @@ ember_status ember_model_token_is_eog(const struct ember_model *model,
                                       uint32_t token,
                                       bool *out,
                                       struct ember_error **err);
+
+/**
+ * Writes to `out` what the context has done, and how long it took. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_timings_get(const struct ember_context *context,
+                                       struct ember_timings *out,
+                                       struct ember_error **err);
+
+/**
+ * Sets the counters of the context to 0; load_ns stays. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_timings_reset(struct ember_context *context,
+                                         struct ember_error **err);
 
 /**
  * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.

@@ -39,8 +39,8 @@ class Header:
             for name, body in re.findall(r"^typedef struct (ember_\w+) \{(.*?)\}", text, re.MULTILINE | re.DOTALL)
         }
         self.callbacks = {
-            name: (result, parameters(body))
-            for result, name, body in re.findall(r"^typedef (\w+) \(\*(ember_\w+)\)\(([^)]*)\);", text, re.MULTILINE)
+            name: (plain(result), parameters(body))
+            for result, name, body in re.findall(r"^typedef (\w[\w *]*?) ?\(\*(ember_\w+)\)\(([^)]*)\);", text, re.MULTILINE)
         }
         self.functions = {
             name: (plain(result), parameters(body))
@@ -191,18 +191,18 @@ VARIANTS = [
     ("option_added", ADDITION, True, r"\Z",
      "ember_status ember_model_options_set_care(struct ember_model_options *options, uint32_t care, "
      "struct ember_error **err);\n"),
-    ("field_appended", ADDITION, True, r"(uint32_t n_threads;\n)(?=\} ember_context_info)", r"\1uint64_t size;\n"),
+    ("field_appended", ADDITION, True, r"(?=\} ember_context_info;)", "uint64_t size;\n"),
     ("number_added", ADDITION, False, r"(EMBER_KV_Q8_0 = 2,)", r"\1 EMBER_KV_Q4_0 = 3,"),
     ("function_removed", BREAK, True, r"ember_status ember_context_n_past\([^;]*;", ""),
     ("parameter_widened", BREAK, True, r"uint32_t k,", "uint64_t k,"),
     ("parameter_added", BREAK, True, r"uint32_t k,", "uint32_t k, uint32_t least,"),
     ("parameter_removed", BREAK, True, r"uint32_t k,", ""),
     ("result_changed", BREAK, True, r"int32_t ember_has_feature\(", "int64_t ember_has_feature("),
-    ("field_inserted", BREAK, True, r"(uint32_t n_seq;)", r"uint32_t n_pages; \1"),
+    ("field_inserted", BREAK, True, r"(uint32_t n_seq;)", r"uint32_t inserted; \1"),
     ("field_removed", BREAK, True, r"uint32_t n_seq;", ""),
     ("field_renamed", BREAK, False, r"uint32_t n_seq;", "uint32_t n_sequences;"),
     ("field_widened", BREAK, True, r"uint32_t n_seq;", "uint64_t n_seq;"),
-    ("fixed_struct_grown", BREAK, True, r"(float logprob;\n)(?=\} ember_token_logprob)", r"\1float entropy;\n"),
+    ("fixed_struct_grown", BREAK, True, r"(?=\} ember_token_logprob;)", "float entropy;\n"),
     ("callback_changed", BREAK, True, r"(\(\*ember_event_callback\)\()", r"\1int32_t n_events, "),
     ("number_changed", BREAK, False, r"EMBER_KV_Q8_0 = 2,", "EMBER_KV_Q8_0 = 3,"),
     ("number_removed", BREAK, False, r"EMBER_KV_Q8_0 = 2,", ""),
