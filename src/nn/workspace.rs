@@ -127,7 +127,8 @@ mod tests {
             n_vocab: 0,
         };
         let (kernels, pool) = (Kernels::select(Some(Isa::Scalar)), ThreadPool::new(1, None).expect("a pool"));
-        let mut backend = ThreadedBackend::new(kernels, pool, F32Products::Dots, Memory::default()).expect("a backend");
+        let mut backend =
+            ThreadedBackend::new(kernels, pool, F32Products::Dots, Memory::default()).expect("a backend");
         let error = Workspace::new(&mut backend, shape, 64).err();
         assert!(matches!(error, Some(Error::NoMemory(_))), "{error:?}");
     }
