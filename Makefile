@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -155,6 +155,9 @@ test-packages: lib ## installs and packs, and builds programs with what comes ou
 
 test-minimal: ## the smallest build: runs a model, and names the feature that something needs
 	$(CARGO) test --no-default-features --test minimal
+
+test-wasm: ## the tests on WebAssembly, under Node.js
+	scripts/test-wasm.sh
 
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh

@@ -34,16 +34,6 @@ cross_build() {
     built=${CARGO_TARGET_DIR:-target}/$target/release
 }
 
-# cross_tests NAME…: sets tests to the options of cargo that choose the unit tests and all files of tests but those named.
-cross_tests() {
-    local file name
-    tests=(--lib)
-    for file in tests/*.rs; do
-        name=$(basename "$file" .rs)
-        case " $* " in *" $name "*) ;; *) tests+=(--test "$name") ;; esac
-    done
-}
-
 # cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
 cross_strip() {
     local objcopy=${OBJCOPY:-} library sysroot

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::Context;
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, Reading};
+use crate::threads;
 
 /// Bytes that a reader is asked for at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -89,6 +90,6 @@ impl Context {
 /// A name in the same folder that nobody else takes.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+    name.push(format!(".{}-{}.tmp", threads::process(), NEXT.fetch_add(1, Relaxed)));
     path.with_file_name(name)
 }

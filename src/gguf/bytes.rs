@@ -191,7 +191,10 @@ impl FileBytes {
                 }
             }
             #[cfg(not(unix))]
-            Storage::Mapped(_) => Err(std::io::ErrorKind::Unsupported.into()),
+            Storage::Mapped(_) => {
+                let _ = range;
+                Err(std::io::ErrorKind::Unsupported.into())
+            }
             Storage::Owned(bytes) => bytes.lock(),
             Storage::Loose(_) | Storage::Borrowed(..) => Ok(()),
         }
