@@ -120,6 +120,15 @@ public final class Context {
         return try use { context in Int(try read(0) { ember_context_n_past(context, sequence, $0, $1) }) }
     }
 
+    /// Pages of the KV cache that no sequence has at the moment.
+    public var freePages: Int {
+        get throws {
+            try use { context in
+                Int(try read(sized(ember_context_info())) { ember_context_info_get(context, $0, $1) }.n_free_pages)
+            }
+        }
+    }
+
     /// Forgets the tokens of a sequence from position `past` on; 0 empties it. The logits of the last decode are gone.
     public func rewind(to past: Int = 0, sequence: Int = 0) throws {
         let sequence = try number("the sequence", sequence)

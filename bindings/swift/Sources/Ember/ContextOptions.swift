@@ -38,11 +38,15 @@ public struct ContextOptions: Hashable, Sendable {
     public var backend = Backend.auto
     /// The most bytes that the large buffers of the context may have; 0: no limit of its own.
     public var memoryLimit: UInt64 = 0
+    /// The most bytes of the KV cache, whose pages all sequences share; 0: what all sequences need at full length. When no
+    /// page is left, calls throw ``EmberError/Status/contextFull``.
+    public var kvLimit: UInt64 = 0
 
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
-        kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0
+        kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0,
+        kvLimit: UInt64 = 0
     ) {
         self.size = size
         self.sequences = sequences
@@ -53,6 +57,7 @@ public struct ContextOptions: Hashable, Sendable {
         valueType = kvType
         self.backend = backend
         self.memoryLimit = memoryLimit
+        self.kvLimit = kvLimit
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -71,6 +76,7 @@ public struct ContextOptions: Hashable, Sendable {
         try check { ember_context_options_set_v_type(options, valueType.rawValue, $0) }
         try check { ember_context_options_set_backend(options, backend.rawValue, $0) }
         try check { ember_context_options_set_memory_limit(options, memoryLimit, $0) }
+        try check { ember_context_options_set_kv_limit(options, kvLimit, $0) }
         return try body(options)
     }
 }
@@ -85,11 +91,17 @@ public struct ContextInfo: Hashable, Sendable {
     public let batch: Int
     /// Threads, the caller's included.
     public let threads: Int
+    /// Tokens of a page of the KV cache; a sequence takes whole pages.
+    public let pageLength: Int
+    /// Pages of the KV cache.
+    public let pages: Int
 
     init(_ info: ember_context_info) {
         size = Int(info.n_ctx)
         sequences = Int(info.n_seq)
         batch = Int(info.n_batch)
         threads = Int(info.n_threads)
+        pageLength = Int(info.page_len)
+        pages = Int(info.n_pages)
     }
 }

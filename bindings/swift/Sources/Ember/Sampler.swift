@@ -161,7 +161,12 @@ public final class Sampler: @unchecked Sendable {
 
 extension Sampler {
     /// What a stage of the caller's own has thrown.
-    func takeError() -> (any Error)? { own.lazy.compactMap { $0.takeError() }.first }
+    func takeError() -> (any Error)? {
+        for stage in own {
+            if let error = stage.takeError() { return error }
+        }
+        return nil
+    }
 }
 
 /// Carries a stage of the caller's own through C, and what it throws back.

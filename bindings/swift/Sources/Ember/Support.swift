@@ -10,9 +10,9 @@ typealias ErrorOut = UnsafeMutablePointer<OpaquePointer?>
 func number<Raw: BinaryInteger>(of value: some RawRepresentable<Raw>) -> Int32 { Int32(value.rawValue) }
 
 /// Runs a call of the library and throws what it refuses.
-func check(_ call: (ErrorOut) -> Int32) throws {
+func check(_ call: (ErrorOut) throws -> Int32) throws {
     var error: OpaquePointer?
-    let status = call(&error)
+    let status = try call(&error)
     if status != number(of: EMBER_OK) { throw EmberError(status, taking: error) }
 }
 

@@ -115,6 +115,16 @@ import Testing
         print(conversation)
     }
 
+    @Test func state() throws {
+        let context = try Context(model)
+
+        _ = try context.complete("The king said:", options: GenerateOptions(maxTokens: 8))
+        let state = try context.saveState()  // or saveState(to: path)
+        let other = try Context(model)
+        try other.loadState(state)
+        print(try other.complete("", options: GenerateOptions(maxTokens: 8)).text)
+    }
+
     @Test func chat() async throws {
         let context = try AsyncContext(model)
 
