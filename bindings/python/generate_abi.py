@@ -47,7 +47,7 @@ class Header:
         }
         self.callbacks = {
             name: (result, self.parameters(body))
-            for result, name, body in re.findall(r"typedef (\w+) \(\*(ember_\w+)\)\(([^)]*)\);", text)
+            for result, name, body in re.findall(r"typedef (\w[\w ]*\*?) ?\(\*(ember_\w+)\)\(([^)]*)\);", text)
         }
         self.functions = {
             name: (result, self.parameters(body))

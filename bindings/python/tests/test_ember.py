@@ -31,7 +31,11 @@ def test_loading(path, model):
 def test_metadata(model):
     metadata = model.metadata
     assert metadata["general.architecture"] == "gpt2" and metadata["gpt2.block_count"] == model.info.n_layer
-    assert len(dict(metadata)) == len(metadata) and "tokenizer.ggml.tokens" not in metadata
+    everything = dict(metadata)
+    assert len(everything) == len(metadata)
+    tokens, kinds = everything["tokenizer.ggml.tokens"], everything["tokenizer.ggml.token_type"]
+    assert len(tokens) == len(kinds) == model.info.n_vocab and set(kinds) <= {1, 3}
+    assert tokens[0] == "<|endoftext|>" and kinds[0] == 3 and tokens[50] == model.detokenize([50])
     with pytest.raises(KeyError):
         metadata["no.such.key"]
 
@@ -44,6 +48,7 @@ def test_texts_and_tokens(model):
     assert model.tokenize(text.encode()) == tokens
     assert model.detokenize_bytes(model.tokenize(b"a\xffb")) != b""
     assert model.is_eog(model.info.eos_token) and not model.is_eog(tokens[0])
+    assert model.is_control(model.info.eos_token) and not model.is_control(tokens[0])
     for wrong in (-1, 1 << 32, 4000000000):
         with pytest.raises(ember.InvalidArgumentError):
             model.detokenize([wrong])

@@ -6,6 +6,7 @@ import pathlib
 import resource
 import signal
 import threading
+import weakref
 
 import ember
 import pytest
@@ -27,6 +28,8 @@ def test_use_after_close(path):
     for use in (
         lambda: model.tokenize("a"),
         lambda: model.metadata,
+        lambda: model.memory,
+        lambda: model.is_control(0),
         lambda: ember.Context(model),
         lambda: context.generate(PROMPT),
         lambda: context.embed(["a"]),
@@ -36,9 +39,15 @@ def test_use_after_close(path):
         lambda: context.n_past(),
         lambda: context.rewind(),
         lambda: context.info,
+        lambda: context.memory,
+        lambda: context.timings,
+        lambda: context.reset_timings(),
         lambda: next(generation),
         lambda: generation.usage,
         lambda: sampler.sample([1.0]),
+        lambda: sampler.clone(),
+        lambda: sampler.stage(print),
+        lambda: ember.Sampler(1).dry(model, 8),
     ):
         with pytest.raises(ember.ClosedError, match="closed"):
             use()
@@ -177,8 +186,15 @@ def test_nothing_leaks(path):
     data = path.read_bytes()
 
     def once():
-        model = ember.Model.from_bytes(data)
+        model = ember.Model.from_bytes(data, progress=lambda done: None, meta={"own.key": "value"})
+        ember.Model.from_buffer(bytearray(data))
+        with pytest.raises(ZeroDivisionError):
+            ember.Model.from_buffer(bytearray(data), progress=lambda done: 1 / 0)
         context = ember.Context(model, n_ctx=256)
+        context.complete(PROMPT, max_tokens=3, sampler=ember.Sampler(1).stage(lambda *candidates: None).clone())
+        with pytest.raises(ZeroDivisionError):
+            context.complete(PROMPT, sampler=ember.Sampler(1).stage(lambda *candidates: 1 / 0))
+        context.rewind()
         context.complete(PROMPT, max_tokens=3, temperature=0.5, stop="x", top_logprobs=2)
         context.embed(["a", "b"])
         context.score("a", " b")
@@ -200,6 +216,23 @@ def test_nothing_leaks(path):
         once()
     # A model of 3 MB that stays would be 180 MB here.
     assert resident() - before < 20 << 20
+
+
+def test_what_a_stage_raises_keeps_nothing_alive(model):
+    """A context goes with its last reference, not when the collector finds it."""
+
+    def once():
+        context = ember.Context(model)
+        try:
+            context.complete(PROMPT, sampler=ember.Sampler(1).stage(lambda *candidates: 1 / 0))
+        except ZeroDivisionError:
+            return weakref.ref(context)
+
+    gc.disable()
+    try:
+        assert once()() is None
+    finally:
+        gc.enable()
 
 
 def test_handles_are_freed(path, monkeypatch):

@@ -3,7 +3,7 @@
 from ._abi import Backend, EventKind, FinishReason, KvType, LogLevel, Pack, Pooling, Status
 from ._library import CancelToken, lib
 from ._log import set_log
-from .context import Completion, Context, ContextInfo, Embeddings, Score, TokenScore
+from .context import Completion, Context, ContextInfo, Embeddings, Score, Timings, TokenScore
 from .errors import (
     BufferTooSmallError,
     BusyError,
@@ -21,7 +21,9 @@ from .errors import (
     Utf8Error,
 )
 from .generation import Event, GenerateOptions, Generation, Sampler, TokenLogprob, Usage
-from .model import Metadata, Model, ModelInfo
+from .metadata import Metadata
+from .model import Model, ModelInfo
+from .options import ContextOptions, LoadOptions, Memory, estimate_memory, inspect
 
 
 def version() -> str:
@@ -53,6 +55,7 @@ __all__ = [
     "Context",
     "ContextFullError",
     "ContextInfo",
+    "ContextOptions",
     "Embeddings",
     "EmberError",
     "Event",
@@ -65,7 +68,9 @@ __all__ = [
     "InvalidArgumentError",
     "IoError",
     "KvType",
+    "LoadOptions",
     "LogLevel",
+    "Memory",
     "Metadata",
     "Model",
     "ModelInfo",
@@ -76,13 +81,16 @@ __all__ = [
     "Sampler",
     "Score",
     "Status",
+    "Timings",
     "TokenLogprob",
     "TokenScore",
     "UnsupportedError",
     "Usage",
     "Utf8Error",
     "build_info",
+    "estimate_memory",
     "has_feature",
+    "inspect",
     "set_log",
     "version",
 ]

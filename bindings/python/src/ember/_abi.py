@@ -132,6 +132,16 @@ class ember_generate_result(ctypes.Structure):
     ]
 
 
+class ember_memory(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("file", c_uint64),
+        ("weights", c_uint64),
+        ("kv", c_uint64),
+        ("workspace", c_uint64),
+    ]
+
+
 class ember_model_info(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -151,6 +161,12 @@ class ember_model_info(ctypes.Structure):
         ("add_bos", c_uint32),
         ("causal", c_uint32),
         ("pooling", c_int32),
+        ("n_expert", c_uint32),
+        ("n_expert_used", c_uint32),
+        ("eot_token", c_uint32),
+        ("unk_token", c_uint32),
+        ("pad_token", c_uint32),
+        ("has_chat_template", c_uint32),
     ]
 
 
@@ -173,8 +189,26 @@ class ember_score_result(ctypes.Structure):
     ]
 
 
+class ember_timings(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("load_ns", c_uint64),
+        ("n_prefill", c_uint64),
+        ("prefill_ns", c_uint64),
+        ("n_decode", c_uint64),
+        ("decode_ns", c_uint64),
+        ("n_embed", c_uint64),
+        ("embed_ns", c_uint64),
+    ]
+
+
 ember_event_callback = CFUNCTYPE(c_int32, POINTER(ember_event), c_void_p)
 ember_log_callback = CFUNCTYPE(None, c_int32, c_void_p, c_size_t, c_void_p)
+ember_release_callback = CFUNCTYPE(None, c_void_p)
+ember_progress_callback = CFUNCTYPE(c_int32, c_float, c_void_p)
+ember_allocate_callback = CFUNCTYPE(c_void_p, c_size_t, c_size_t, c_void_p)
+ember_deallocate_callback = CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_void_p)
+ember_candidates_callback = CFUNCTYPE(c_int32, POINTER(c_uint32), POINTER(c_float), c_size_t, c_void_p)
 
 # The result and the arguments of each function.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -327,6 +361,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_memory": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_memory),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_n_past": (
         c_int32,
         [
@@ -379,6 +421,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_options_set_memory_limit": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint64,
             POINTER(c_void_p),
         ],
     ),
@@ -444,6 +494,21 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int32,
         [
             c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_timings_get": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_timings),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_timings_reset": (
+        c_int32,
+        [
             c_void_p,
             POINTER(c_void_p),
         ],
@@ -732,6 +797,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_memory_estimate": (
+        c_int32,
+        [
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            POINTER(ember_memory),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_chat_template": (
         c_int32,
         [
@@ -765,6 +841,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_model_inspect": (
+        c_int32,
+        [
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_isa": (
         c_char_p,
         [
@@ -781,12 +868,112 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_model_load_borrowed": (
+        c_int32,
+        [
+            c_void_p,
+            c_size_t,
+            ember_release_callback,
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_load_buffer": (
         c_int32,
         [
             c_void_p,
             c_size_t,
+            c_void_p,
             POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_load_fd": (
+        c_int32,
+        [
+            c_int32,
+            c_uint64,
+            c_uint64,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_memory": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_memory),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_uint32),
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array_bool": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_size_t,
+            POINTER(c_bool),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array_f64": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_size_t,
+            POINTER(c_double),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array_i64": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_size_t,
+            POINTER(c_int64),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array_string": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_size_t,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_meta_array_u64": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_size_t,
+            POINTER(c_uint64),
             POINTER(c_void_p),
         ],
     ),
@@ -884,11 +1071,29 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_model_options_set_allocator": (
+        c_int32,
+        [
+            c_void_p,
+            ember_allocate_callback,
+            ember_deallocate_callback,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_options_set_cancel_token": (
         c_int32,
         [
             c_void_p,
             c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_check_tensors": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
             POINTER(c_void_p),
         ],
     ),
@@ -901,11 +1106,77 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_model_options_set_lock": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_memory_limit": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint64,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_meta_bool": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_meta_f64": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_double,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_meta_i64": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_int64,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_meta_string": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_options_set_pack": (
         c_int32,
         [
             c_void_p,
             c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_options_set_progress": (
+        c_int32,
+        [
+            c_void_p,
+            ember_progress_callback,
+            c_void_p,
             POINTER(c_void_p),
         ],
     ),
@@ -937,6 +1208,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
             c_size_t,
             POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_token_is_control": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_bool),
             POINTER(c_void_p),
         ],
     ),
@@ -1004,11 +1284,35 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_sampler_add_callback": (
+        c_int32,
+        [
+            c_void_p,
+            ember_candidates_callback,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_sampler_add_deny": (
         c_int32,
         [
             c_void_p,
             POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_dry": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_float,
+            c_float,
+            c_uint32,
+            c_uint32,
+            POINTER(c_char_p),
+            POINTER(c_size_t),
             c_size_t,
             POINTER(c_void_p),
         ],

@@ -44,10 +44,27 @@ def raise_error(status: int, err: ctypes.c_void_p) -> None:
     raise BY_STATUS.get(status, EmberError)(message, status)
 
 
+# What Python functions raised that the library called, by thread. The call into the library that led there raises it.
+_raised: dict[int, BaseException] = {}
+
+
+def keep_raised(error: BaseException) -> None:
+    """Keeps what a callback raises on this thread, since no exception can pass through C."""
+    _raised[threading.get_ident()] = error
+
+
 def call(function: Any, *arguments: Any) -> None:
     """Calls a C function with an error slot behind its arguments."""
     err = ctypes.c_void_p()
     status = function(*arguments, ctypes.byref(err))
+    if _raised:
+        raised = _raised.pop(threading.get_ident(), None)
+        if raised is not None:
+            lib.ember_error_free(err)
+            try:
+                raise raised
+            finally:
+                del raised  # whose traceback has this frame
     if status:
         raise_error(status, err)
 
@@ -75,6 +92,12 @@ def unsigned(name: str, value: int, bits: int = 32) -> int:
     return value
 
 
+def text_arrays(texts: Sequence[bytes]) -> tuple[Any, Any, int]:
+    """Texts as arrays of pointers and of lengths, and their number."""
+    n = len(texts)
+    return (ctypes.c_char_p * n)(*texts), (ctypes.c_size_t * n)(*map(len, texts)), n
+
+
 def token_array(tokens: Sequence[int]) -> Any:
     """Token ids as a C array."""
     try:
@@ -98,7 +121,12 @@ class Handle:
         self._lock = threading.Lock()
         self._users = 0
         out = ctypes.c_void_p()
-        call(make, *arguments, ctypes.byref(out))
+        try:
+            call(make, *arguments, ctypes.byref(out))
+        except BaseException:
+            if out.value:
+                free(out.value)
+            raise
         self._pointer = out.value or 0
         self._closed = False
 
@@ -232,7 +260,11 @@ def interruptible(function: Callable[[], T], token: CancelToken) -> T:
     except BaseException:
         errand.give_up(token)
         raise
-    if errand.error is not None:
-        raise errand.error
+    error, errand.error = errand.error, None
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # whose traceback has this frame
     result: T = errand.result
     return result

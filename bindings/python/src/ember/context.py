@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._abi import Backend, FinishReason, KvType, Pooling, ember_context_info, ember_score_result, ember_token_score
-from ._library import CancelToken, Handle, Lease, call, fill, interruptible, lib, token_array, unsigned
+from ._abi import FinishReason, Pooling, ember_context_info, ember_score_result, ember_timings, ember_token_score
+from ._library import CancelToken, Handle, Lease, call, fill, interruptible, lib, text_arrays, token_array, unsigned
 from .errors import InvalidArgumentError
 from .generation import GenerateOptions, Generation, Usage, options_handle, sampler_of
 from .model import Model
+from .options import ContextOptions, Memory, context_options, memory_of
 
 if TYPE_CHECKING:
     import numpy
@@ -26,6 +27,18 @@ class ContextInfo(NamedTuple):
     n_seq: int
     n_batch: int
     n_threads: int
+
+
+class Timings(NamedTuple):
+    """Tokens that a context ran, and the nanoseconds they took."""
+
+    load_ns: int  # loading the model
+    n_prefill: int  # tokens of calls with several tokens of a sequence: prompts
+    prefill_ns: int
+    n_decode: int  # tokens of calls with one of each sequence: generation
+    decode_ns: int
+    n_embed: int  # tokens of texts that were embedded
+    embed_ns: int
 
 
 class Completion(NamedTuple):
@@ -86,35 +99,15 @@ class Context:
     """Token sequences being processed over a model. One thread at a time: a second one gets a BusyError."""
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        n_ctx: int = 0,
-        n_seq: int = 1,
-        n_batch: int = 0,
-        n_threads: int = 0,
-        worker_cpus: Sequence[int] = (),
-        kv_type: KvType = KvType.F16,
-        backend: Backend = Backend.AUTO,
-        cancel_token: CancelToken | None = None,
+        self, model: Model, *, cancel_token: CancelToken | None = None, **options: Unpack[ContextOptions]
     ) -> None:
-        """0 stands for Ember's choice: n_ctx what the model was trained on, 4096 at most; a thread for each core. The
-        cancel token may end all of the context's calls."""
+        """ContextOptions lists the options. The cancel token may end all of the context's calls."""
         self._token = cancel_token or CancelToken()
         self._views: list[memoryview[float]] = []
         self._model = model
         self._n_vocab = model.info.n_vocab
         self._n_embd = model.info.n_embd
-        options = Handle("options object", lib.ember_context_options_free, lib.ember_context_options_new)
-        with options as opt, model._handle as pointer, self._token._handle as token:
-            call(lib.ember_context_options_set_n_ctx, opt, unsigned("n_ctx", n_ctx))
-            call(lib.ember_context_options_set_n_seq, opt, unsigned("n_seq", n_seq))
-            call(lib.ember_context_options_set_n_batch, opt, unsigned("n_batch", n_batch))
-            call(lib.ember_context_options_set_n_threads, opt, unsigned("n_threads", n_threads))
-            cpus = token_array(worker_cpus)
-            call(lib.ember_context_options_set_worker_cpus, opt, cpus, len(cpus))
-            call(lib.ember_context_options_set_kv_type, opt, int(kv_type))
-            call(lib.ember_context_options_set_backend, opt, int(backend))
+        with context_options(options) as opt, model._handle as pointer, self._token._handle as token:
             self._handle = Handle("context", lib.ember_context_free, lib.ember_context_new, pointer, opt)
             with self._handle as context:
                 call(lib.ember_context_set_cancel_token, context, token)
@@ -125,6 +118,25 @@ class Context:
         with self._handle as pointer:
             call(lib.ember_context_info_get, pointer, ctypes.byref(raw))
         return ContextInfo(raw.n_ctx, raw.n_seq, raw.n_batch, raw.n_threads)
+
+    @property
+    def memory(self) -> Memory:
+        """What the context takes, and its model."""
+        with self._handle as pointer:
+            return memory_of(lib.ember_context_memory, pointer)
+
+    @property
+    def timings(self) -> Timings:
+        """What the context has done since it was made, or since reset_timings."""
+        raw = ember_timings(struct_size=ctypes.sizeof(ember_timings))
+        with self._handle as pointer:
+            call(lib.ember_context_timings_get, pointer, ctypes.byref(raw))
+        return Timings(*(getattr(raw, name) for name in Timings._fields))
+
+    def reset_timings(self) -> None:
+        """Sets the counters to 0; load_ns stays."""
+        with self._handle as pointer:
+            call(lib.ember_context_timings_reset, pointer)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Generation:
         """Continues a sequence by a prompt, a text or token ids, and then by generated tokens: an iterator of events.
@@ -175,7 +187,6 @@ class Context:
         options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)
         contents = [text.encode() if isinstance(text, str) else list(text) for text in texts]
         n = len(contents)
-        lengths = (ctypes.c_size_t * n)(*map(len, contents))
         function: Any
         arguments: tuple[Any, ...]
         strings = [content for content in contents if isinstance(content, bytes)]
@@ -185,10 +196,11 @@ class Context:
             if normalize is not None:
                 call(lib.ember_embed_options_set_normalize, opt, normalize)
             if len(strings) == n:
-                function, arguments = lib.ember_embed, (pointer, (ctypes.c_char_p * n)(*strings), lengths, n, opt)
+                function, arguments = lib.ember_embed, (pointer, *text_arrays(strings), opt)
             elif strings:
                 raise InvalidArgumentError("the texts must be all strings or all token ids")
             else:
+                lengths = (ctypes.c_size_t * n)(*map(len, contents))
                 ids = token_array([token for content in contents for token in content])
                 function, arguments = lib.ember_embed_tokens, (pointer, ids, len(ids), lengths, n, opt)
             values = interruptible(

@@ -10,11 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ._abi import EventKind, FinishReason, ember_event, ember_generate_result
-from ._library import CancelToken, Handle, call, interruptible, lib, token_array, unsigned
+from ._candidates import Stage, candidates_callback
+from ._library import CancelToken, Handle, call, interruptible, lib, text_arrays, token_array, unsigned
 from .errors import BusyError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from .context import Context
+    from .model import Model
 
 
 class Sampler:
@@ -32,6 +34,7 @@ class Sampler:
         """The arguments are stages, in this order."""
         self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
         self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, self.seed)
+        self._callbacks: list[object] = []  # which C has the addresses of
         if top_k is not None:
             self.top_k(top_k)
         if top_p is not None:
@@ -83,6 +86,42 @@ class Sampler:
         return self._add(
             lib.ember_sampler_add_penalties, unsigned("last_n", last_n), repeat, frequency, presence
         )
+
+    def dry(
+        self,
+        model: Model,
+        last_n: int,
+        *,
+        multiplier: float = 0.8,
+        base: float = 1.75,
+        allowed_length: int = 2,
+        breakers: Sequence[str] | None = None,
+    ) -> Sampler:
+        """Makes tokens less likely which would carry on a passage of `allowed_length` tokens or more that is among the latest
+        `last_n` already (DRY). No passage goes beyond a breaker: None stands for line end, colon, quotation mark, asterisk."""
+        texts = (None, None, 0) if breakers is None else text_arrays([text.encode() for text in breakers])
+        numbers = multiplier, base, unsigned("allowed_length", allowed_length), unsigned("last_n", last_n)
+        with model._handle as pointer:
+            return self._add(lib.ember_sampler_add_dry, pointer, *numbers, *texts)
+
+    def stage(self, function: Stage) -> Sampler:
+        """A stage of your own: `function(tokens, logits)` is called with what the stages before have left, and may change the
+        logits; minus infinity rules a token out. Both are memory views, without a copy, of uint32 in ascending order and of
+        float32, and numpy.asarray makes arrays over the same memory of them. They are valid during the call only: keeping one
+        is a ValueError. What the function raises comes out of the call that samples; a generation then has ended.
+        """
+        callback = candidates_callback(function)
+        self._callbacks.append(callback)
+        return self._add(lib.ember_sampler_add_callback, callback, None)
+
+    def clone(self) -> Sampler:
+        """A copy of the sampler: its stages and their state, its random numbers where they stand."""
+        copy = Sampler.__new__(Sampler)
+        copy.seed = self.seed
+        copy._callbacks = list(self._callbacks)
+        with self._handle as pointer:
+            copy._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_clone, pointer)
+        return copy
 
     def mirostat(self, tau: float, eta: float) -> Sampler:
         """Follows the surprise `tau` at the rate `eta` (Mirostat 2); the last stage, as a rule."""

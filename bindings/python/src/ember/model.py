@@ -5,14 +5,26 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ._abi import EMBER_TOKEN_NONE, Pack, Pooling, ember_model_info
+from ._abi import EMBER_TOKEN_NONE, Pooling, ember_model_info
 from ._library import CancelToken, Handle, call, fill, interruptible, lib, token_array, unsigned
+from ._loans import Loan, on_release
+from .errors import InvalidArgumentError
+from .metadata import Metadata
+from .options import LoadOptions, Memory, memory_of, model_options
 
-MetaValue = Union[str, int, float, bool]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer, Self, Unpack
+
+
+class OpenFile(Protocol):
+    """What has a file descriptor."""
+
+    def fileno(self) -> int: ...
+
 
 
 class ModelInfo(NamedTuple):
@@ -34,89 +46,68 @@ class ModelInfo(NamedTuple):
     add_bos: bool
     causal: bool
     pooling: Pooling
-
-
-class Metadata(Mapping[str, MetaValue]):
-    """The metadata of a model's file: its strings, numbers and booleans by key. Arrays are left out."""
-
-    _STRING, _ARRAY = 8, 9
-    _FLOATS = (6, 12)
-    _BOOL = 7
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        keys = ctypes.c_size_t()
-        self._keys: dict[str, int] = {}
-        with handle as pointer:
-            call(lib.ember_model_meta_count, pointer, ctypes.byref(keys))
-            for index in range(keys.value):
-                raw = fill(ctypes.c_char, 64, lib.ember_model_meta_key, pointer, index).raw
-                kind = ctypes.c_uint32()
-                call(lib.ember_model_meta_type, pointer, raw, len(raw), ctypes.byref(kind))
-                if kind.value != self._ARRAY:
-                    self._keys[raw.decode("utf-8", "replace")] = kind.value
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __getitem__(self, key: str) -> MetaValue:
-        kind = self._keys[key]
-        name = key.encode()
-        with self._handle as pointer:
-            if kind == self._STRING:
-                text = fill(ctypes.c_char, 256, lib.ember_model_meta_string, pointer, name, len(name))
-                return str(text.raw, "utf-8", "replace")
-            value: Any
-            if kind == self._BOOL:
-                value, function = ctypes.c_bool(), lib.ember_model_meta_bool
-            elif kind in self._FLOATS:
-                value, function = ctypes.c_double(), lib.ember_model_meta_f64
-            elif kind in (1, 3, 5, 11):
-                value, function = ctypes.c_int64(), lib.ember_model_meta_i64
-            else:
-                value, function = ctypes.c_uint64(), lib.ember_model_meta_u64
-            call(function, pointer, name, len(name), ctypes.byref(value))
-            result: MetaValue = value.value
-            return result
+    n_expert: int
+    n_expert_used: int
+    eot_token: int | None
+    unk_token: int | None
+    pad_token: int | None
+    has_chat_template: bool
 
 
 class Model:
     """A loaded model: immutable, usable from any number of threads at once. Contexts keep alive what they need of it."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        use_mmap: bool = True,
-        pack: Pack = Pack.AUTO,
-        isa: str = "",
-        cancel_token: CancelToken | None = None,
-    ) -> None:
-        """Loads a GGUF file, or a folder in the layout of Hugging Face. `use_mmap` False reads files that others may change
-        meanwhile; `pack` and `isa` are those of ember.h."""
-        token = cancel_token or CancelToken()
-        name, level = os.fsencode(path), isa.encode()
-        options = Handle("options object", lib.ember_model_options_free, lib.ember_model_options_new)
-        with options as opt, token._handle as cancel:
-            call(lib.ember_model_options_set_use_mmap, opt, use_mmap)
-            call(lib.ember_model_options_set_pack, opt, int(pack))
-            call(lib.ember_model_options_set_isa, opt, level, len(level))
-            call(lib.ember_model_options_set_cancel_token, opt, cancel)
-            self._finish(
-                interruptible(
-                    lambda: Handle("model", lib.ember_model_release, lib.ember_model_load, name, len(name), opt), token
-                )
-            )
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> None:
+        """Loads a GGUF file, or a folder in the layout of Hugging Face. LoadOptions lists the options."""
+        name = os.fsencode(path)
+        self._load(options, lib.ember_model_load, name, len(name))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Model:
+    def from_file(
+        cls, file: int | OpenFile, *, offset: int = 0, length: int = 0, **options: Unpack[LoadOptions]
+    ) -> Self:
+        """The model of a GGUF file that is part of an open file, given as an object with `fileno` or as a file descriptor:
+        `length` bytes from `offset` on, up to its end with 0. The file may be closed afterwards."""
+        number = file if isinstance(file, int) else file.fileno()
+        if not 0 <= number < 1 << 31:
+            raise InvalidArgumentError(f"{number} is no file descriptor")
+        model = cls.__new__(cls)
+        part = unsigned("offset", offset, 64), unsigned("length", length, 64)
+        model._load(options, lib.ember_model_load_fd, number, *part)
+        return model
+
+    @classmethod
+    def from_bytes(cls, data: bytes, **options: Unpack[LoadOptions]) -> Self:
         """The model of a GGUF file that lies in memory. Ember keeps a copy."""
         model = cls.__new__(cls)
-        model._finish(Handle("model", lib.ember_model_release, lib.ember_model_load_buffer, data, len(data), None))
+        model._load(options, lib.ember_model_load_buffer, data, len(data))
         return model
+
+    @classmethod
+    def from_buffer(cls, data: Buffer, **options: Unpack[LoadOptions]) -> Self:
+        """As from_bytes, without a copy: of bytes, a mmap, an array of numpy, or whatever else has a contiguous buffer. The object
+        stays alive, and its buffer locked, until the model and its contexts are gone; nobody may change the bytes meanwhile."""
+        model = cls.__new__(cls)
+        loan = Loan(data)
+        try:
+            arguments = loan.address, loan.size, on_release, loan.key
+            model._load(options, lib.ember_model_load_borrowed, *arguments, loaded=loan.take)
+        finally:
+            loan.settle()
+        return model
+
+    def _load(
+        self, options: LoadOptions, function: Any, *arguments: Any, loaded: Callable[[], None] = lambda: None
+    ) -> None:
+        def load() -> Handle:
+            handle = Handle("model", lib.ember_model_release, function, *arguments, opt)
+            loaded()
+            return handle
+
+        token = options.get("cancel_token") or CancelToken()
+        with model_options(options) as opt, token._handle as cancel:
+            call(lib.ember_model_options_set_cancel_token, opt, cancel)
+            self._finish(interruptible(load, token))
 
     def _finish(self, handle: Handle) -> None:
         self._handle = handle
@@ -125,9 +116,9 @@ class Model:
             call(lib.ember_model_info_get, pointer, ctypes.byref(raw))
             self._isa: str = lib.ember_model_isa(pointer).decode()
         fields = {name: getattr(raw, name) for name in ModelInfo._fields}
-        for name in ("bos_token", "eos_token"):
+        for name in ("bos_token", "eos_token", "eot_token", "unk_token", "pad_token"):
             fields[name] = None if fields[name] == EMBER_TOKEN_NONE else fields[name]
-        for name in ("has_tokenizer", "add_bos", "causal"):
+        for name in ("has_tokenizer", "add_bos", "causal", "has_chat_template"):
             fields[name] = fields[name] != 0
         fields["pooling"] = Pooling(fields["pooling"])
         self._info = ModelInfo(**fields)
@@ -146,6 +137,12 @@ class Model:
     def metadata(self) -> Metadata:
         """What the model's file says about itself."""
         return Metadata(self._handle)
+
+    @property
+    def memory(self) -> Memory:
+        """What the model takes; nothing of contexts."""
+        with self._handle as pointer:
+            return memory_of(lib.ember_model_memory, pointer)
 
     def tokenize(self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
         """The token ids of a text, or of bytes that need not be UTF-8. `add_special` adds the BOS and EOS tokens that the
@@ -179,9 +176,16 @@ class Model:
 
     def is_eog(self, token: int) -> bool:
         """Whether a token ends a generation."""
+        return self._token_flag(lib.ember_model_token_is_eog, token)
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token is a control token, such as BOS or the marks of a chat's turns, which stands for no text."""
+        return self._token_flag(lib.ember_model_token_is_control, token)
+
+    def _token_flag(self, function: Any, token: int) -> bool:
         out = ctypes.c_bool()
         with self._handle as pointer:
-            call(lib.ember_model_token_is_eog, pointer, unsigned("token", token), ctypes.byref(out))
+            call(function, pointer, unsigned("token", token), ctypes.byref(out))
         return out.value
 
     def apply_chat_template(

@@ -1,0 +1,146 @@
+"""Stages of a sampler that are Python functions, and DRY."""
+
+import array
+import gc
+import math
+import threading
+
+import ember
+import pytest
+from ember import FinishReason
+
+PROMPT = "Once upon a time"
+LOGITS = [3.0, 2.0, 1.0, 9.0, 8.0, 0.0]
+
+
+def only_odd(tokens, logits):
+    for i, token in enumerate(tokens):
+        if token % 2 == 0:
+            logits[i] = -math.inf
+
+
+def test_a_stage_sees_and_changes_the_candidates():
+    seen = []
+
+    def stage(tokens, logits):
+        seen.append((list(tokens), list(logits), tokens.readonly, logits.readonly, tokens.format, logits.format))
+        only_odd(tokens, logits)
+
+    sampler = ember.Sampler(1).deny([3]).stage(stage).greedy()
+    copy = sampler.clone()
+    assert copy.seed == 1 and sampler.sample(LOGITS) == 1
+    assert seen == [([0, 1, 2, 4, 5], [3.0, 2.0, 1.0, 8.0, 0.0], True, False, "I", "f")]
+    del sampler
+    gc.collect()
+    assert copy.sample(array.array("f", LOGITS)) == 1 and len(seen) == 2  # the copy keeps the function
+
+
+def test_numpy_arrays_over_the_same_memory():
+    numpy = pytest.importorskip("numpy", reason="numpy is optional; tests/run.sh installs it")
+
+    def stage(tokens, logits):
+        ids, numbers = numpy.asarray(tokens), numpy.asarray(logits)
+        assert ids.dtype == numpy.uint32 and numbers.dtype == numpy.float32
+        assert numpy.shares_memory(numbers, logits) and not ids.flags.writeable
+        numbers[ids % 2 == 0] = -numpy.inf
+
+    assert ember.Sampler(1).stage(stage).greedy().sample(LOGITS) == 3
+
+    kept = []
+    for keep in (
+        lambda tokens, logits: kept.append(numpy.asarray(logits)),
+        lambda tokens, logits: kept.append(tokens[1:]),
+    ):
+        with pytest.raises(ValueError, match="copy"):
+            ember.Sampler(1).stage(keep).sample(LOGITS)
+        kept.clear()
+    views = []
+    ember.Sampler(1).stage(lambda tokens, logits: views.append(logits)).sample(LOGITS)
+    with pytest.raises(ValueError, match="released"):
+        views[0][0]
+
+
+class Refused(Exception):
+    pass
+
+
+def refuse(tokens, logits):
+    raise Refused(len(tokens))
+
+
+def test_what_a_stage_raises_comes_out(context):
+    sampler = ember.Sampler(1).stage(refuse)
+    with pytest.raises(Refused) as caught:
+        sampler.sample(LOGITS)
+    assert caught.value.args == (6,) and "refuse" in [entry.name for entry in caught.traceback]
+    assert ember.Sampler(1).greedy().sample(LOGITS) == 3  # nothing is left behind
+
+    raised = []
+
+    def run():
+        try:
+            context.complete(PROMPT, sampler=sampler)
+        except Refused as error:
+            raised.append(error)
+
+    other = threading.Thread(target=run)
+    other.start()
+    other.join()
+    assert len(raised) == 1 and context.n_past() > 0
+    context.rewind()
+
+    calls = []
+
+    def third(tokens, logits):
+        calls.append(len(tokens))
+        if len(calls) == 3:
+            raise Refused
+
+    generation = context.generate(PROMPT, max_tokens=9, sampler=ember.Sampler(1).stage(third).greedy())
+    next(generation), next(generation)
+    with pytest.raises(Refused):
+        next(generation)
+    assert [event.finish_reason for event in generation] == [FinishReason.CANCELLED]
+    with pytest.raises(ember.InvalidArgumentError, match="NaN|nan"):
+        ember.Sampler(1).stage(lambda tokens, logits: logits.__setitem__(0, math.nan)).sample(LOGITS)
+
+
+def test_a_stage_of_a_generation_may_use_other_objects(context, model):
+    plain = context.complete(PROMPT, max_tokens=8).tokens
+    context.rewind()
+
+    def stage(tokens, logits):
+        assert len(tokens) == model.info.n_vocab and model.detokenize([int(tokens[5])])
+        with pytest.raises(ember.BusyError):
+            context.n_past()
+        with pytest.raises(Refused):
+            ember.Sampler(2).stage(refuse).sample(LOGITS)
+        logits[plain[0]] = -math.inf
+
+    def make():
+        sampler = ember.Sampler(1).stage(stage).greedy()
+        generation = context.generate(PROMPT, max_tokens=8, sampler=sampler)
+        sampler.close()
+        return generation
+
+    generation = make()
+    gc.collect()
+    assert plain[0] not in [event.token for event in generation]
+
+
+def test_dry(model):
+    n = model.info.n_vocab
+    logits = [0.0] * n
+    logits[302], logits[400] = 2.0, 1.0
+    sampler = ember.Sampler(1).dry(model, 100, multiplier=5.0).greedy()
+    for token in (300, 301, 302, 500, 300, 301):
+        assert sampler.sample(logits) == 302
+        sampler.accept(token)
+    assert sampler.sample(logits) == 400  # 302 would say 300 301 302 again
+    ember.Sampler(1).dry(model, 8, breakers=[]).dry(model, 8, breakers=["\n", "the cat"]).sample(logits)
+    with pytest.raises(ember.InvalidArgumentError, match="multiplier"):
+        ember.Sampler(1).dry(model, 8, multiplier=-1)
+    with pytest.raises(ember.InvalidArgumentError, match="last_n"):
+        ember.Sampler(1).dry(model, -8)
+    with pytest.raises(ember.InvalidArgumentError):
+        ember.Sampler(1).dry(model, 8, breakers=["x" * 41])
