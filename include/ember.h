@@ -443,6 +443,10 @@ typedef struct ember_context_info {
      * Pages that no sequence has at the moment.
      */
     uint32_t n_free_pages;
+    /**
+     * An ember_backend.
+     */
+    int32_t backend;
 } ember_context_info;
 
 /**

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytemuck::NoUninit;
+
 use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
 use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
@@ -74,7 +76,7 @@ pub enum ember_backend {
 /// The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, NoUninit)]
 pub struct ember_context_info {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,
@@ -92,6 +94,8 @@ pub struct ember_context_info {
     pub n_pages: u32,
     /// Pages that no sequence has at the moment.
     pub n_free_pages: u32,
+    /// An ember_backend.
+    pub backend: i32,
 }
 
 fn context_info(context: &Context) -> ember_context_info {
@@ -105,6 +109,7 @@ fn context_info(context: &Context) -> ember_context_info {
         page_len: PAGE_LEN as u32,
         n_pages: context.kv_pages().0 as u32,
         n_free_pages: context.kv_pages().1 as u32,
+        backend: from_backend(o.backend) as i32,
     }
 }
 
@@ -122,6 +127,13 @@ fn to_backend(backend: i32) -> Result<BackendKind> {
         0 => Ok(BackendKind::Auto),
         1 => Ok(BackendKind::Scalar),
         _ => Err(Error::InvalidArgument(format!("backend must be an ember_backend (0 or 1), got {backend}"))),
+    }
+}
+
+fn from_backend(backend: BackendKind) -> ember_backend {
+    match backend {
+        BackendKind::Auto => ember_backend::EMBER_BACKEND_AUTO,
+        BackendKind::Scalar => ember_backend::EMBER_BACKEND_SCALAR,
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytemuck::NoUninit;
+
 use super::args::{UserData, array, handle, optional_struct, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
@@ -104,7 +106,7 @@ pub type ember_event_callback =
 /// What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, NoUninit)]
 pub struct ember_generate_result {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

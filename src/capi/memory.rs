@@ -2,6 +2,8 @@
 
 use std::ffi::c_char;
 
+use bytemuck::NoUninit;
+
 use super::args::{fill_struct, handle, output_struct, text};
 use super::context::{context_options_or_default, ember_context, ember_context_options};
 use super::error::ember_error;
@@ -15,7 +17,7 @@ use crate::error::{Result, ember_status};
 /// counted. Set struct_size to sizeof(ember_memory) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, NoUninit)]
 pub struct ember_memory {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytemuck::NoUninit;
+
 use super::args::{fill_struct, handle};
 use super::context::ember_context;
 use super::error::ember_error;
@@ -13,7 +15,7 @@ use crate::error::ember_status;
 /// error do not count. Set struct_size to sizeof(ember_timings) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, NoUninit)]
 pub struct ember_timings {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -443,6 +443,10 @@ typedef struct ember_context_info {
      * Pages that no sequence has at the moment.
      */
     uint32_t n_free_pages;
+    /**
+     * An ember_backend.
+     */
+    int32_t backend;
 } ember_context_info;
 
 /**
@@ -1050,6 +1054,15 @@ ember_status ember_context_options_set_backend(struct ember_context_options *opt
 ember_status ember_context_options_set_kv_limit(struct ember_context_options *options,
                                                 uint64_t bytes,
                                                 struct ember_error **err);
+
+/**
+ * Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
+ * begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
+ * so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+ */
+ember_status ember_context_options_set_keep_prefixes(struct ember_context_options *options,
+                                                     bool keep_prefixes,
+                                                     struct ember_error **err);
 
 /**
  * The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
@@ -2119,6 +2132,20 @@ ember_status ember_context_sequence_copy(struct ember_context *context,
                                          uint32_t to,
                                          uint32_t n_tokens,
                                          struct ember_error **err);
+
+/**
+ * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
+ * those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
+ * that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_reuse(struct ember_context *context,
+                                          uint32_t sequence,
+                                          const uint32_t *tokens,
+                                          size_t n,
+                                          size_t most,
+                                          size_t *n_reused,
+                                          struct ember_error **err);
 
 /**
  * Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)
