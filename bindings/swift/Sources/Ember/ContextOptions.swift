@@ -41,12 +41,15 @@ public struct ContextOptions: Hashable, Sendable {
     /// The most bytes of the KV cache, whose pages all sequences share; 0: what all sequences need at full length. When no
     /// page is left, calls throw ``EmberError/Status/contextFull``.
     public var kvLimit: UInt64 = 0
+    /// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
+    /// begin alike need not be computed again. Generations with ``GenerateOptions/reusePrefix`` find them.
+    public var keepPrefixes = false
 
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
         kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0,
-        kvLimit: UInt64 = 0
+        kvLimit: UInt64 = 0, keepPrefixes: Bool = false
     ) {
         self.size = size
         self.sequences = sequences
@@ -58,6 +61,7 @@ public struct ContextOptions: Hashable, Sendable {
         self.backend = backend
         self.memoryLimit = memoryLimit
         self.kvLimit = kvLimit
+        self.keepPrefixes = keepPrefixes
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -77,6 +81,7 @@ public struct ContextOptions: Hashable, Sendable {
         try check { ember_context_options_set_backend(options, backend.rawValue, $0) }
         try check { ember_context_options_set_memory_limit(options, memoryLimit, $0) }
         try check { ember_context_options_set_kv_limit(options, kvLimit, $0) }
+        try check { ember_context_options_set_keep_prefixes(options, keepPrefixes, $0) }
         return try body(options)
     }
 }

@@ -24,6 +24,18 @@ extension Context {
         try use { context in try check { ember_context_sequence_copy(context, from, to, count, $0) } }
     }
 
+    /// Makes a sequence as much of the beginning of `tokens` as the KV cache has, `most` tokens at most, and returns how many
+    /// those are: what the sequence has of it already, or, with ``ContextOptions/keepPrefixes``, whole pages that were kept of
+    /// other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+    public func reuse(_ tokens: [Token], most: Int? = nil, sequence: Int = 0) throws -> Int {
+        let sequence = try number("the sequence", sequence)
+        let most = most ?? max(0, tokens.count - 1)
+        if most < 0 { throw EmberError(.invalidArgument, "at most \(most) tokens is less than none") }
+        return try use { context in
+            try read(0) { ember_context_sequence_reuse(context, sequence, tokens, tokens.count, most, $0, $1) }
+        }
+    }
+
     /// Empties all sequences but this one.
     public func keepSequence(_ sequence: Int) throws {
         let sequence = try number("the sequence", sequence)

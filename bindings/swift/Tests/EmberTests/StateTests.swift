@@ -25,6 +25,21 @@ import Testing
         expectRefusal(.invalidArgument, "-1") { try context.copySequence(from: -1, to: 0, count: 0) }
     }
 
+    @Test func prefixesAreKept() throws {
+        let context = try newContext(ContextOptions(size: 256, sequences: 2, threads: 1, keepPrefixes: true))
+        let length = context.info.pageLength
+        let tokens = (0..<2 * length + 2).map { Token(47 + $0 % 100) }
+        try context.decode(tokens)
+        #expect(try context.reuse(Array(tokens.prefix(5))) == 4)
+        #expect(try context.past() == 4)
+        try context.rewind()
+        #expect(try context.reuse(tokens, sequence: 1) == 2 * length)
+        #expect(try context.past(sequence: 1) == 2 * length)
+        #expect(try context.reuse(tokens, most: 3, sequence: 1) == 3)
+        expectRefusal(.invalidArgument, "-1") { try context.reuse(tokens, most: -1) }
+        expectRefusal(.invalidArgument, "9") { try context.reuse(tokens, sequence: 9) }
+    }
+
     @Test func statesGoOn() throws {
         let context = try newContext(two)
         let first = try context.complete(prompt, options: how)
