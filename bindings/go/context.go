@@ -131,6 +131,31 @@ func WithBackend(backend Backend) ContextOption {
 	}}
 }
 
+// WithContextMemoryLimit sets the most bytes that the large buffers of the context may have. What [WithMemoryLimit] sets counts
+// as well. 0, the default: no limit of its own.
+func WithContextMemoryLimit(bytes uint64) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_memory_limit(o, C.uint64_t(bytes), &cerr), &cerr)
+	}}
+}
+
+// newContextOptions gives the library's options, to be freed.
+func newContextOptions(options []ContextOption) (*C.ember_context_options, error) {
+	var cerr *C.ember_error
+	var o *C.ember_context_options
+	if err := check(C.ember_context_options_new(&o, &cerr), &cerr); err != nil {
+		return nil, err
+	}
+	for _, option := range options {
+		if err := option.apply(o); err != nil {
+			C.ember_context_options_free(o)
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
 // NewContext makes a context over the model.
 func (m *Model) NewContext(options ...ContextOption) (*Context, error) {
 	model, err := m.h.use()
@@ -138,17 +163,12 @@ func (m *Model) NewContext(options ...ContextOption) (*Context, error) {
 		return nil, err
 	}
 	defer m.h.done()
-	var cerr *C.ember_error
-	var o *C.ember_context_options
-	if err := check(C.ember_context_options_new(&o, &cerr), &cerr); err != nil {
+	o, err := newContextOptions(options)
+	if err != nil {
 		return nil, err
 	}
 	defer C.ember_context_options_free(o)
-	for _, option := range options {
-		if err := option.apply(o); err != nil {
-			return nil, err
-		}
-	}
+	var cerr *C.ember_error
 	var p *C.ember_context
 	if err := check(C.ember_context_new(model, o, &p, &cerr), &cerr); err != nil {
 		return nil, err

@@ -44,19 +44,12 @@ func WithTruncate(truncate bool) EmbedOption {
 // Embed gives a vector for each text, in their order; with [PoolingNone] one for each token of each text. The texts run in
 // batches, so give many at once. The context's sequences stay as they are.
 func (c *Context) Embed(ctx context.Context, texts []string, options ...EmbedOption) ([][]float32, error) {
-	pointers := make([]*C.char, len(texts))
-	lengths := make([]C.size_t, len(texts))
-	var pinner runtime.Pinner // the array holds pointers to Go's memory
+	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	for i, text := range texts {
-		if text != "" { // the library takes NULL for an empty one
-			pointers[i], lengths[i] = chars(text)
-			pinner.Pin(pointers[i])
-		}
-	}
+	pointers, lengths := pinnedTexts(&pinner, texts)
 	return c.embed(ctx, len(texts), options, func(p *C.ember_context, o *C.ember_embed_options, vectors []float32, needed *C.size_t) error {
 		var cerr *C.ember_error
-		return check(C.ember_embed(p, (**C.char)(unsafe.Pointer(unsafe.SliceData(pointers))), unsafe.SliceData(lengths), C.size_t(len(texts)), o,
+		return check(C.ember_embed(p, pointers, lengths, C.size_t(len(texts)), o,
 			elements[C.float](vectors), C.size_t(len(vectors)), needed, &cerr), &cerr)
 	})
 }

@@ -19,6 +19,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"unsafe"
 )
 
@@ -55,6 +56,22 @@ const (
 // chars is the address and length of a text for the length of one call.
 func chars(text string) (*C.char, C.size_t) {
 	return (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text))
+}
+
+// pinnedTexts gives texts as the library's arrays of pointers and of lengths, for as long as they are pinned: nil for nil.
+func pinnedTexts(pinner *runtime.Pinner, texts []string) (**C.char, *C.size_t) {
+	if texts == nil {
+		return nil, nil
+	}
+	pointers := make([]*C.char, len(texts), len(texts)+1) // an address also for none
+	lengths := make([]C.size_t, len(texts), len(texts)+1)
+	for i, text := range texts {
+		if text != "" { // the library takes NULL for an empty one
+			pointers[i], lengths[i] = chars(text)
+			pinner.Pin(pointers[i])
+		}
+	}
+	return unsafe.SliceData(pointers), unsafe.SliceData(lengths)
 }
 
 // elements is the address of the first element for the length of one call; nil when there is none. C and Go must

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"time"
 
 	"ember.example/ember"
@@ -170,4 +171,62 @@ func Example_decode() {
 		return nil
 	})
 	// Output: 3072
+}
+
+func Example_stage() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	short := ember.StageFunc(func(tokens []ember.Token, logits []float32) error {
+		for i, token := range tokens {
+			if text, err := model.TokenBytes(token); err != nil {
+				return err
+			} else if len(text) > 4 {
+				logits[i] = float32(math.Inf(-1))
+			}
+		}
+		return nil
+	})
+	sampler, err := ember.NewSampler(7, ember.DRY(model, 256, 0.8, 1.75, 2), ember.TopK(40), short)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer sampler.Close()
+	answer, err := c.Complete(ctx, "The old lighthouse", ember.WithSampler(sampler), ember.WithMaxTokens(20))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Text)
+}
+
+func Example_loading() {
+	path := modelPath
+
+	header, err := ember.Inspect(path) // JSON
+	if err != nil {
+		log.Fatal(err)
+	}
+	memory, err := ember.EstimateMemory(path, nil, []ember.ContextOption{ember.WithSize(256)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(header), memory.Weights+memory.KV+memory.Workspace)
+	model, err := ember.Load(ctx, path,
+		ember.WithProgress(func(done float32) error {
+			fmt.Printf("\r%.0f %%", 100*done) // an error would end the loading
+			return nil
+		}),
+		ember.WithCheckTensors(true),            // look for numbers that are not finite
+		ember.WithMemoryLimit(1<<30),            // for the large buffers of the model and of its contexts
+		ember.WithMeta("general.name", "Tales")) // as if the file had it
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	tokens, err := model.Meta("tokenizer.ggml.tokens")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(tokens.([]string)))
 }

@@ -1,7 +1,7 @@
 package ember
 
 /*
-#include <ember.h>
+#include "callback.h"
 */
 import "C"
 
@@ -94,6 +94,8 @@ type Generator struct {
 	stop    *stopper
 	event   C.ember_event // written by the library, guarded by h
 	cerr    *C.ember_error
+	raised  C.uintptr_t
+	ended   error // why, of a cancelled one
 }
 
 // stopper ends the watch over a context.Context; apart from the Generator so that the collector can find that.
@@ -148,8 +150,15 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 		token.close()
 		return nil, err
 	}
+	functions := &callees{}
+	if config.sampler != nil {
+		functions = config.sampler.callees.retain()
+	}
 	g := &Generator{
-		h:       newHandle(p, func(p *C.ember_generator) { C.ember_generator_free(p) }),
+		h: newHandle(p, func(p *C.ember_generator) {
+			C.ember_generator_free(p)
+			functions.release()
+		}),
 		context: c,
 		token:   token,
 		ctx:     ctx,
@@ -164,7 +173,7 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 
 // Next gives the next event, the first time by running the prompt. Each call runs the token of the event before, so take
 // events until EventEnd if the sequence shall hold all of them; after EventEnd it comes again and again. When ctx has ended,
-// the EventEnd comes with an error that is [ErrCancelled] and the cause of ctx. Other errors leave the sequence as it was.
+// the EventEnd comes with an error that is [ErrCancelled] and the cause of ctx; so it is with the error of a [StageFunc]. Other errors leave the sequence as it was.
 func (g *Generator) Next() (Event, error) {
 	p, err := g.h.useAlone()
 	if err != nil {
@@ -176,8 +185,8 @@ func (g *Generator) Next() (Event, error) {
 		return Event{Token: NoToken}, err
 	}
 	defer g.context.h.done()
-	if err := check(C.ember_generator_next(p, &g.event, &g.cerr), &g.cerr); err != nil {
-		return Event{Token: NoToken}, err
+	if err := check(C.ember_go_next(p, &g.event, &g.raised, &g.cerr), &g.cerr); err != nil {
+		return Event{Token: NoToken}, settled(g.raised, err)
 	}
 	event := Event{
 		Kind:    EventKind(g.event.kind),
@@ -198,9 +207,10 @@ func (g *Generator) Next() (Event, error) {
 			return event, err
 		}
 		event.Usage = &usage
-		if event.Finish == FinishCancelled {
-			return event, cancelled(g.ctx)
+		if event.Finish == FinishCancelled && g.ended == nil {
+			g.ended = settled(g.raised, cancelled(g.ctx))
 		}
+		return event, g.ended
 	}
 	return event, nil
 }

@@ -39,6 +39,12 @@ func TestUseAfterClose(t *testing.T) {
 		"Detokenize":    func() error { _, err := m.Detokenize([]Token{1}, 0); return err },
 		"TokenBytes":    func() error { _, err := m.TokenBytes(1); return err },
 		"IsEOG":         func() error { _, err := m.IsEOG(1); return err },
+		"IsControl":     func() error { _, err := m.IsControl(1); return err },
+		"Model.Memory":  func() error { _, err := m.Memory(); return err },
+		"Memory":        func() error { _, err := c.Memory(); return err },
+		"Timings":       func() error { _, err := c.Timings(); return err },
+		"ResetTimings":  func() error { return c.ResetTimings() },
+		"DRY":           func() error { _, err := NewSampler(1, DRY(m, 8, 1, 1, 2)); return err },
 		"MetaKeys":      func() error { _, err := m.MetaKeys(); return err },
 		"Meta":          func() error { _, err := m.Meta("x"); return err },
 		"Decode":        func() error { return c.Decode(ctx, []Token{1}) },
@@ -168,7 +174,7 @@ func TestForgottenHandlesAreFreed(t *testing.T) {
 		must(t, err)
 		c, err := m.NewContext(WithThreads(1))
 		must(t, err)
-		s, err := NewSampler(1)
+		s, err := NewSampler(1, StageFunc(func([]Token, []float32) error { return nil }))
 		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel) // a context.Context that lives on must not hold the generator
@@ -198,7 +204,10 @@ func TestRefusalsLeaveNoHandles(t *testing.T) {
 		_, _ = Load(ctx, "no such file")
 		_, _ = Load(ctx, modelPath, WithISA("abacus"))
 		_, _ = bundled(t).NewContext(WithSequences(0))
+		_, _ = Load(ctx, modelPath, WithProgress(func(float32) error { return errEnough }))
+		_, _ = LoadBorrowed(ctx, []byte("no GGUF"), nil)
 		_, _ = NewSampler(1, TopP(9))
+		_, _ = NewSampler(1, StageFunc(refuse), TopP(9))
 		_, _ = c.NewGenerator(ctx, "")
 		_, _ = c.NewGenerator(ctx, prompt, WithTop(1000))
 		_, _ = c.Complete(ctx, "\xff")

@@ -5,10 +5,6 @@ package ember
 */
 import "C"
 
-import (
-	"context"
-)
-
 // Model is a loaded model: immutable, for any number of goroutines at once.
 type Model struct {
 	h    *handle[*C.ember_model]
@@ -34,6 +30,12 @@ type ModelInfo struct {
 	AddBOS       bool    // whether a sequence begins with BOS
 	Causal       bool    // true: gives logits; false: an encoder, which gives embeddings only
 	Pooling      Pooling // how embeddings are pooled, as the file says; PoolingAuto when it says nothing
+	Experts      int     // experts of a layer, 0 where there are none
+	ExpertsUsed  int     // experts of a token
+	EOT          Token   // end of a turn, or NoToken
+	Unknown      Token   // for what no other token stands for, or NoToken
+	Padding      Token   // padding, or NoToken
+	ChatTemplate bool    // whether the file has a chat template
 }
 
 // Pack says which matrices are packed when a model is loaded.
@@ -44,74 +46,6 @@ const (
 	PackNever  Pack = C.EMBER_PACK_NEVER  // none: quick to load, shared between processes, slower to run
 	PackAlways Pack = C.EMBER_PACK_ALWAYS // all that can be packed
 )
-
-// LoadOption is an option of [Load].
-type LoadOption struct {
-	apply func(*C.ember_model_options) error
-}
-
-// WithMmap says whether the files are mapped, as by default, or read into memory. A mapped file must not be changed or
-// shortened while the model lives: the operating system would end the process.
-func WithMmap(mmap bool) LoadOption {
-	return LoadOption{func(o *C.ember_model_options) error {
-		var cerr *C.ember_error
-		return check(C.ember_model_options_set_use_mmap(o, C.bool(mmap), &cerr), &cerr)
-	}}
-}
-
-// WithISA lowers the instruction-set level, for example to "scalar" or "avx2". [BuildInfo] names those of the machine.
-func WithISA(isa string) LoadOption {
-	return LoadOption{func(o *C.ember_model_options) error {
-		var cerr *C.ember_error
-		name, n := chars(isa)
-		return check(C.ember_model_options_set_isa(o, name, n, &cerr), &cerr)
-	}}
-}
-
-// WithPack says which matrices are packed; by default [PackAuto].
-func WithPack(pack Pack) LoadOption {
-	return LoadOption{func(o *C.ember_model_options) error {
-		var cerr *C.ember_error
-		return check(C.ember_model_options_set_pack(o, C.int32_t(pack), &cerr), &cerr)
-	}}
-}
-
-// Load loads a GGUF file (one of several brings the others) or a Hugging Face folder. Ending ctx ends the loading.
-func Load(ctx context.Context, path string, options ...LoadOption) (*Model, error) {
-	var cerr *C.ember_error
-	var o *C.ember_model_options
-	if err := check(C.ember_model_options_new(&o, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	defer C.ember_model_options_free(o)
-	token, err := newCancelToken()
-	if err != nil {
-		return nil, err
-	}
-	defer token.close()
-	if err := check(C.ember_model_options_set_cancel_token(o, token.pointer, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	for _, option := range options {
-		if err := option.apply(o); err != nil {
-			return nil, err
-		}
-	}
-	var model *C.ember_model
-	err = cancellable(ctx, token, func() error {
-		name, n := chars(path)
-		return check(C.ember_model_load(name, n, o, &model, &cerr), &cerr)
-	})
-	return newModel(model, err)
-}
-
-// LoadBytes loads a GGUF file that lies in memory. The library keeps a copy of data.
-func LoadBytes(data []byte) (*Model, error) {
-	var cerr *C.ember_error
-	var model *C.ember_model
-	err := check(C.ember_model_load_buffer(elements[C.uint8_t](data), C.size_t(len(data)), nil, &model, &cerr), &cerr)
-	return newModel(model, err)
-}
 
 func newModel(p *C.ember_model, err error) (*Model, error) {
 	if p == nil {
@@ -154,6 +88,12 @@ func (m *Model) read(p *C.ember_model) error {
 		AddBOS:       info.add_bos != 0,
 		Causal:       info.causal != 0,
 		Pooling:      Pooling(info.pooling),
+		Experts:      int(info.n_expert),
+		ExpertsUsed:  int(info.n_expert_used),
+		EOT:          Token(info.eot_token),
+		Unknown:      Token(info.unk_token),
+		Padding:      Token(info.pad_token),
+		ChatTemplate: info.has_chat_template != 0,
 	}
 	return nil
 }
@@ -242,93 +182,26 @@ func (m *Model) TokenBytes(token Token) ([]byte, error) {
 
 // IsEOG tells whether a token ends a generation (end of sequence, of turn, of message).
 func (m *Model) IsEOG(token Token) (bool, error) {
+	return m.flag(func(p *C.ember_model, out *C.bool, cerr **C.ember_error) C.ember_status {
+		return C.ember_model_token_is_eog(p, C.uint32_t(token), out, cerr)
+	})
+}
+
+// IsControl tells whether a token is a control token, such as BOS or the marks of a chat's turns, which stands for no text.
+func (m *Model) IsControl(token Token) (bool, error) {
+	return m.flag(func(p *C.ember_model, out *C.bool, cerr **C.ember_error) C.ember_status {
+		return C.ember_model_token_is_control(p, C.uint32_t(token), out, cerr)
+	})
+}
+
+func (m *Model) flag(call func(*C.ember_model, *C.bool, **C.ember_error) C.ember_status) (bool, error) {
 	p, err := m.h.use()
 	if err != nil {
 		return false, err
 	}
 	defer m.h.done()
 	var cerr *C.ember_error
-	var eog C.bool
-	err = check(C.ember_model_token_is_eog(p, C.uint32_t(token), &eog, &cerr), &cerr)
-	return bool(eog), err
-}
-
-// MetaKeys lists the metadata keys of the model's file, in its order.
-func (m *Model) MetaKeys() ([]string, error) {
-	p, err := m.h.use()
-	if err != nil {
-		return nil, err
-	}
-	defer m.h.done()
-	var cerr *C.ember_error
-	var count C.size_t
-	if err := check(C.ember_model_meta_count(p, &count, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	keys := make([]string, 0, int(count))
-	for i := range count {
-		key, err := fill(64, func(buffer []byte, needed *C.size_t) error {
-			return check(C.ember_model_meta_key(p, i, elements[C.uint8_t](buffer), C.size_t(len(buffer)), needed, &cerr), &cerr)
-		})
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, string(key))
-	}
-	return keys, nil
-}
-
-// The numbers of types in GGUF files.
-const (
-	ggufFloat32 = 6
-	ggufBool    = 7
-	ggufString  = 8
-	ggufUint64  = 10
-	ggufFloat64 = 12
-)
-
-// Meta gives a metadata value of the model's file: a string, bool, float64, int64, or uint64 (of type uint64 in the file
-// only). A key that is not there is [ErrNotFound]; an array, which the library keeps to itself, [ErrInvalidArgument].
-func (m *Model) Meta(key string) (any, error) {
-	p, err := m.h.use()
-	if err != nil {
-		return nil, err
-	}
-	defer m.h.done()
-	var cerr *C.ember_error
-	var kind C.uint32_t
-	name, n := chars(key)
-	if err := check(C.ember_model_meta_type(p, name, n, &kind, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	switch kind {
-	case ggufString:
-		text, err := fill(128, func(buffer []byte, needed *C.size_t) error {
-			return check(C.ember_model_meta_string(p, name, n, elements[C.uint8_t](buffer), C.size_t(len(buffer)), needed, &cerr), &cerr)
-		})
-		return value(string(text), err)
-	case ggufBool:
-		var out C.bool
-		err := check(C.ember_model_meta_bool(p, name, n, &out, &cerr), &cerr)
-		return value(bool(out), err)
-	case ggufFloat32, ggufFloat64:
-		var out C.double
-		err := check(C.ember_model_meta_f64(p, name, n, &out, &cerr), &cerr)
-		return value(float64(out), err)
-	case ggufUint64:
-		var out C.uint64_t
-		err := check(C.ember_model_meta_u64(p, name, n, &out, &cerr), &cerr)
-		return value(uint64(out), err)
-	default:
-		var out C.int64_t
-		err := check(C.ember_model_meta_i64(p, name, n, &out, &cerr), &cerr)
-		return value(int64(out), err)
-	}
-}
-
-func value[T any](v T, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
+	var out C.bool
+	err = check(call(p, &out, &cerr), &cerr)
+	return bool(out), err
 }

@@ -47,7 +47,7 @@ func TestLoadOptions(t *testing.T) {
 func TestLoadBytes(t *testing.T) {
 	data, err := os.ReadFile(modelPath)
 	must(t, err)
-	m, err := LoadBytes(data)
+	m, err := LoadBytes(context.Background(), data)
 	must(t, err)
 	defer m.Close()
 	clear(data) // the library has a copy
@@ -58,9 +58,9 @@ func TestLoadBytes(t *testing.T) {
 	must(t, err)
 	equal(t, "text", whole.Text, ", I was")
 
-	_, err = LoadBytes([]byte("no GGUF"))
+	_, err = LoadBytes(context.Background(), []byte("no GGUF"))
 	refusal(t, err, ErrFormat, "<buffer>")
-	_, err = LoadBytes(nil)
+	_, err = LoadBytes(context.Background(), nil)
 	if err == nil {
 		t.Fatal("a model without bytes")
 	}
@@ -134,7 +134,16 @@ func TestTokens(t *testing.T) {
 	must(t, err)
 	equal(t, "end of generation", eog, false)
 
+	control, err := m.IsControl(0)
+	must(t, err)
+	equal(t, "control token", control, true)
+	control, err = m.IsControl(50)
+	must(t, err)
+	equal(t, "control token", control, false)
+
 	none := Token(m.Info().VocabSize)
+	_, err = m.IsControl(none)
+	refusal(t, err, ErrInvalidArgument, "3072")
 	_, err = m.IsEOG(none)
 	refusal(t, err, ErrInvalidArgument, "3072")
 	_, err = m.TokenBytes(none)
@@ -162,10 +171,10 @@ func TestMeta(t *testing.T) {
 			kinds["integer"]++
 		case bool:
 			kinds["bool"]++
-		default:
-			refusal(t, err, ErrInvalidArgument, key)
+		case []string, []int64, []float64:
 			kinds["array"]++
-			continue
+		default:
+			t.Errorf("%s is a %T", key, value)
 		}
 		must(t, err)
 	}
@@ -180,6 +189,13 @@ func TestMeta(t *testing.T) {
 	layers, err := m.Meta("gpt2.block_count")
 	must(t, err)
 	equal[any](t, "layers", layers, int64(5))
+	list, err := m.Meta("tokenizer.ggml.tokens")
+	must(t, err)
+	equal(t, "token", list.([]string)[0], "<|endoftext|>")
+	equal(t, "tokens", len(list.([]string)), m.Info().VocabSize)
+	list, err = m.Meta("tokenizer.ggml.token_type")
+	must(t, err)
+	equal(t, "type", list.([]int64)[0], 3)
 	_, err = m.Meta("no.such.key")
 	refusal(t, err, ErrNotFound, "no.such.key")
 }

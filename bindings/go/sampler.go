@@ -1,7 +1,7 @@
 package ember
 
 /*
-#include <ember.h>
+#include "callback.h"
 */
 import "C"
 
@@ -13,17 +13,19 @@ import (
 // Sampler chooses tokens: an ordered chain of stages that narrow or reweigh the candidates, then one random draw. One
 // goroutine at a time.
 type Sampler struct {
-	h *handle[*C.ember_sampler]
+	h       *handle[*C.ember_sampler]
+	callees *callees
 }
 
 // Stage is a step of a [Sampler].
 type Stage struct {
-	add func(*C.ember_sampler) error
+	add      func(*C.ember_sampler) error
+	function func([]Token, []float32) error // of StageFunc, in place of add
 }
 
 // Greedy keeps the most probable token only; of equals the one with the lowest number.
 func Greedy() Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_greedy(s, &cerr), &cerr)
 	}}
@@ -31,7 +33,7 @@ func Greedy() Stage {
 
 // Temperature divides the logits by t, which is not below 0; 0 is greedy.
 func Temperature(t float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_temperature(s, C.float(t), &cerr), &cerr)
 	}}
@@ -39,7 +41,7 @@ func Temperature(t float32) Stage {
 
 // TopK keeps the k most probable tokens; 0 keeps all.
 func TopK(k int) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		n, err := number("top-k", k)
 		if err != nil {
 			return err
@@ -51,7 +53,7 @@ func TopK(k int) Stage {
 
 // TopP keeps the most probable tokens whose probabilities add up to p (above 0, at most 1), at least one.
 func TopP(p float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_top_p(s, C.float(p), &cerr), &cerr)
 	}}
@@ -59,7 +61,7 @@ func TopP(p float32) Stage {
 
 // MinP keeps tokens at least p (0 to 1) times as probable as the likeliest; 0 keeps all.
 func MinP(p float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_min_p(s, C.float(p), &cerr), &cerr)
 	}}
@@ -68,7 +70,7 @@ func MinP(p float32) Stage {
 // TypicalP keeps the tokens whose surprise is closest to the expected one, until their probabilities add up to more than p
 // (above 0, at most 1); 1 keeps all.
 func TypicalP(p float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_typical_p(s, C.float(p), &cerr), &cerr)
 	}}
@@ -77,7 +79,7 @@ func TypicalP(p float32) Stage {
 // DynamicTemperature is a temperature between t - spread (at least 0) and t + spread, which grows with the entropy of the
 // distribution to the power exponent.
 func DynamicTemperature(t, spread, exponent float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_dynamic_temperature(s, C.float(t), C.float(spread), C.float(exponent), &cerr), &cerr)
 	}}
@@ -86,7 +88,7 @@ func DynamicTemperature(t, spread, exponent float32) Stage {
 // XTC, as often as probability (0 to 1) says, removes all tokens at least as probable as threshold (0 to 1) but the least
 // likely of them.
 func XTC(probability, threshold float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_xtc(s, C.float(probability), C.float(threshold), &cerr), &cerr)
 	}}
@@ -96,7 +98,7 @@ func XTC(probability, threshold float32) Stage {
 // changes nothing) where positive, else multiplied, then frequency is taken off for each time they occurred, and presence
 // once. A generation accepts its tokens by itself; see [Sampler.Accept].
 func Penalties(lastN int, repeat, frequency, presence float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		n, err := number("the number of tokens to look back", lastN)
 		if err != nil {
 			return err
@@ -109,7 +111,7 @@ func Penalties(lastN int, repeat, frequency, presence float32) Stage {
 // Mirostat keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, tau in bits, at the rate
 // eta. It is the last stage as a rule.
 func Mirostat(tau, eta float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_mirostat(s, C.float(tau), C.float(eta), &cerr), &cerr)
 	}}
@@ -117,7 +119,7 @@ func Mirostat(tau, eta float32) Stage {
 
 // Bias adds numbers to the logits of tokens; minus infinity rules a token out.
 func Bias(biases map[Token]float32) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		tokens := slices.Sorted(maps.Keys(biases))
 		numbers := make([]float32, len(tokens))
 		for i, token := range tokens {
@@ -130,7 +132,7 @@ func Bias(biases map[Token]float32) Stage {
 
 // Allow keeps these tokens only. When none of them is left, sampling fails.
 func Allow(tokens ...Token) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_allow(s, elements[C.uint32_t](tokens), C.size_t(len(tokens)), &cerr), &cerr)
 	}}
@@ -138,7 +140,7 @@ func Allow(tokens ...Token) Stage {
 
 // Deny rules these tokens out. When no other is left, sampling fails.
 func Deny(tokens ...Token) Stage {
-	return Stage{func(s *C.ember_sampler) error {
+	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
 		return check(C.ember_sampler_add_deny(s, elements[C.uint32_t](tokens), C.size_t(len(tokens)), &cerr), &cerr)
 	}}
@@ -155,9 +157,15 @@ func NewSampler(seed uint64, stages ...Stage) (*Sampler, error) {
 	if err := check(C.ember_sampler_new(C.uint64_t(seed), &p, &cerr), &cerr); err != nil {
 		return nil, err
 	}
-	s := newSamplerOf(p)
+	s := newSamplerOf(p, &callees{})
 	for _, stage := range stages {
-		if err := stage.add(p); err != nil {
+		var err error
+		if stage.function != nil {
+			err = s.callees.add(p, stage.function)
+		} else {
+			err = stage.add(p)
+		}
+		if err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -165,8 +173,11 @@ func NewSampler(seed uint64, stages ...Stage) (*Sampler, error) {
 	return s, nil
 }
 
-func newSamplerOf(p *C.ember_sampler) *Sampler {
-	s := &Sampler{newHandle(p, func(p *C.ember_sampler) { C.ember_sampler_free(p) })}
+func newSamplerOf(p *C.ember_sampler, callees *callees) *Sampler {
+	s := &Sampler{newHandle(p, func(p *C.ember_sampler) {
+		C.ember_sampler_free(p)
+		callees.release()
+	}), callees}
 	own(s, s.h)
 	return s
 }
@@ -189,7 +200,7 @@ func (s *Sampler) Clone() (*Sampler, error) {
 	if err := check(C.ember_sampler_clone(p, &clone, &cerr), &cerr); err != nil {
 		return nil, err
 	}
-	return newSamplerOf(clone), nil
+	return newSamplerOf(clone, s.callees.retain()), nil
 }
 
 // Seed tells the seed of the random numbers.
@@ -236,7 +247,9 @@ func (s *Sampler) Sample(logits []float32) (Token, error) {
 	defer s.h.done()
 	var cerr *C.ember_error
 	var token C.uint32_t
-	if err := check(C.ember_sampler_sample(p, elements[C.float](logits), C.size_t(len(logits)), &token, &cerr), &cerr); err != nil {
+	var raised C.uintptr_t
+	err = check(C.ember_go_sample(p, elements[C.float](logits), C.size_t(len(logits)), &token, &raised, &cerr), &cerr)
+	if err := settled(raised, err); err != nil {
 		return NoToken, err
 	}
 	return Token(token), nil

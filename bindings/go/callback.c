@@ -1,0 +1,34 @@
+#include "callback.h"
+
+extern uintptr_t emberGoCandidates(uint32_t *tokens, float *logits, size_t n, void *user_data);
+
+// Of the innermost call on this thread. A sampler's clones share the Go function and may run at once, so it is no place for it.
+static _Thread_local uintptr_t failure;
+
+int32_t ember_go_candidates(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    uintptr_t failed = emberGoCandidates((uint32_t *)tokens, logits, n, user_data);
+    failure = failed;
+    return failed != 0;
+}
+
+ember_status ember_go_sample(ember_sampler *sampler, const float *logits, size_t n, uint32_t *out, uintptr_t *raised,
+                             ember_error **err)
+{
+    uintptr_t outer = failure;
+    failure = 0;
+    ember_status status = ember_sampler_sample(sampler, logits, n, out, err);
+    *raised = failure;
+    failure = outer;
+    return status;
+}
+
+ember_status ember_go_next(ember_generator *generator, ember_event *event, uintptr_t *raised, ember_error **err)
+{
+    uintptr_t outer = failure;
+    failure = 0;
+    ember_status status = ember_generator_next(generator, event, err);
+    *raised = failure;
+    failure = outer;
+    return status;
+}

@@ -1,0 +1,12 @@
+// Calls that may lead to a stage of a sampler that is a Go function. `raised` receives the cgo.Handle of how it failed, or 0.
+#ifndef EMBER_GO_CALLBACK_H
+#define EMBER_GO_CALLBACK_H
+
+#include <ember.h>
+
+int32_t ember_go_candidates(const uint32_t *tokens, float *logits, size_t n, void *user_data);
+ember_status ember_go_sample(ember_sampler *sampler, const float *logits, size_t n, uint32_t *out, uintptr_t *raised,
+                             ember_error **err);
+ember_status ember_go_next(ember_generator *generator, ember_event *event, uintptr_t *raised, ember_error **err);
+
+#endif
