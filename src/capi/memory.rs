@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use bytemuck::NoUninit;
 
 use super::args::{fill_struct, handle, output_struct, text};
-use super::context::{context_options_or_default, ember_context, ember_context_options};
+use super::context::ember_context;
+use super::context_options::{context_options_or_default, ember_context_options};
 use super::error::ember_error;
 use super::guard::guard;
 use super::model::{ember_model, to_path};

@@ -962,6 +962,88 @@ ember_status ember_model_chat_template(const struct ember_model *model,
                                        struct ember_error **err);
 
 /**
+ * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
+ * alive. `options` may be NULL and may be freed afterwards. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+ * EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
+ */
+ember_status ember_context_new(const struct ember_model *model,
+                               const struct ember_context_options *options,
+                               struct ember_context **out,
+                               struct ember_error **err);
+
+/**
+ * Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
+ * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_context_free(struct ember_context *context);
+
+/**
+ * Writes the options in force to `out`, whose struct_size must be set.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_info_get(const struct ember_context *context,
+                                    struct ember_context_info *out,
+                                    struct ember_error **err);
+
+/**
+ * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
+ * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
+ * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_context_set_cancel_token(struct ember_context *context,
+                                            const struct ember_cancel_token *token,
+                                            struct ember_error **err);
+
+/**
+ * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
+ * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+ * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
+ * (NULL: for the last token only).
+ * On any error the sequences are as before.
+ * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
+ * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
+ * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
+ * context's token.
+ */
+ember_status ember_context_decode(struct ember_context *context,
+                                  const uint32_t *tokens,
+                                  const uint32_t *positions,
+                                  const uint32_t *sequences,
+                                  const uint8_t *want_logits,
+                                  size_t n,
+                                  struct ember_error **err);
+
+/**
+ * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
+ * belong to the context and stay as they are until its next decode, generate, rewind or free.
+ * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
+ */
+ember_status ember_context_logits(const struct ember_context *context,
+                                  size_t index,
+                                  const float **out,
+                                  struct ember_error **err);
+
+/**
+ * Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_context_n_past(const struct ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t *out,
+                                  struct ember_error **err);
+
+/**
+ * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+ */
+ember_status ember_context_rewind(struct ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t n_past,
+                                  struct ember_error **err);
+
+/**
  * Writes new options with their defaults to `out`; free them with ember_context_options_free.
  */
 ember_status ember_context_options_new(struct ember_context_options **out,
@@ -1071,88 +1153,6 @@ ember_status ember_context_options_set_keep_prefixes(struct ember_context_option
 ember_status ember_context_options_set_memory_limit(struct ember_context_options *options,
                                                     uint64_t bytes,
                                                     struct ember_error **err);
-
-/**
- * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
- * alive. `options` may be NULL and may be freed afterwards. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
- * EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
- */
-ember_status ember_context_new(const struct ember_model *model,
-                               const struct ember_context_options *options,
-                               struct ember_context **out,
-                               struct ember_error **err);
-
-/**
- * Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
- * (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
- */
-void ember_context_free(struct ember_context *context);
-
-/**
- * Writes the options in force to `out`, whose struct_size must be set.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- */
-ember_status ember_context_info_get(const struct ember_context *context,
-                                    struct ember_context_info *out,
-                                    struct ember_error **err);
-
-/**
- * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
- * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
- * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- */
-ember_status ember_context_set_cancel_token(struct ember_context *context,
-                                            const struct ember_cancel_token *token,
-                                            struct ember_error **err);
-
-/**
- * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
- * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
- * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
- * (NULL: for the last token only).
- * On any error the sequences are as before.
- * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
- * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
- * context's token.
- */
-ember_status ember_context_decode(struct ember_context *context,
-                                  const uint32_t *tokens,
-                                  const uint32_t *positions,
-                                  const uint32_t *sequences,
-                                  const uint8_t *want_logits,
-                                  size_t n,
-                                  struct ember_error **err);
-
-/**
- * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
- * belong to the context and stay as they are until its next decode, generate, rewind or free.
- * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
- */
-ember_status ember_context_logits(const struct ember_context *context,
-                                  size_t index,
-                                  const float **out,
-                                  struct ember_error **err);
-
-/**
- * Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
- * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
- */
-ember_status ember_context_n_past(const struct ember_context *context,
-                                  uint32_t sequence,
-                                  uint32_t *out,
-                                  struct ember_error **err);
-
-/**
- * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
- * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
- */
-ember_status ember_context_rewind(struct ember_context *context,
-                                  uint32_t sequence,
-                                  uint32_t n_past,
-                                  struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_embed_options_free.

@@ -1,0 +1,285 @@
+//! Options of making a context.
+
+use super::args::{array, free_handle, handle, output};
+use super::error::ember_error;
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, into_raw};
+use super::model_options::to_limit;
+use crate::backend::KvType;
+use crate::context::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
+use crate::error::{Error, Result, ember_status};
+use crate::threads::{CpuSet, MAX_THREADS};
+
+/// How to make a context. Made with ember_context_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_context_options {
+    _private: (),
+}
+
+impl CType for ember_context_options {
+    type Object = Exclusive<ContextOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:copt");
+    const NAME: &'static str = "ember_context_options";
+}
+
+/// What keys and values in the KV cache are rounded to.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_kv_type {
+    /// IEEE binary16: the default.
+    EMBER_KV_F16 = 0,
+    /// binary32: twice the memory, no rounding.
+    EMBER_KV_F32 = 1,
+    /// Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16.
+    /// The length of the model's heads must be a multiple of 32.
+    EMBER_KV_Q8_0 = 2,
+}
+
+/// Implementation of the mathematics.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_backend {
+    /// The fastest there is, on all threads of the context: the default.
+    EMBER_BACKEND_AUTO = 0,
+    /// The plain scalar definition, on the calling thread: slow, the reference to compare with.
+    EMBER_BACKEND_SCALAR = 1,
+}
+
+fn to_kv_type(arg: &str, kv_type: i32) -> Result<KvType> {
+    match kv_type {
+        0 => Ok(KvType::F16),
+        1 => Ok(KvType::F32),
+        2 => Ok(KvType::Q8_0),
+        _ => Err(Error::InvalidArgument(format!("{arg} must be an ember_kv_type (0 to 2), got {kv_type}"))),
+    }
+}
+
+fn to_backend(backend: i32) -> Result<BackendKind> {
+    match backend {
+        0 => Ok(BackendKind::Auto),
+        1 => Ok(BackendKind::Scalar),
+        _ => Err(Error::InvalidArgument(format!("backend must be an ember_backend (0 or 1), got {backend}"))),
+    }
+}
+
+pub(super) fn from_backend(backend: BackendKind) -> ember_backend {
+    match backend {
+        BackendKind::Auto => ember_backend::EMBER_BACKEND_AUTO,
+        BackendKind::Scalar => ember_backend::EMBER_BACKEND_SCALAR,
+    }
+}
+
+fn to_cpus(numbers: &[u32]) -> Result<Option<CpuSet>> {
+    match numbers {
+        [] => Ok(None),
+        numbers => CpuSet::new(numbers).map(Some),
+    }
+}
+
+fn in_range(arg: &str, value: u32, least: usize, most: usize) -> Result<usize> {
+    match value as usize {
+        value if (least..=most).contains(&value) => Ok(value),
+        _ => Err(Error::InvalidArgument(format!("{arg} must be {least} to {most}, got {value}"))),
+    }
+}
+
+pub(super) fn context_options_or_default(options: *const ember_context_options) -> Result<ContextOptions> {
+    match options.is_null() {
+        true => Ok(ContextOptions::default()),
+        false => Ok(handle!(options).lock("options")?.clone()),
+    }
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_context_options_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_new(
+    out: *mut *mut ember_context_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))
+    })
+}
+
+/// Frees options; contexts made with them are not affected. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_options) {
+    guard_value((), || free_handle!(options))
+}
+
+/// Positions per sequence, 2147483647 at most. 0, the default: what the model was trained on, but no more than 4096.
+/// Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_ctx(
+    options: *mut ember_context_options,
+    n_ctx: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.n_ctx = in_range("n_ctx", n_ctx, 0, MAX_CTX)?;
+        Ok(())
+    })
+}
+
+/// Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_seq(
+    options: *mut ember_context_options,
+    n_seq: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.n_seq = in_range("n_seq", n_seq, 1, MAX_SEQ)?;
+        Ok(())
+    })
+}
+
+/// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
+/// 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_batch(
+    options: *mut ember_context_options,
+    n_batch: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.n_batch = in_range("n_batch", n_batch, 0, MAX_BATCH)?;
+        Ok(())
+    })
+}
+
+/// Threads, the calling one included, 512 at most. 0, the default: one for each core that the process may use (by its
+/// affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of performance cores only where there are
+/// slower ones too. Results do not depend on it. When the contexts at work in a process have more threads than it has CPUs,
+/// some of their threads sleep. Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_threads(
+    options: *mut ember_context_options,
+    n_threads: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.n_threads = in_range("n_threads", n_threads, 0, MAX_THREADS)?;
+        Ok(())
+    })
+}
+
+/// The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
+/// n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
+/// want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
+/// (Linux and Android can), shows when a context is made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
+    options: *mut ember_context_options,
+    cpus: *const u32,
+    n: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, cpus) = (handle!(options), array!(cpus, n));
+        options.lock("options")?.worker_cpus = to_cpus(cpus)?;
+        Ok(())
+    })
+}
+
+/// What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+/// is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
+/// a context is made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_kv_type(
+    options: *mut ember_context_options,
+    kv_type: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let mut options = handle!(options).lock("options")?;
+        let kv_type = to_kv_type("kv_type", kv_type)?;
+        (options.k_type, options.v_type) = (kv_type, kv_type);
+        Ok(())
+    })
+}
+
+/// As ember_context_options_set_kv_type, for keys alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_k_type(
+    options: *mut ember_context_options,
+    k_type: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.k_type = to_kv_type("k_type", k_type)?;
+        Ok(())
+    })
+}
+
+/// As ember_context_options_set_kv_type, for values alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_v_type(
+    options: *mut ember_context_options,
+    v_type: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.v_type = to_kv_type("v_type", v_type)?;
+        Ok(())
+    })
+}
+
+/// Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_backend(
+    options: *mut ember_context_options,
+    backend: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.backend = to_backend(backend)?;
+        Ok(())
+    })
+}
+
+/// The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
+/// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
+/// need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_kv_limit(
+    options: *mut ember_context_options,
+    bytes: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.kv_limit = to_limit(bytes);
+        Ok(())
+    })
+}
+
+/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
+/// begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
+/// so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
+    options: *mut ember_context_options,
+    keep_prefixes: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.keep_prefixes = keep_prefixes;
+        Ok(())
+    })
+}
+
+/// The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
+/// (ember_model_options_set_memory_limit) counts as well. 0, the default: no limit of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_memory_limit(
+    options: *mut ember_context_options,
+    bytes: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.memory_limit = to_limit(bytes);
+        Ok(())
+    })
+}

@@ -1,0 +1,119 @@
+//! What a context is made with.
+#![forbid(unsafe_code)]
+
+#[cfg(doc)]
+use super::Context;
+use super::LoadedModel;
+use crate::backend::KvType;
+use crate::error::{Error, Result};
+use crate::threads::{self, CpuSet};
+
+/// Default and largest number of positions taken without being asked for.
+const DEFAULT_N_CTX: usize = 4096;
+/// Default number of rows in a micro-batch.
+const DEFAULT_N_BATCH: usize = 256;
+/// Most sequences of one context.
+pub const MAX_SEQ: usize = 4096;
+/// Most rows of a micro-batch.
+pub const MAX_BATCH: usize = 1 << 16;
+/// Most positions of a sequence.
+pub const MAX_CTX: usize = i32::MAX as usize;
+
+/// Which implementation of the operations a context runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendKind {
+    /// The fastest there is: all threads.
+    Auto,
+    /// The plain scalar definition, on the caller's thread alone: the reference to compare with.
+    Scalar,
+}
+
+/// What a context is made with. Zero means "choose for me" where stated.
+#[derive(Debug, Clone)]
+pub struct ContextOptions {
+    /// Positions per sequence; 0: the model's training length, 4096 at most.
+    pub n_ctx: usize,
+    /// Sequences (numbered from 0).
+    pub n_seq: usize,
+    /// Rows run through the model at a time; longer batches are cut; 0: 256, but `n_ctx` for an encoder, which must see
+    /// a text at once.
+    pub n_batch: usize,
+    /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
+    /// and cgroup quota. Ignored by the scalar backend.
+    pub n_threads: usize,
+    /// The CPUs that the context's own threads run on; `None`: the system chooses. The caller's thread is never bound.
+    pub worker_cpus: Option<CpuSet>,
+    /// What keys in the KV cache are rounded to; an encoder's cache, which holds one layer at a time, is f32 all the same.
+    pub k_type: KvType,
+    /// What values are rounded to, likewise.
+    pub v_type: KvType,
+    /// Implementation.
+    pub backend: BackendKind,
+    /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
+    pub memory_limit: Option<u64>,
+    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length. With less they share what
+    /// there is.
+    pub kv_limit: Option<u64>,
+    /// Keep whole pages of the KV cache when no sequence has them any more, until the room is needed, for texts that begin
+    /// alike: [`Context::reuse_prefix`] finds them.
+    pub keep_prefixes: bool,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        ContextOptions {
+            n_ctx: 0,
+            n_seq: 1,
+            n_batch: 0,
+            n_threads: 0,
+            worker_cpus: None,
+            k_type: KvType::F16,
+            v_type: KvType::F16,
+            backend: BackendKind::Auto,
+            memory_limit: None,
+            kv_limit: None,
+            keep_prefixes: false,
+        }
+    }
+}
+
+impl ContextOptions {
+    /// The options with every 0 replaced, checked against the model.
+    pub(super) fn resolve(&self, model: &LoadedModel) -> Result<ContextOptions> {
+        let info = model.info();
+        let mut o = self.clone();
+        if o.n_ctx == 0 {
+            o.n_ctx = info.n_ctx_train.min(DEFAULT_N_CTX);
+        }
+        if let Some(max) = info.n_ctx_max
+            && o.n_ctx > max
+        {
+            return Err(Error::InvalidArgument(format!(
+                "n_ctx is {}, but the model \"{}\" has learned positions for {max} only",
+                o.n_ctx,
+                model.name()
+            )));
+        }
+        if o.n_ctx > MAX_CTX {
+            return Err(Error::InvalidArgument(format!("n_ctx must be at most {MAX_CTX}, got {}", o.n_ctx)));
+        }
+        if o.n_seq == 0 || o.n_seq > MAX_SEQ {
+            return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
+        }
+        if o.n_batch == 0 {
+            o.n_batch = if info.causal { DEFAULT_N_BATCH } else { o.n_ctx.clamp(DEFAULT_N_BATCH, MAX_BATCH) };
+        }
+        if o.n_batch > MAX_BATCH {
+            return Err(Error::InvalidArgument(format!(
+                "n_batch must be at most {MAX_BATCH}, got {}",
+                o.n_batch
+            )));
+        }
+        o.n_batch = o.n_batch.min(o.n_ctx.saturating_mul(o.n_seq));
+        if o.n_threads == 0 {
+            o.n_threads = threads::default_threads(o.worker_cpus.as_ref());
+        }
+        o.n_threads = threads::possible(o.n_threads);
+        Ok(o)
+    }
+}
