@@ -23,27 +23,29 @@ fi
 
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 
-# enter COMMAND...: runs it in the system, at low cost to others.
-enter() { chroot "$root" env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
-
 if [ ! -f "$root/complete" ]; then
     command -v debootstrap >/dev/null || die "there is neither swift nor debootstrap (Debian: apt-get install debootstrap)"
-    mkdir -p "$root"
-    free=$(df -Pk "$root" | awk 'NR == 2 { print $4 }')
-    [ "$free" -ge 5242880 ] || die "$root has $((free / 1024)) MB free, and 5120 are needed"
+    [ ! -e "$root" ] || die "$root is there and no Debian system of this script's; remove it, or set EMBER_SWIFT_ROOT"
+    mkdir -p "$(dirname "$root")"
+    free=$(df -Pk "$(dirname "$root")" | awk 'NR == 2 { print $4 }')
+    [ "$free" -ge 5242880 ] || die "$(dirname "$root") has $((free / 1024)) MB free, and 5120 are needed"
     echo "making a Debian system with Swift in $root"
-    debootstrap --variant=minbase trixie "$root" "$mirror" >"$root.log" 2>&1 || die "debootstrap failed, see $root.log"
-    [ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+    part=$root.part
+    rm -rf --one-file-system "$part"
+    debootstrap --variant=minbase trixie "$part" "$mirror" >"$root.log" 2>&1 || die "debootstrap failed, see $root.log"
+    [ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$part/etc/resolv.conf"
     if command -v apt-config >/dev/null; then
-        apt-config dump | grep -i '^Acquire::[a-z]*::Proxy' >"$root/etc/apt/apt.conf.d/90proxy" || true
+        apt-config dump | grep -i '^Acquire::[a-z]*::Proxy' >"$part/etc/apt/apt.conf.d/90proxy" || true
     fi
-    mount -t proc proc "$root/proc"
-    # shellcheck disable=SC2086
-    { enter apt-get update && enter env DEBIAN_FRONTEND=noninteractive http_proxy="${http_proxy:-}" \
-        apt-get install -y --no-install-recommends $packages; } >>"$root.log" 2>&1 || die "apt-get failed, see $root.log"
-    enter apt-get clean
-    umount "$root/proc"
-    touch "$root/complete"
+    mount -t proc proc "$part/proc"
+    for command in update "install -y --no-install-recommends $packages" clean; do
+        # shellcheck disable=SC2086
+        chroot "$part" env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin http_proxy="${http_proxy:-}" \
+            DEBIAN_FRONTEND=noninteractive apt-get $command >>"$root.log" 2>&1 || die "apt-get failed, see $root.log"
+    done
+    umount "$part/proc"
+    touch "$part/complete"
+    mv "$part" "$root"
     rm -f "$root.log"
 fi
 
