@@ -6,8 +6,8 @@
 // - Text goes in as std::string_view (UTF-8, of any content) and comes out as std::string. Views that point into Ember's
 //   memory (Event, Context::logits) say how long they live.
 // - Threads: a Model may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
-// - Generation is pulled, event by event, so that no C++ function runs below C and none can throw through it. The one
-//   callback, set_log's, has its exceptions swallowed.
+// - Generation is pulled, event by event. What a function throws that C calls (a stage of a sampler, the progress of a load)
+//   is kept, and thrown by the call that led to it; set_log's has its exceptions swallowed.
 #ifndef EMBER_HPP
 #define EMBER_HPP
 
@@ -22,172 +22,11 @@
 #include <vector>
 
 #include "ember/base.hpp"
+#include "ember/model.hpp"
 #include "ember/options.hpp"
+#include "ember/sampler.hpp"
 
 namespace ember {
-
-class Model {
-public:
-    static Model load(std::string_view path, const ModelOptions &options = {}) {
-        return Model(detail::make<Handle>(ember_model_load, path.data(), path.size(), options.handle().get()));
-    }
-    // A GGUF file that lies in memory; it is copied.
-    static Model from_bytes(Span<const std::uint8_t> file) {
-        return Model(detail::make<Handle>(ember_model_load_buffer, file.data(), file.size(), nullptr));
-    }
-    // A second owner of the same model.
-    Model share() const { return Model(Handle(ember_model_retain(get()))); }
-
-    ModelInfo info() const {
-        ModelInfo info{};
-        info.struct_size = sizeof info;
-        detail::call(ember_model_info_get, get(), &info);
-        return info;
-    }
-    std::string isa() const {
-        const char *name = ember_model_isa(get());
-        return name == nullptr ? "" : name;
-    }
-
-    std::vector<Token> tokenize(std::string_view text, bool add_special = true, bool parse_special = false) const {
-        return detail::fill<std::vector<Token>>(text.size() / 2 + 8, [&](Token *out, std::size_t n, auto... rest) {
-            return ember_model_tokenize(get(), text.data(), text.size(), add_special, parse_special, out, n, rest...);
-        });
-    }
-    // As tokenize, for bytes that need not be UTF-8.
-    std::vector<Token> tokenize_bytes(Span<const std::uint8_t> text, bool add_special = true,
-                                      bool parse_special = false) const {
-        return detail::fill<std::vector<Token>>(text.size() / 2 + 8, [&](Token *out, std::size_t n, auto... rest) {
-            return ember_model_tokenize_bytes(get(), text.data(), text.size(), add_special, parse_special, out, n, rest...);
-        });
-    }
-    // The tokens' bytes, which need not be UTF-8 at their ends.
-    std::string detokenize(Span<const Token> tokens, bool render_special = false) const {
-        return detail::fill<std::string>(tokens.size() * 6 + 16, [&](char *out, std::size_t n, auto... rest) {
-            return ember_model_detokenize(get(), tokens.data(), tokens.size(), render_special, detail::bytes(out), n,
-                                          rest...);
-        });
-    }
-    std::string token_bytes(Token token) const {
-        return detail::fill<std::string>(32, [&](char *out, std::size_t n, auto... rest) {
-            return ember_model_token_bytes(get(), token, detail::bytes(out), n, rest...);
-        });
-    }
-    bool is_eog(Token token) const { return value<bool>(ember_model_token_is_eog, token); }
-
-    // The text of a conversation as the model was trained on it. It spells control tokens:
-    // tokenize(text, false, true), or Context::generate_tokens of that.
-    std::string apply_chat_template(Span<const Message> messages, const ChatOptions &options = {}) const {
-        return apply_chat_template(to_json(messages), options);
-    }
-    // As before, for a JSON array of messages, which may have tool calls and what else the template looks at.
-    std::string apply_chat_template(const std::string &json, const ChatOptions &options = {}) const {
-        auto handle = options.handle();
-        return detail::fill<std::string>(json.size() + 512, [&](char *out, std::size_t n, auto... rest) {
-            return ember_chat_apply_template(get(), json.data(), json.size(), handle.get(), detail::bytes(out), n, rest...);
-        });
-    }
-    // The text of one of the model's templates, the default one without a name.
-    std::string chat_template(std::string_view name = "") const {
-        return detail::fill<std::string>(4096, [&](char *out, std::size_t n, auto... rest) {
-            return ember_model_chat_template(get(), name.data(), name.size(), detail::bytes(out), n, rest...);
-        });
-    }
-
-    // Metadata of the file. A key that is not there is EMBER_E_NOT_FOUND, one of another type EMBER_E_INVALID_ARGUMENT.
-    std::size_t meta_count() const { return value<std::size_t>(ember_model_meta_count); }
-    std::string meta_key(std::size_t index) const {
-        return detail::fill<std::string>(48, [&](char *out, std::size_t n, auto... rest) {
-            return ember_model_meta_key(get(), index, detail::bytes(out), n, rest...);
-        });
-    }
-    std::uint32_t meta_type(std::string_view key) const { return meta<std::uint32_t>(ember_model_meta_type, key); }
-    std::string meta_string(std::string_view key) const {
-        return detail::fill<std::string>(64, [&](char *out, std::size_t n, auto... rest) {
-            return ember_model_meta_string(get(), key.data(), key.size(), detail::bytes(out), n, rest...);
-        });
-    }
-    std::uint64_t meta_u64(std::string_view key) const { return meta<std::uint64_t>(ember_model_meta_u64, key); }
-    std::int64_t meta_i64(std::string_view key) const { return meta<std::int64_t>(ember_model_meta_i64, key); }
-    double meta_f64(std::string_view key) const { return meta<double>(ember_model_meta_f64, key); }
-    bool meta_bool(std::string_view key) const { return meta<bool>(ember_model_meta_bool, key); }
-
-    ember_model *get() const noexcept { return handle_.get(); }
-
-private:
-    using Handle = detail::Handle<ember_model, ember_model_release>;
-    explicit Model(Handle handle) noexcept : handle_(std::move(handle)) {}
-    template <class T, class Function, class... Arguments> T value(Function *function, Arguments... arguments) const {
-        T out{};
-        detail::call(function, get(), arguments..., &out);
-        return out;
-    }
-    template <class T, class Function> T meta(Function *function, std::string_view key) const {
-        return value<T>(function, key.data(), key.size());
-    }
-    Handle handle_;
-};
-
-// Stages in the order in which they are added, then a random draw: Sampler(42).top_k(40).temperature(0.8f).
-class Sampler {
-public:
-    explicit Sampler(std::uint64_t seed) : handle_(detail::make<Handle>(ember_sampler_new, seed)) {}
-    Sampler &greedy() & { return add(ember_sampler_add_greedy); }
-    Sampler &temperature(float t) & { return add(ember_sampler_add_temperature, t); }
-    Sampler &top_k(std::uint32_t k) & { return add(ember_sampler_add_top_k, k); }
-    Sampler &top_p(float p) & { return add(ember_sampler_add_top_p, p); }
-    Sampler &min_p(float p) & { return add(ember_sampler_add_min_p, p); }
-    Sampler &typical_p(float p) & { return add(ember_sampler_add_typical_p, p); }
-    Sampler &dynamic_temperature(float t, float range, float exponent = 1) & {
-        return add(ember_sampler_add_dynamic_temperature, t, range, exponent);
-    }
-    Sampler &xtc(float probability, float threshold) & { return add(ember_sampler_add_xtc, probability, threshold); }
-    Sampler &penalties(std::uint32_t last_n, float repeat, float frequency = 0, float presence = 0) & {
-        return add(ember_sampler_add_penalties, last_n, repeat, frequency, presence);
-    }
-    Sampler &mirostat(float tau, float eta) & { return add(ember_sampler_add_mirostat, tau, eta); }
-    Sampler &bias(Span<const std::pair<Token, float>> biases) & {
-        std::vector<Token> tokens;
-        std::vector<float> values;
-        for (const auto &[token, value] : biases) {
-            tokens.push_back(token);
-            values.push_back(value);
-        }
-        return add(ember_sampler_add_bias, tokens.data(), values.data(), tokens.size());
-    }
-    Sampler &allow(Span<const Token> tokens) & { return add(ember_sampler_add_allow, tokens.data(), tokens.size()); }
-    Sampler &deny(Span<const Token> tokens) & { return add(ember_sampler_add_deny, tokens.data(), tokens.size()); }
-    Sampler greedy() && { return std::move(greedy()); }
-    Sampler temperature(float t) && { return std::move(temperature(t)); }
-    Sampler top_k(std::uint32_t k) && { return std::move(top_k(k)); }
-    Sampler top_p(float p) && { return std::move(top_p(p)); }
-    // A copy of the sampler as it stands.
-    Sampler clone() const { return Sampler(detail::make<Handle>(ember_sampler_clone, get())); }
-    std::uint64_t seed() const {
-        std::uint64_t seed = 0;
-        detail::call(ember_sampler_seed, get(), &seed);
-        return seed;
-    }
-    // Tells the stages that look back of a token; generations do so themselves.
-    void accept(Token token) { detail::call(ember_sampler_accept, get(), token); }
-    // Starts over: the random numbers and what was accepted.
-    void reset() { detail::call(ember_sampler_reset, get()); }
-    Token sample(Span<const float> logits) {
-        Token token = EMBER_TOKEN_NONE;
-        detail::call(ember_sampler_sample, get(), logits.data(), logits.size(), &token);
-        return token;
-    }
-    ember_sampler *get() const noexcept { return handle_.get(); }
-
-private:
-    template <class Function, class... Arguments> Sampler &add(Function *function, Arguments... arguments) {
-        detail::call(function, get(), arguments...);
-        return *this;
-    }
-    using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
-    explicit Sampler(Handle handle) noexcept : handle_(std::move(handle)) {}
-    Handle handle_;
-};
 
 // What happens in a generation: a view that stays until the next event of the same Generator, or its end.
 class Event {
@@ -244,7 +83,7 @@ public:
     // The next event; after the last one, that one again.
     const Event &next() {
         event_.raw_.struct_size = sizeof event_.raw_;
-        detail::call(ember_generator_next, handle_.get(), &event_.raw_);
+        detail::relayed([&] { detail::call(ember_generator_next, handle_.get(), &event_.raw_); });
         return event_;
     }
     // Takes the next event: the first runs the prompt.
@@ -273,7 +112,8 @@ public:
 private:
     friend class Context;
     using Handle = detail::Handle<ember_generator, ember_generator_free>;
-    explicit Generator(Handle handle) noexcept : handle_(std::move(handle)) {}
+    Generator(Handle handle, detail::Stages stages) noexcept : stages_(std::move(stages)), handle_(std::move(handle)) {}
+    detail::Stages stages_;
     Handle handle_;
     Event event_;
 };
@@ -317,6 +157,16 @@ public:
         detail::call(ember_context_info_get, get(), &info);
         return info;
     }
+    // What the context takes, and its model.
+    Memory memory() const { return detail::memory(ember_context_memory, get()); }
+    // What the context has done since it was made, or since reset_timings.
+    Timings timings() const {
+        Timings timings{};
+        timings.struct_size = sizeof timings;
+        detail::call(ember_context_timings_get, get(), &timings);
+        return timings;
+    }
+    void reset_timings() { detail::call(ember_context_timings_reset, get()); }
     // The token that may end the calls from now on; std::nullopt: none.
     void set_cancel_token(const std::optional<CancelToken> &token) {
         detail::call(ember_context_set_cancel_token, get(), token ? token->get() : nullptr);
@@ -327,13 +177,13 @@ public:
         return start(ember_generator_new, prompt.data(), prompt.size(), options, nullptr);
     }
     Generator generate(std::string_view prompt, const GenerateOptions &options, const Sampler &sampler) {
-        return start(ember_generator_new, prompt.data(), prompt.size(), options, sampler.get());
+        return start(ember_generator_new, prompt.data(), prompt.size(), options, &sampler);
     }
     Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options = {}) {
         return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, nullptr);
     }
     Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options, const Sampler &sampler) {
-        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, sampler.get());
+        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, &sampler);
     }
 
     // `texts` is any range of what is text: std::vector<std::string>, for example.
@@ -404,8 +254,12 @@ private:
     using Handle = detail::Handle<ember_context, ember_context_free>;
     template <class T> static T *pointer(Span<T> span) { return span.empty() ? nullptr : span.data(); }
     template <class Function, class T>
-    Generator start(Function *function, const T *prompt, std::size_t n, const GenerateOptions &options, ember_sampler *s) {
-        return Generator(detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), s));
+    Generator start(Function *function, const T *prompt, std::size_t n, const GenerateOptions &options,
+                    const Sampler *sampler) {
+        auto stages = sampler == nullptr ? detail::Stages() : sampler->stages_;
+        auto *raw = sampler == nullptr ? nullptr : sampler->get();
+        auto handle = detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), raw);
+        return Generator(std::move(handle), std::move(stages));
     }
     template <class Function> Embeddings vectors(std::size_t n_texts, Function &&function) {
         return {detail::fill<std::vector<float>>(n_texts * n_embd_, function), n_embd_};

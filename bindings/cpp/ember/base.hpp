@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -23,6 +24,8 @@ using FinishReason = ember_finish_reason;
 using EventKind = ember_event_kind;
 using ModelInfo = ember_model_info;
 using ContextInfo = ember_context_info;
+using Memory = ember_memory;
+using Timings = ember_timings;
 using Usage = ember_generate_result;
 using TokenLogprob = ember_token_logprob;
 using TokenScore = ember_token_score;
@@ -106,6 +109,64 @@ Buffer fill(std::size_t guess, Function &&function) {
         if (status == EMBER_OK)
             return buffer;
     }
+}
+
+// No exception may pass through C. This stands on the stack of a call that may lead to C++ functions, and takes what they throw.
+class Relay {
+public:
+    Relay() noexcept : outer_(std::exchange(innermost(), this)) {}
+    ~Relay() { innermost() = outer_; }
+    Relay(const Relay &) = delete;
+    Relay &operator=(const Relay &) = delete;
+    // Runs a function that C has called: 0, or 1 when it threw.
+    template <class Function> static std::int32_t run(Function &&function) noexcept {
+        try {
+            function();
+            return 0;
+        } catch (...) {
+            if (innermost() != nullptr)
+                innermost()->thrown_ = std::current_exception();
+            return 1;
+        }
+    }
+    void rethrow() {
+        if (thrown_)
+            std::rethrow_exception(std::exchange(thrown_, nullptr));
+    }
+
+private:
+    static Relay *&innermost() noexcept {
+        thread_local Relay *innermost = nullptr;
+        return innermost;
+    }
+    Relay *outer_;
+    std::exception_ptr thrown_;
+};
+
+// Runs a call, and throws what a C++ function threw that it led to rather than its own error.
+template <class Function> auto relayed(Function &&function) {
+    Relay relay;
+    try {
+        if constexpr (std::is_void_v<decltype(function())>) {
+            function();
+            relay.rethrow();
+        } else {
+            auto result = function();
+            relay.rethrow();
+            return result;
+        }
+    } catch (const Error &) {
+        relay.rethrow();
+        throw;
+    }
+}
+
+// What a function says about memory.
+template <class Function, class... Arguments> Memory memory(Function *function, Arguments... arguments) {
+    Memory memory{};
+    memory.struct_size = sizeof memory;
+    call(function, arguments..., &memory);
+    return memory;
 }
 
 inline std::uint8_t *bytes(char *text) { return reinterpret_cast<std::uint8_t *>(text); }

@@ -3,11 +3,14 @@
 #define EMBER_OPTIONS_HPP
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base.hpp"
@@ -64,22 +67,85 @@ void set_cancel(const Options &options,
 }
 } // namespace detail
 
+// An allocator of the host, as ember_model_options_set_allocator of ember.h describes it. It must live as long as the model and
+// its contexts, and must not throw.
+struct Allocator {
+    ember_allocate_callback allocate;
+    ember_deallocate_callback deallocate;
+    void *user_data;
+};
+
+// progress() is told how far the loading is, from 0 to 1; false ends it with EMBER_E_CANCELLED, and what it throws comes out of
+// it. meta() may be called several times.
 class ModelOptions {
     EMBER_OPTION(ModelOptions, bool, use_mmap)
+    EMBER_OPTION(ModelOptions, bool, lock)
+    EMBER_OPTION(ModelOptions, bool, check_tensors)
+    EMBER_OPTION(ModelOptions, std::uint64_t, memory_limit)
+    EMBER_OPTION(ModelOptions, Allocator, allocator)
+    EMBER_OPTION(ModelOptions, std::function<bool(float)>, progress)
     EMBER_OPTION(ModelOptions, ember_pack, pack)
     EMBER_OPTION(ModelOptions, std::string, isa)
     EMBER_OPTION(ModelOptions, CancelToken, cancel_token)
 
 public:
+    // Loads as if the file had this value for the key: an integer, a floating-point number, a bool or a text.
+    template <class T> ModelOptions &meta(std::string key, const T &value) {
+        if constexpr (std::is_same_v<T, bool>)
+            meta_.emplace_back(std::move(key), value);
+        else if constexpr (std::is_integral_v<T>) {
+            if (value > T{} && static_cast<std::uint64_t>(value) > static_cast<std::uint64_t>(INT64_MAX))
+                throw Error(EMBER_E_INVALID_ARGUMENT, "the value for \"" + key + "\" does not fit 64 bits with a sign");
+            meta_.emplace_back(std::move(key), static_cast<std::int64_t>(value));
+        } else if constexpr (std::is_floating_point_v<T>)
+            meta_.emplace_back(std::move(key), static_cast<double>(value));
+        else
+            meta_.emplace_back(std::move(key), std::string(value));
+        return *this;
+    }
     using Handle = detail::Handle<ember_model_options, ember_model_options_free>;
+    // These options must outlive the handle, which points to their progress function.
     Handle handle() const {
         auto options = detail::make<Handle>(ember_model_options_new);
+        detail::set(options, ember_model_options_set_lock, lock_);
+        detail::set(options, ember_model_options_set_check_tensors, check_tensors_);
+        detail::set(options, ember_model_options_set_memory_limit, memory_limit_);
+        if (allocator_)
+            detail::call(ember_model_options_set_allocator, options.get(), allocator_->allocate, allocator_->deallocate,
+                         allocator_->user_data);
+        for (const auto &[name, value] : meta_)
+            set_meta(options.get(), name, value);
+        if (progress_ && *progress_) {
+            ember_progress_callback callback = [](float done, void *user_data) {
+                bool go_on = false;
+                std::int32_t threw = detail::Relay::run([&] { go_on = (*static_cast<const Progress *>(user_data))(done); });
+                return threw != 0 || !go_on ? std::int32_t{1} : std::int32_t{0};
+            };
+            detail::call(ember_model_options_set_progress, options.get(), callback,
+                         const_cast<void *>(static_cast<const void *>(&*progress_)));
+        }
         detail::set(options, ember_model_options_set_use_mmap, use_mmap_);
         detail::set(options, ember_model_options_set_pack, pack_);
         detail::set_text(options, ember_model_options_set_isa, isa_);
         detail::set_cancel(options, ember_model_options_set_cancel_token, cancel_token_);
         return options;
     }
+
+private:
+    using Progress = std::function<bool(float)>;
+    using Value = std::variant<std::int64_t, double, bool, std::string>;
+    static void set_meta(ember_model_options *options, const std::string &name, const Value &value) {
+        auto set = [&](auto *setter, auto... rest) { detail::call(setter, options, name.data(), name.size(), rest...); };
+        if (auto *integer = std::get_if<std::int64_t>(&value))
+            set(ember_model_options_set_meta_i64, *integer);
+        else if (auto *number = std::get_if<double>(&value))
+            set(ember_model_options_set_meta_f64, *number);
+        else if (auto *truth = std::get_if<bool>(&value))
+            set(ember_model_options_set_meta_bool, *truth);
+        else if (auto *text = std::get_if<std::string>(&value))
+            set(ember_model_options_set_meta_string, text->data(), text->size());
+    }
+    std::vector<std::pair<std::string, Value>> meta_;
 };
 
 class ContextOptions {
@@ -89,6 +155,9 @@ class ContextOptions {
     EMBER_OPTION(ContextOptions, std::uint32_t, n_threads)
     EMBER_OPTION(ContextOptions, std::vector<std::uint32_t>, worker_cpus)
     EMBER_OPTION(ContextOptions, ember_kv_type, kv_type)
+    EMBER_OPTION(ContextOptions, ember_kv_type, k_type)
+    EMBER_OPTION(ContextOptions, ember_kv_type, v_type)
+    EMBER_OPTION(ContextOptions, std::uint64_t, memory_limit)
     EMBER_OPTION(ContextOptions, ember_backend, backend)
 
 public:
@@ -103,6 +172,9 @@ public:
             detail::call(ember_context_options_set_worker_cpus, options.get(), worker_cpus_->data(),
                          worker_cpus_->size());
         detail::set(options, ember_context_options_set_kv_type, kv_type_);
+        detail::set(options, ember_context_options_set_k_type, k_type_);
+        detail::set(options, ember_context_options_set_v_type, v_type_);
+        detail::set(options, ember_context_options_set_memory_limit, memory_limit_);
         detail::set(options, ember_context_options_set_backend, backend_);
         return options;
     }

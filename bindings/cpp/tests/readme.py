@@ -7,7 +7,9 @@ import pathlib
 import re
 import sys
 
-PROGRAM = """#include <iostream>
+PROGRAM = """#include <cmath>
+#include <fstream>
+#include <iostream>
 #include <numeric>
 #include <thread>
 #include "ember.hpp"
