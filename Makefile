@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,12 @@ android: ## libraries for Android into build/android: static ones, and shared on
 
 test-android: android ## that, and a library of an app's linked with it (needs CMake and clang)
 	tests/packaging/android.sh build/android
+
+ios: ## an XCFramework for devices and simulators into build/ios, on any system
+	FEATURES='$(FEATURES)' scripts/ios.sh
+
+test-ios: ios ## that, and its layout, processors and module (needs clang and llvm-objdump, named by CLANG and OBJDUMP)
+	$(PYTHON) tests/packaging/ios.py build/ios/Ember.xcframework
 
 sizes: ## how many bytes of the shared library each feature takes
 	scripts/sizes.sh

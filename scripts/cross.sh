@@ -46,7 +46,8 @@ cross_strip() {
         }
     fi
     library=$sysroot/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    LD_LIBRARY_PATH=$library "$objcopy" --strip-debug -R .llvmbc -R .llvmcmd "$1"
+    LD_LIBRARY_PATH=$library "$objcopy" --strip-debug -R .llvmbc -R .llvmcmd \
+        -R __LLVM,__bitcode -R __LLVM,__cmdline "$1"
 }
 
 # cross_linker NAME: prints the path of a linker of LLVM's, ld.lld or ld64.lld: the compiler's own, or one in PATH.
