@@ -32,7 +32,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-cancel bench-kernels fuzz clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,10 @@ build/bin/%-static: examples/c/%.c include/ember.h build/lib/libember.a
 build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
+
+build/bin/cancel: bench/cancel.c examples/c/common.h include/ember.h build/lib/libember.so
+	@mkdir -p build/bin
+	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
 
 run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2, stories15m or gemma3, PROMPT="…", N=tokens, ARGS=more
 	@model='$(subst ','\'',$(value MODEL))'; \
@@ -109,7 +113,7 @@ test: test-rust test-capi test-packages ## the whole suite
 test-rust: models
 	$(CARGO) test -- --show-output
 
-test-capi: lib examples models
+test-capi: lib examples build/bin/cancel models
 	tests/capi/header.sh
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
@@ -120,6 +124,7 @@ test-capi: lib examples models
 	tests/capi/guide.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
+	build/bin/cancel -m examples/models/ember-tales.gguf -n 3 | grep -E "^decode 64 +[0-9.]+ \|"
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
@@ -186,6 +191,9 @@ check: ## formatting, lints, the committed header, shell scripts
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)
+
+bench-cancel: build/bin/cancel ## measures how long calls go on after they were cancelled
+	build/bin/cancel -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
 
 bench-kernels: ## measures kernels next to the machine's peaks
 	$(CARGO) run --release --example kernels -- $(BENCH)
