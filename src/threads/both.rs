@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// here when both have ended. Where there is a `tick`, the caller's thread calls it every few milliseconds while it waits
 /// for `aside`, for which there then is another thread if one can be started at all.
 ///
-/// Not a scope of the standard library, which gives a thread of C a handle that is never freed.
+/// Not a scope of the standard library, nor parking, which give a thread of C a handle that is never freed.
 pub fn both<A, B: Send + 'static>(
     here: impl FnOnce() -> A,
     aside: impl FnOnce() -> B + Send + 'static,
@@ -39,7 +39,7 @@ pub fn both<A, B: Send + 'static>(
         Some(thread) => {
             while let Some(tick) = tick.filter(|_| !thread.is_finished()) {
                 tick();
-                std::thread::park_timeout(TICK);
+                std::thread::sleep(TICK);
             }
             thread.join()
         }
