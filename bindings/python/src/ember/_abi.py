@@ -20,6 +20,7 @@ from ctypes import (
 )
 from typing import Any
 
+EMBER_ALL_SEQUENCES = 4294967295
 EMBER_TOKEN_NONE = 4294967295
 
 
@@ -94,6 +95,10 @@ class ember_context_info(ctypes.Structure):
         ("n_seq", c_uint32),
         ("n_batch", c_uint32),
         ("n_threads", c_uint32),
+        ("page_len", c_uint32),
+        ("n_pages", c_uint32),
+        ("n_free_pages", c_uint32),
+        ("backend", c_int32),
     ]
 
 
@@ -209,6 +214,8 @@ ember_progress_callback = CFUNCTYPE(c_int32, c_float, c_void_p)
 ember_allocate_callback = CFUNCTYPE(c_void_p, c_size_t, c_size_t, c_void_p)
 ember_deallocate_callback = CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_void_p)
 ember_candidates_callback = CFUNCTYPE(c_int32, POINTER(c_uint32), POINTER(c_float), c_size_t, c_void_p)
+ember_write_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
+ember_read_callback = CFUNCTYPE(c_int64, c_void_p, c_size_t, c_void_p)
 
 # The result and the arguments of each function.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -416,6 +423,22 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_options_set_keep_prefixes": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_options_set_kv_limit": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint64,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_options_set_kv_type": (
         c_int32,
         [
@@ -490,10 +513,101 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_sequence_copy": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_uint32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_sequence_keep": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_sequence_reuse": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_uint32),
+            c_size_t,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_set_cancel_token": (
         c_int32,
         [
             c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_load": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_void_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_load_file": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_read": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            ember_read_callback,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_save": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_save_file": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_state_write": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            ember_write_callback,
             c_void_p,
             POINTER(c_void_p),
         ],
