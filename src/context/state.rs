@@ -44,12 +44,12 @@ pub(super) fn fingerprint(model: &LoadedModel) -> u128 {
 }
 
 /// Hashes and counts what passes through.
-struct Sink<'a> {
-    write: &'a mut Writer<'a>,
+struct Sink<'a, 'b> {
+    write: &'a mut Writer<'b>,
     hash: Xxh3,
 }
 
-impl Sink<'_> {
+impl Sink<'_, '_> {
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
         (self.write)(bytes)
@@ -108,12 +108,34 @@ impl Context {
 
     /// Bytes that [`Context::save_state`] would write.
     pub fn state_len(&self, seq: Option<u32>) -> Result<u64> {
-        let mut len = 0;
-        self.write_state(seq, |bytes: &[u8]| {
-            len += bytes.len() as u64;
-            Ok(())
-        })?;
-        Ok(len)
+        self.model.require_logits()?;
+        let range = self.range(seq)?;
+        let pages = self.pages_of(range.clone())?.len() * self.engine.pages().page_bytes();
+        let mut len =
+            MAGIC.len() + 4 + HASH_BYTES + 4 * self.state_shape().len() + 2 * 4 + pages + HASH_BYTES;
+        for seq in range {
+            let logits = self.end_logits(seq).map_or(0, <[f32]>::len);
+            len += 4 * (2 + self.sequences.pages(seq as usize).len() + self.n_past(seq)? + logits);
+        }
+        Ok(len as u64)
+    }
+
+    /// The pages of some sequences in the order of their first use, and how many tokens are of use in each.
+    fn pages_of(&self, range: Range<u32>) -> Result<Vec<(u32, usize)>> {
+        let mut order: Vec<(u32, usize)> = Vec::new();
+        let mut numbers: HashMap<u32, usize> = HashMap::new();
+        for seq in range {
+            let len = self.n_past(seq)?;
+            for (i, &page) in self.sequences.pages(seq as usize).iter().enumerate() {
+                let number = *numbers.entry(page).or_insert_with(|| {
+                    order.push((page, 0));
+                    order.len() - 1
+                });
+                let most = &mut order[number].1;
+                *most = PAGE_LEN.min(len - i * PAGE_LEN).max(*most);
+            }
+        }
+        Ok(order)
     }
 
     /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, part by part; the logits behind
@@ -121,32 +143,15 @@ impl Context {
     ///
     /// Errors: `InvalidArgument` for a sequence that does not exist, `Unsupported` for an encoder, and those of `write`.
     pub fn save_state(&self, seq: Option<u32>, write: &mut Writer<'_>) -> Result<()> {
-        self.write_state(seq, write)
-    }
-
-    fn write_state(&self, seq: Option<u32>, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.model.require_logits()?;
         let range = self.range(seq)?;
-        let mut sink = Sink { write: &mut write, hash: Xxh3::new() };
+        let mut sink = Sink { write, hash: Xxh3::new() };
         sink.bytes(MAGIC)?;
         sink.u32s([VERSION])?;
         sink.bytes(&self.model.fingerprint().to_le_bytes())?;
         sink.u32s(self.state_shape())?;
-        // Pages in the order of their first use, and how many tokens are of use in each.
-        let mut order: Vec<(u32, usize)> = Vec::new();
-        let mut numbers: HashMap<u32, u32> = HashMap::new();
-        for seq in range.clone() {
-            let len = self.n_past(seq)?;
-            for (i, &page) in self.sequences.pages(seq as usize).iter().enumerate() {
-                let n_used = PAGE_LEN.min(len - i * PAGE_LEN);
-                let number = *numbers.entry(page).or_insert_with(|| {
-                    order.push((page, 0));
-                    order.len() as u32 - 1
-                });
-                let most = &mut order[number as usize].1;
-                *most = n_used.max(*most);
-            }
-        }
+        let order = self.pages_of(range.clone())?;
+        let numbers: HashMap<u32, u32> = order.iter().map(|(page, _)| *page).zip(0..).collect();
         sink.u32s([range.len() as u32, order.len() as u32])?;
         for seq in range.clone() {
             let ids = self.tokens(seq)?;
