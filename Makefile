@@ -18,6 +18,9 @@ OLD ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Options of cargo that choose features: see "Smaller" in the README.
 FEATURES ?=
+# What there is to fuzz, and which of it `make fuzz` takes.
+FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+TARGET ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 # Where `make install` puts things, and what it puts before all paths.
@@ -32,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-cancel bench-kernels fuzz clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,7 +50,7 @@ build/lib/features: FORCE
 FORCE:
 
 build/lib/libember.a: $(RUST_SOURCES) build/lib/features
-	$(CARGO) build --release --lib $(FEATURES)
+	$(CARGO) build --release --lib --features capi $(FEATURES)
 	cp $(TARGET_DIR)/release/libember.a build/lib/libember.a
 
 build/lib/libember.so: build/lib/libember.a
@@ -57,17 +60,17 @@ build/lib/libember.so: build/lib/libember.a
 
 examples: $(PROGRAMS:%=build/bin/%) $(PROGRAMS:%=build/bin/%-static) ## the C programs, linked both ways, into build/bin
 
-build/bin/%-static: examples/c/%.c include/ember.h build/lib/libember.a
+build/bin/%-static: examples/c/%.c examples/c/common.h include/ember.h build/lib/libember.a
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ build/lib/libember.a $(STATIC_LIBS)
 
-build/bin/%: examples/c/%.c include/ember.h build/lib/libember.so
+build/bin/%: examples/c/%.c examples/c/common.h include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
 
-build/bin/cancel: bench/cancel.c examples/c/common.h include/ember.h build/lib/libember.so
+build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts: build/bin/%: bench/%.c examples/c/common.h include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
-	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
+	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread -lm
 
 run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2, stories15m or gemma3, PROMPT="…", N=tokens, ARGS=more
 	@model='$(subst ','\'',$(value MODEL))'; \
@@ -113,7 +116,7 @@ test: test-rust test-capi test-packages ## the whole suite
 test-rust: models
 	$(CARGO) test -- --show-output
 
-test-capi: lib examples build/bin/cancel models
+test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts models
 	tests/capi/header.sh
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
@@ -122,9 +125,12 @@ test-capi: lib examples build/bin/cancel models
 	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
 	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
 	tests/capi/guide.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
+	tests/capi/readme.sh build/lib build/bin "$$(scripts/fetch-model.sh smollm2)" "$$(scripts/fetch-model.sh minilm)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	build/bin/cancel -m examples/models/ember-tales.gguf -n 3 | grep -E "^decode 64 +[0-9.]+ \|"
+	build/bin/engine -m examples/models/ember-tales.gguf -n 4 -p 64 -r 1 | grep -E "^ +8 at once +[0-9.]+ tokens/s"
+	build/bin/perplexity -m examples/models/ember-tales.gguf -f README.md -c 64 -n 1 | grep -cE "of f32's" | grep -x 5
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
@@ -167,6 +173,9 @@ test-packages: lib ## installs and packs, and builds programs with what comes ou
 test-minimal: ## the smallest build: runs a model, and names the feature that something needs
 	$(CARGO) test --no-default-features --test minimal
 
+test-i686: ## the tests on 32-bit x86 (needs a C compiler for it)
+	scripts/test-i686.sh
+
 test-wasm: ## the tests on WebAssembly, under Node.js
 	scripts/test-wasm.sh
 
@@ -195,13 +204,34 @@ bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTH
 bench-cancel: build/bin/cancel ## measures how long calls go on after they were cancelled
 	build/bin/cancel -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
 
+bench-engine: build/bin/engine ## measures what running requests together is worth
+	build/bin/engine -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
+
+bench-perplexity: build/bin/perplexity ## the perplexity of this project's documents for each type of the KV cache
+	build/bin/perplexity -m "$$(scripts/fetch-model.sh smollm2)" -f ARCHITECTURE.md $(BENCH)
+
+bench-drafts: build/bin/drafts ## measures what guessing tokens is worth; BENCH="--draft smaller.gguf"
+	build/bin/drafts -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
+
 bench-kernels: ## measures kernels next to the machine's peaks
 	$(CARGO) run --release --example kernels -- $(BENCH)
 
-fuzz: ## fuzzes the GGUF reader for MINUTES minutes (cargo-fuzz, nightly Rust)
-	@mkdir -p fuzz/found
-	$(CARGO) +nightly fuzz run gguf fuzz/found fuzz/corpus/gguf -- -max_len=4096 \
-		-max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
+soak: build/bin/soak ## everything at once for MINUTES minutes: contexts, engines, cancelling, states; nothing may differ or grow
+	build/bin/soak examples/models/ember-tales.gguf $(or $(MINUTES),5)
+
+build/bin/soak: tests/soak.c include/ember.h build/lib/libember.so
+	@mkdir -p build/bin
+	$(CC) $(C_FLAGS) -std=c11 $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
+
+fuzz: ## fuzzes TARGET (all of fuzz/fuzz_targets, one after the other, if none is named) for MINUTES minutes each (needs cargo-fuzz and nightly Rust)
+	@for target in $(or $(TARGET),$(FUZZ_TARGETS)); do \
+		mkdir -p fuzz/found/$$target; \
+		$(CARGO) +nightly fuzz run --debug-assertions $$target fuzz/found/$$target fuzz/corpus/$$target -- -max_len=4096 \
+			-rss_limit_mb=2048 -timeout=20 -max_total_time=$$(( $(or $(MINUTES),5) * 60 )) || exit 1; \
+	done
+
+alloc-failure: ## every allocation fails in its turn, of loading the bundled model too, which takes some minutes
+	$(CARGO) test --test alloc_failure -- --ignored --show-output
 
 clean: ## removes everything that was built
 	$(CARGO) clean

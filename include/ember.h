@@ -4,7 +4,8 @@
  *
  * Three nouns: an ember_model is immutable and may be shared between threads; an ember_context (KV cache, scratch,
  * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY. An
- * ember_generator makes text of the two, event by event; an ember_cancel_token ends a call from any thread.
+ * ember_generator makes text of the two, event by event; an ember_engine runs many generations together and may be used
+ * by many threads; an ember_cancel_token ends a call from any thread.
  *
  * Rules for every function here:
  *  - A function that can fail returns an ember_status. Outputs are written only when it is EMBER_OK, except that
@@ -24,7 +25,7 @@
  *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
  *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
- *    allocators and of bytes that are lent do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
  *    standard error that says where.
  */
@@ -40,6 +41,9 @@
 
 /** As the seed of a sampler: one taken by chance. */
 #define EMBER_SEED_RANDOM UINT64_MAX
+
+/** As a time to wait: without end. */
+#define EMBER_FOREVER UINT32_MAX
 
 /** In place of a sequence's number: all sequences of the context. */
 #define EMBER_ALL_SEQUENCES UINT32_MAX
@@ -107,6 +111,10 @@ enum ember_status
      * A cancel token ended the call; the context's sequences are as before.
      */
     EMBER_E_CANCELLED = 12,
+    /**
+     * As many requests wait as may; nothing was done. Try it again later.
+     */
+    EMBER_E_QUEUE_FULL = 13,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -240,6 +248,14 @@ enum ember_finish_reason
      * A cancel token ended it.
      */
     EMBER_FINISH_CANCELLED = 5,
+    /**
+     * It took longer than its time limit (ember_generate_options_set_time_limit).
+     */
+    EMBER_FINISH_TIME_LIMIT = 6,
+    /**
+     * An error ended a request of an engine, which ember_request_next gives.
+     */
+    EMBER_FINISH_FAILED = 7,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -269,6 +285,10 @@ enum ember_event_kind
      * The generation has ended; the last event.
      */
     EMBER_EVENT_END = 2,
+    /**
+     * There is no event yet; only from ember_request_next, whose time is over.
+     */
+    EMBER_EVENT_NONE = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -378,6 +398,17 @@ typedef struct ember_context_options ember_context_options;
 typedef struct ember_embed_options ember_embed_options;
 
 /**
+ * Many generations on one model: a queue of requests, and a context that runs as many of them together as it may. Any number
+ * of threads may use it at once.
+ */
+typedef struct ember_engine ember_engine;
+
+/**
+ * How to make an engine. Made with ember_engine_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_engine_options ember_engine_options;
+
+/**
  * An error: a status and a sentence that names the culprit. Owned by the caller; freed with ember_error_free.
  */
 typedef struct ember_error ember_error;
@@ -401,6 +432,11 @@ typedef struct ember_model ember_model;
  * How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_model_options ember_model_options;
+
+/**
+ * A generation that an engine was asked for. One thread at a time takes its events; any may cancel it.
+ */
+typedef struct ember_request ember_request;
 
 /**
  * An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
@@ -525,6 +561,90 @@ typedef struct ember_event {
 typedef int32_t (*ember_event_callback)(const struct ember_event *event, void *user_data);
 
 /**
+ * What an engine has done since it was made, and how things stand. Set struct_size to sizeof(ember_engine_metrics) before
+ * the call.
+ */
+typedef struct ember_engine_metrics {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Requests that were taken.
+     */
+    uint64_t n_submitted;
+    /**
+     * Requests that were refused with EMBER_E_QUEUE_FULL.
+     */
+    uint64_t n_refused;
+    /**
+     * Requests that ended by themselves, by a stop string, without room, or by their callback.
+     */
+    uint64_t n_finished;
+    /**
+     * Requests that were cancelled, or ended by their time limit.
+     */
+    uint64_t n_cancelled;
+    /**
+     * Requests that an error ended.
+     */
+    uint64_t n_failed;
+    /**
+     * How often a request gave its pages up for others and was run again later.
+     */
+    uint64_t n_preempted;
+    /**
+     * Tokens of the prompts of requests that generated.
+     */
+    uint64_t n_prompt;
+    /**
+     * Of these, those that were in the cache already.
+     */
+    uint64_t n_reused;
+    /**
+     * Tokens of prompts that were run, those that were run again included.
+     */
+    uint64_t n_prefilled;
+    /**
+     * Tokens generated.
+     */
+    uint64_t n_generated;
+    /**
+     * Steps that ran something.
+     */
+    uint64_t n_steps;
+    /**
+     * Nanoseconds spent in steps.
+     */
+    uint64_t busy_ns;
+    /**
+     * Tokens generated for each second spent in steps. For the rate of the last minute take the difference of two
+     * snapshots of n_generated.
+     */
+    double tokens_per_s;
+    /**
+     * n_reused for each of n_prompt, 0 to 1.
+     */
+    double cache_hit_rate;
+    /**
+     * Requests that wait.
+     */
+    uint32_t n_queued;
+    /**
+     * Requests that run.
+     */
+    uint32_t n_active;
+    /**
+     * Pages of the KV cache.
+     */
+    uint32_t n_pages;
+    /**
+     * Pages that no request has; the cache may keep prefixes in them until they are needed.
+     */
+    uint32_t n_free_pages;
+} ember_engine_metrics;
+
+/**
  * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
  */
 typedef struct ember_generate_result {
@@ -556,6 +676,18 @@ typedef struct ember_generate_result {
      * Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
      */
     uint32_t n_reused;
+    /**
+     * Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
+     */
+    uint32_t n_drafted;
+    /**
+     * Of these, those that came true.
+     */
+    uint32_t n_accepted;
+    /**
+     * Tokens that were forgotten for room (ember_generate_options_set_shift).
+     */
+    uint64_t n_shifted;
 } ember_generate_result;
 
 /**
@@ -844,10 +976,10 @@ void ember_cancel_token_free(struct ember_cancel_token *token);
 
 /**
  * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
- * soon: a model's forward pass looks at the token before each layer, loading at each tensor and at each half megabyte
- * that it reads or packs; generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The token does
- * not wait for that. Any thread, and a signal handler too: all it does is one store to memory. NULL, or what is no
- * token, is left alone.
+ * soon: a model's forward pass looks at the token before each layer, loading at each tensor, at each half megabyte
+ * that it reads or packs and at every few thousand tokens of the vocabulary; generation ends with EMBER_FINISH_CANCELLED,
+ * all else with EMBER_E_CANCELLED. The token does not wait for that. Any thread, and a signal handler too: all it does is
+ * one store to memory. NULL, or what is no token, is left alone.
  */
 void ember_cancel_token_cancel(const struct ember_cancel_token *token);
 
@@ -1230,6 +1362,133 @@ ember_status ember_embed_tokens(struct ember_context *context,
                                 struct ember_error **err);
 
 /**
+ * Makes an engine over `model`, with a context of its own, and writes it to `out`; free it with ember_engine_free.
+ * `options` NULL: the defaults. The engine keeps the model alive.
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_UNSUPPORTED for an encoder and for a thread
+ * where there are none, EMBER_E_NOMEM.
+ */
+ember_status ember_engine_new(struct ember_model *model,
+                              const struct ember_engine_options *options,
+                              struct ember_engine **out,
+                              struct ember_error **err);
+
+/**
+ * Ends all requests as cancelled, waits for the engine's own thread if it has one, and frees the engine. NULL is fine.
+ * Requests stay until they are freed themselves, in any order. While a call of ember_engine_step is under way (in one of
+ * its callbacks, or on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_engine_free(struct ember_engine *engine);
+
+/**
+ * Has `prompt` continued, and writes the request to `out`; free it with ember_request_free. The prompt is the whole text: it
+ * is tokenized here (BOS included), waits in the queue, and runs together with other requests. What it gives is what it
+ * would give alone. Any thread, and callbacks too.
+ * `options` NULL: the defaults; of them, the sequence and reuse_prefix mean nothing here; priority does.
+ * `sampler` NULL: greedy; otherwise a copy is taken as it is (ember_sampler_clone), random state and all, so that requests
+ * which shall differ need samplers of different seeds.
+ * `callback` NULL: take the events with ember_request_next. Otherwise it gets them, with `user_data`, on the thread that does
+ * the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
+ * ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is
+ * EMBER_EVENT_END, unless it returned non-zero before; until then `user_data` must stay valid.
+ * Errors: EMBER_E_QUEUE_FULL when as many requests wait as may, EMBER_E_CONTEXT_FULL for a prompt of more than n_ctx tokens,
+ * EMBER_E_INVALID_ARGUMENT (an empty prompt), EMBER_E_UTF8, EMBER_E_UNSUPPORTED without a tokenizer, EMBER_E_BUSY when the
+ * options or the sampler are in use.
+ */
+ember_status ember_engine_submit(struct ember_engine *engine,
+                                 const char *prompt,
+                                 size_t prompt_len,
+                                 const struct ember_generate_options *options,
+                                 struct ember_sampler *sampler,
+                                 ember_event_callback callback,
+                                 void *user_data,
+                                 struct ember_request **out,
+                                 struct ember_error **err);
+
+/**
+ * As ember_engine_submit for a prompt of `n_tokens` token ids, to which nothing is added.
+ * Errors: as ember_engine_submit, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_engine_submit_tokens(struct ember_engine *engine,
+                                        const uint32_t *tokens,
+                                        size_t n_tokens,
+                                        const struct ember_generate_options *options,
+                                        struct ember_sampler *sampler,
+                                        ember_event_callback callback,
+                                        void *user_data,
+                                        struct ember_request **out,
+                                        struct ember_error **err);
+
+/**
+ * Does one step on the calling thread: a batch with the next token of each request that runs and pieces of prompts, whose
+ * events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
+ * (0: not at all, EMBER_FOREVER: without end). Writes to `out_more` whether there is more to do now; it may be NULL.
+ * A pump is a thread that calls this with EMBER_FOREVER until the host has it stop.
+ * Errors: EMBER_E_BUSY when another thread is at it, the engine has a thread of its own, or the caller is a callback of the
+ * step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
+ */
+ember_status ember_engine_step(struct ember_engine *engine,
+                               uint32_t timeout_ms,
+                               bool *out_more,
+                               struct ember_error **err);
+
+/**
+ * Writes what the engine has done to `out`, whose struct_size must be set. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_engine_metrics_get(const struct ember_engine *engine,
+                                      struct ember_engine_metrics *out,
+                                      struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_engine_options_free.
+ */
+ember_status ember_engine_options_new(struct ember_engine_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_engine_options_free(struct ember_engine_options *options);
+
+/**
+ * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step; kv_limit; threads);
+ * the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
+ * ember_context_options_new.
+ */
+ember_status ember_engine_options_set_context_options(struct ember_engine_options *options,
+                                                      const struct ember_context_options *context_options,
+                                                      struct ember_error **err);
+
+/**
+ * How many requests run together, 1 to 4096. More give more tokens in all, fewer to each. Default: 8.
+ */
+ember_status ember_engine_options_set_n_parallel(struct ember_engine_options *options,
+                                                 uint32_t n_parallel,
+                                                 struct ember_error **err);
+
+/**
+ * How many requests may wait, at least 1, until one of those that run has ended; more are refused with EMBER_E_QUEUE_FULL. A
+ * request waits until the next step in any case. Default: 256.
+ */
+ember_status ember_engine_options_set_max_queue(struct ember_engine_options *options,
+                                                uint32_t max_queue,
+                                                struct ember_error **err);
+
+/**
+ * Whether requests that begin alike, such as with the same system prompt, share what was computed for the first of them, as
+ * long as it is in the cache. What they give does not change. Default: true.
+ */
+ember_status ember_engine_options_set_share_prefixes(struct ember_engine_options *options,
+                                                     bool share_prefixes,
+                                                     struct ember_error **err);
+
+/**
+ * Whether a thread of the engine's own does all steps; callbacks then run on it. Default: false: the caller's threads do,
+ * in ember_engine_step and ember_request_next.
+ */
+ember_status ember_engine_options_set_thread(struct ember_engine_options *options,
+                                             bool thread,
+                                             struct ember_error **err);
+
+/**
  * The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
  */
 ember_status ember_error_status(const struct ember_error *error);
@@ -1387,12 +1646,76 @@ ember_status ember_generate_options_set_n_top(struct ember_generate_options *opt
                                               struct ember_error **err);
 
 /**
+ * How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
+ * with EMBER_FINISH_TIME_LIMIT when a token comes after that. A prompt that runs already is run to its end, or, by an
+ * engine, to the end of the step. 0: any. Default: 0.
+ */
+ember_status ember_generate_options_set_time_limit(struct ember_generate_options *options,
+                                                   uint64_t time_limit_ms,
+                                                   struct ember_error **err);
+
+/**
+ * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
+ * came first. One that was passed by 32 others is next all the same. Default: 0.
+ */
+ember_status ember_generate_options_set_priority(struct ember_generate_options *options,
+                                                 int32_t priority,
+                                                 struct ember_error **err);
+
+/**
  * The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
  * it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_generate_options_set_cancel_token(struct ember_generate_options *options,
                                                      const struct ember_cancel_token *token,
                                                      struct ember_error **err);
+
+/**
+ * What a generation does where its sequence is full (n_ctx): it forgets `n_drop` tokens behind the first `n_keep` and goes on,
+ * each time that happens, as ember_context_sequence_shift does it; ember_generate_result tells how many those were. `n_drop`
+ * of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
+ * cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
+ * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
+ * two numbers together are not below n_ctx; EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an engine.
+ */
+ember_status ember_generate_options_set_shift(struct ember_generate_options *options,
+                                              uint32_t n_keep,
+                                              uint32_t n_drop,
+                                              struct ember_error **err);
+
+/**
+ * Has tokens guessed from the text itself, to run up to `n_draft` (at most 32; 0, the default: none) together with the one
+ * before them: what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before. Pays
+ * where texts repeat what they have said or were given, as summaries, corrections and code do. Where guesses do not come true
+ * fewer are made, down to none for up to 32 tokens.
+ * The tokens are the same as without: each is still chosen by the sampler from the model's logits, one for each event, and
+ * with the default types of the KV cache these have the same bits. Between two events the sequence holds what it would hold
+ * without. A call that decodes on the same context between two events makes the guesses made before it worthless, so
+ * generators that take turns gain nothing; an engine does without them. Takes memory for the logits of `n_draft` tokens more.
+ * Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
+ */
+ember_status ember_generate_options_set_lookup(struct ember_generate_options *options,
+                                               uint32_t n_draft,
+                                               uint32_t ngram,
+                                               struct ember_error **err);
+
+/**
+ * Has tokens guessed by a smaller model with the same vocabulary, to run up to `n_draft` (at most 32) together with the one
+ * before them; where a lookup (ember_generate_options_set_lookup) finds some those are taken. All said there holds here.
+ * `draft` is a context of the smaller model, whose sequence `sequence` becomes the beginning of the text, whatever it held; it
+ * needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
+ * its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
+ * a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
+ * `draft` NULL, the default: none.
+ * Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
+ * EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
+ * of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
+ */
+ember_status ember_generate_options_set_draft(struct ember_generate_options *options,
+                                              struct ember_context *draft,
+                                              uint32_t sequence,
+                                              uint32_t n_draft,
+                                              struct ember_error **err);
 
 /**
  * Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
@@ -1666,9 +1989,9 @@ ember_status ember_model_load(const char *path,
 /**
  * Loads a GGUF file that is part of an open file: `len` bytes from `offset` on, where `len` 0 means "up to the end". For
  * files that have no path (Android assets, sandboxed documents) or lie in an archive, stored and not compressed. The
- * descriptor is duplicated and stays the caller's, who may close it when the call returns; its position may change. The
- * part is mapped where its offset is a multiple of 4, and read into memory elsewhere. Everything else is as with
- * ember_model_load; error sentences begin with `<fd N>`.
+ * descriptor is duplicated and stays the caller's, who may close it when the call returns; its position is neither used
+ * nor moved, so that several threads may load from one descriptor. The part is mapped where its offset is a multiple of 4,
+ * and read into memory elsewhere. Everything else is as with ember_model_load; error sentences begin with `<fd N>`.
  * Errors: also EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of several,
  * and on systems without file descriptors.
  */
@@ -1876,6 +2199,41 @@ ember_status ember_model_options_set_meta_string(struct ember_model_options *opt
                                                  const char *value,
                                                  size_t value_len,
                                                  struct ember_error **err);
+
+/**
+ * Writes the next event of a request without a callback to `event`, whose struct_size must be set; what it points to stays
+ * until the next call with this request, or its free. If there is none yet this waits up to `timeout_ms` milliseconds (0:
+ * not at all, EMBER_FOREVER: without end) and then gives EMBER_EVENT_NONE. While it waits and no other thread does the
+ * engine's steps it does them, so that a host needs no other thread. After EMBER_EVENT_END it comes again and again; of a
+ * request with a callback it is the only event.
+ * Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
+ * request, or the caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_request_next(struct ember_request *request,
+                                uint32_t timeout_ms,
+                                struct ember_event *event,
+                                struct ember_error **err);
+
+/**
+ * Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. Any thread. NULL, or what is no request, is left
+ * alone.
+ */
+void ember_request_cancel(const struct ember_request *request);
+
+/**
+ * Writes what the request did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE before the
+ * end. Its nanoseconds are those of the steps that it was part of. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_request_usage(const struct ember_request *request,
+                                 struct ember_generate_result *out,
+                                 struct ember_error **err);
+
+/**
+ * Frees a request; one that has not ended is cancelled, and its callback gets EMBER_EVENT_END with the engine's next step.
+ * NULL is fine. While a call is using the request (on another thread) it is not freed, and the log says so: free it
+ * afterwards.
+ */
+void ember_request_free(struct ember_request *request);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
@@ -2145,6 +2503,22 @@ ember_status ember_context_sequence_reuse(struct ember_context *context,
                                           size_t n,
                                           size_t most,
                                           size_t *n_reused,
+                                          struct ember_error **err);
+
+/**
+ * Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, for room where a text has become too long: those behind
+ * them move forward to their places, and their keys in the KV cache are turned to the new positions, which takes about as
+ * long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
+ * the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
+ * stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter; EMBER_E_UNSUPPORTED for a model with
+ * learned positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+ * that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_context_sequence_shift(struct ember_context *context,
+                                          uint32_t sequence,
+                                          uint32_t n_keep,
+                                          uint32_t n_drop,
                                           struct ember_error **err);
 
 /**

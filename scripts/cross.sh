@@ -29,7 +29,7 @@ cross_build() {
     local target=$1 types=$2
     cross_std "$target"
     # shellcheck disable=SC2086 # several options in one
-    "$cargo" rustc --release --lib --target "$target" --crate-type "$types" "${build_std[@]}" ${FEATURES:-}
+    "$cargo" rustc --release --lib --target "$target" --crate-type "$types" --features capi "${build_std[@]}" ${FEATURES:-}
     # shellcheck disable=SC2034 # the caller's
     built=${CARGO_TARGET_DIR:-target}/$target/release
 }

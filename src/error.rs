@@ -37,6 +37,8 @@ pub enum ember_status {
     EMBER_E_INTERNAL = 11,
     /// A cancel token ended the call; the context's sequences are as before.
     EMBER_E_CANCELLED = 12,
+    /// As many requests wait as may; nothing was done. Try it again later.
+    EMBER_E_QUEUE_FULL = 13,
 }
 
 /// What went wrong, as a sentence. The variant decides the C status.
@@ -66,6 +68,8 @@ pub enum Error {
     Internal(String),
     /// See [`ember_status::EMBER_E_CANCELLED`].
     Cancelled(String),
+    /// See [`ember_status::EMBER_E_QUEUE_FULL`].
+    QueueFull(String),
 }
 
 impl Error {
@@ -85,6 +89,7 @@ impl Error {
             Error::NotFound(_) => EMBER_E_NOT_FOUND,
             Error::Internal(_) => EMBER_E_INTERNAL,
             Error::Cancelled(_) => EMBER_E_CANCELLED,
+            Error::QueueFull(_) => EMBER_E_QUEUE_FULL,
         }
     }
 
@@ -102,7 +107,8 @@ impl Error {
             | Error::BufferTooSmall(m)
             | Error::NotFound(m)
             | Error::Internal(m)
-            | Error::Cancelled(m) => m,
+            | Error::Cancelled(m)
+            | Error::QueueFull(m) => m,
         }
     }
 
@@ -120,7 +126,8 @@ impl Error {
             | Error::BufferTooSmall(m)
             | Error::NotFound(m)
             | Error::Internal(m)
-            | Error::Cancelled(m) => m,
+            | Error::Cancelled(m)
+            | Error::QueueFull(m) => m,
         };
         m.insert_str(0, ": ");
         m.insert_str(0, prefix);

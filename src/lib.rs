@@ -21,6 +21,7 @@
 //! - [`sampler`]: an ordered chain of stages that picks the next token.
 //! - [`context`]: token sequences over a model: batches, the paged KV cache, logits.
 //! - [`generate`]: from a prompt to text, in whole code points.
+//! - [`engine`]: many generations on one context: a queue, and batches made of all that run.
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
 
 #![cfg_attr(
@@ -33,12 +34,18 @@ compile_error!(
     "Ember reads weights in place from little-endian files; big-endian machines are not supported"
 );
 
+/// The allocator of the C library: see [`memory::reserve`].
+#[cfg(feature = "capi")]
+#[global_allocator]
+static ALLOCATOR: memory::Reserve<std::alloc::System> = memory::Reserve::new(std::alloc::System);
+
 pub mod backend;
 pub mod cancel;
 pub mod capi;
 #[cfg(feature = "chat")]
 pub mod chat;
 pub mod context;
+pub mod engine;
 pub mod error;
 pub mod generate;
 pub mod gguf;

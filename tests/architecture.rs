@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "error",
     "cancel",
     "memory",
@@ -24,6 +24,7 @@ const LAYERS: [&str; 17] = [
     "sampler",
     "context",
     "generate",
+    "engine",
     "capi",
 ];
 

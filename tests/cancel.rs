@@ -2,13 +2,18 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use common::{all_logits, bundled_model, context, fixture, load};
 use ember::backend::KvType;
 use ember::cancel::CancelToken;
-use ember::context::{BackendKind, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, Tokens};
+use ember::context::{
+    BackendKind, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, ProgressCallback, Tokens,
+};
 use ember::error::{Error, Result};
+use ember::gguf::Gguf;
+use ember::tokenizer::Tokenizer;
 
 /// Calls `work` with a token that another thread cancels: before the call, and then at growing times after its start, until
 /// the call is done before. Whether one is ended in the midst is the system's choice, what it leaves is not.
@@ -156,6 +161,38 @@ fn loading_is_cancelled() {
             token.reset();
             load(&token).expect("a model");
             cancel_at_any_time(load, |_| ());
+        }
+    }
+}
+
+#[test]
+fn a_load_ends_at_any_look_of_its_tokenizer() {
+    let path = bundled_model();
+    let gguf = Gguf::open(&path).expect("a model");
+    let n_looks = std::cell::Cell::new(0);
+    let step = || {
+        n_looks.set(n_looks.get() + 1);
+        Ok(())
+    };
+    Tokenizer::from_gguf_under(gguf.metadata(), &step).expect("a tokenizer");
+    assert!(n_looks.get() >= 4, "{n_looks:?}");
+    // The callback is asked twice before the tokenizer is built, and then at each of its looks.
+    for last in 1..=2 + n_looks.get() {
+        for by_token in [true, false] {
+            let (token, calls) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+            let (cancel, counted) = (token.clone(), Arc::clone(&calls));
+            let progress = ProgressCallback(Arc::new(move |_| {
+                let is_last = counted.fetch_add(1, SeqCst) + 1 == last;
+                if is_last && by_token {
+                    cancel.cancel();
+                }
+                by_token || !is_last
+            }));
+            let options =
+                LoadOptions { cancel: Some(token), progress: Some(progress), ..LoadOptions::default() };
+            let outcome = LoadedModel::open(&path, &options).map(|_| ());
+            assert!(matches!(outcome, Err(Error::Cancelled(_))), "{outcome:?}");
+            assert_eq!(calls.load(SeqCst), last, "nothing is asked after it ended");
         }
     }
 }

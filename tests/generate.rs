@@ -13,7 +13,7 @@ use ember::generate::score::{ScoreOptions, Scoring};
 use ember::generate::{
     EventKind, FinishReason, GenerateOptions, Generator, LogSoftmax, MAX_TOPS, Prompt, Usage, generate,
 };
-use ember::sampler::{Sampler, Stage};
+use ember::sampler::{Penalties, Sampler, Stage};
 
 const PROMPT: &str = "The sea was calm, and the moon";
 
@@ -252,6 +252,35 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
     let refused = generate(&mut c, &mut greedy(), &*longer, &o, |_| ControlFlow::Continue(()));
     assert!(matches!(refused, Err(Error::ContextFull(_))), "{refused:?}");
     assert_eq!(c.tokens(0), Ok(&kept[..]));
+}
+
+#[test]
+fn penalties_see_all_of_a_reused_prompt() {
+    let model = load(&bundled_model());
+    let sampler = || {
+        let mut sampler = Sampler::new(0);
+        let penalties = Penalties { last_n: 64, repeat: 1.5, frequency: 0.2, presence: 0.1 };
+        sampler.push(Stage::Penalties(penalties)).expect("a stage");
+        sampler.push(Stage::Greedy).expect("a stage");
+        sampler
+    };
+    let reuse = GenerateOptions { reuse_prefix: true, ..options(12) };
+    let run = |c: &mut Context, sampler: &mut Sampler| {
+        let mut text = String::new();
+        let usage = generate(c, sampler, PROMPT, &reuse, |event| {
+            text.push_str(event.text);
+            ControlFlow::Continue(())
+        });
+        (text, usage.expect("no error").n_reused)
+    };
+    let mut c = new_context(&model, 1);
+    let (fresh, _) = run(&mut c, &mut sampler());
+    let mut used = sampler();
+    let (again, n_reused) = run(&mut c, &mut used);
+    assert!(n_reused > 0);
+    assert_eq!(again, fresh, "what was in the cache");
+    let (again, _) = run(&mut c, &mut used);
+    assert_eq!(again, fresh, "what the sampler saw before is not of this text");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Hugging Face folders that `transformers` wrote (`tests/oracle/hf_folders.py`): the same keys and tensors as the GGUF
 //! file of the same model, bit by bit, and PyTorch's numbers.
+#![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 

@@ -1,5 +1,6 @@
 //! Whatever is wrong with a Hugging Face folder has a sentence that begins with the folder's path and names the file,
 //! the key or the tensor; nothing panics.
+#![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod common;

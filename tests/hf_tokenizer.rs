@@ -1,5 +1,6 @@
 //! The tokenizer of a Hugging Face folder is the model's: found, held to the model's vocabulary, and told which tokens
 //! end a generation.
+#![cfg(feature = "hf")]
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The README's program is the one that is built and run.
+//! The README's program is the one that is built and run, and every page with blocks of code has a test that runs them.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::path::Path;
@@ -15,4 +15,68 @@ fn the_program_in_the_readme_is_the_example() {
         read("README.md").contains(&format!("```c\n{program}```")),
         "examples/c/hello.c stands in the README"
     );
+}
+
+#[test]
+fn the_lines_in_the_android_readme_are_those_that_are_built() {
+    let page = read("packaging/android/README.md");
+    let block = page.split("```cmake\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    // The first line names the folder, which the test gives on the command line.
+    let (folder, lines) = block.split_once('\n').unwrap();
+    assert!(folder.starts_with("set(Ember_DIR "), "{folder}");
+    assert!(
+        read("tests/packaging/android/CMakeLists.txt").contains(lines),
+        "an app is built with these lines"
+    );
+}
+
+/// Pages with blocks of code, and what runs the blocks.
+const RUN_BY: [(&str, &str); 11] = [
+    ("README.md", "tests/capi/readme.sh"),
+    ("bench/README.md", "tests/capi/readme.sh"),
+    ("docs/models.md", "tests/capi/readme.sh"),
+    ("examples/models/README.md", "tests/capi/readme.sh"),
+    ("docs/c.md", "tests/capi/guide.sh"),
+    ("bindings/cpp/README.md", "bindings/cpp/tests/run.sh"),
+    ("bindings/go/README.md", "bindings/go/readme_test.go"),
+    ("bindings/python/README.md", "bindings/python/tests/test_docs.py"),
+    ("bindings/swift/README.md", "bindings/swift/Tests/EmberTests/ReadmeTests.swift"),
+    ("bindings/swift/README.md", "bindings/swift/test.sh"),
+    ("packaging/android/README.md", "tests/readme.rs"),
+];
+
+#[test]
+fn every_page_with_code_names_who_runs_it() {
+    fn walk(root: &Path, dir: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.') && !["target", "build", "node_modules"].contains(&&*name) {
+                    walk(root, &path, found);
+                }
+            } else if name.ends_with(".md") && std::fs::read_to_string(&path).unwrap().contains("```") {
+                let page = path.strip_prefix(root).unwrap().components();
+                let parts: Vec<_> = page.map(|part| part.as_os_str().to_string_lossy()).collect();
+                found.push(parts.join("/"));
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = Vec::new();
+    for dir in ["bench", "bindings", "docs", "examples", "fuzz", "packaging", "scripts", "tests"] {
+        walk(root, &root.join(dir), &mut pages);
+    }
+    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+        pages.extend(read(page).contains("```").then(|| page.to_owned()));
+    }
+    assert!(pages.len() >= 9, "{pages:?}");
+    for page in pages {
+        let mut by = RUN_BY.iter().filter(|(name, _)| *name == page).peekable();
+        assert!(by.peek().is_some(), "nothing runs the blocks of {page}");
+        for (_, test) in by {
+            let name = page.rsplit('/').next().unwrap();
+            assert!(read(test).contains(name), "{test} does not mention {page}");
+        }
+    }
 }

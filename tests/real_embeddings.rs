@@ -1,6 +1,7 @@
 //! all-MiniLM-L6-v2 against transformers: 50 pairs of sentences from the safetensors folder and from its conversion to
 //! GGUF in F16. `tests/oracle/minilm_golden.py` recorded tokens, cosines and a vector by sentence-transformers' formula;
 //! `make models` fetches the model.
+#![cfg(feature = "hf")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 mod common;

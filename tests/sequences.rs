@@ -33,10 +33,65 @@ fn options(kv_type: KvType) -> ContextOptions {
     }
 }
 
-/// What a context of its own makes of `ids`: the logits behind the last one.
+/// How a sequence came to hold what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    Token(u32),
+    /// Tokens were forgotten behind the first ones: how many stayed, how many went.
+    Shift(usize, usize),
+    /// All tokens behind the first ones were forgotten after a shift.
+    Rewind(usize),
+}
+
+/// The life of one sequence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Text {
+    ids: Vec<u32>,
+    steps: Vec<Step>,
+}
+
+impl Text {
+    /// A text that was never shifted.
+    fn plain(ids: &[u32]) -> Text {
+        Text { ids: ids.to_vec(), steps: ids.iter().map(|&id| Step::Token(id)).collect() }
+    }
+
+    fn push(&mut self, id: u32) {
+        self.ids.push(id);
+        self.steps.push(Step::Token(id));
+    }
+
+    fn clear(&mut self) {
+        *self = Text::default();
+    }
+
+    /// Its first `n` tokens.
+    fn first(&self, n: usize) -> Text {
+        let shifted = self.steps.iter().any(|step| matches!(step, Step::Shift(..)));
+        match shifted && n > 0 {
+            true if n == self.ids.len() => self.clone(),
+            true => {
+                let steps = self.steps.iter().copied().chain([Step::Rewind(n)]).collect();
+                Text { ids: self.ids[..n].to_vec(), steps }
+            }
+            false => Text::plain(&self.ids[..n]),
+        }
+    }
+
+    fn shift(&mut self, keep: usize, drop: usize) {
+        if keep + drop == self.ids.len() {
+            *self = self.first(keep);
+        } else if drop > 0 {
+            self.ids.drain(keep..keep + drop);
+            self.steps.push(Step::Shift(keep, drop));
+        }
+    }
+}
+
+/// What a context of its own makes of a text: the logits behind its last token.
 struct Oracle {
     context: Context,
-    known: HashMap<Vec<u32>, Vec<u32>>,
+    known: HashMap<Vec<Step>, Vec<u32>>,
 }
 
 impl Oracle {
@@ -45,14 +100,28 @@ impl Oracle {
         Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
     }
 
-    fn logits(&mut self, ids: &[u32]) -> Vec<u32> {
+    /// A shift behind the last token leaves the logits that were there before.
+    fn logits(&mut self, text: &Text) -> Vec<u32> {
         let context = &mut self.context;
         let run = || {
             context.rewind(0, 0).unwrap();
-            context.decode(Tokens::next(ids)).unwrap();
-            bits(context.end_logits(0).unwrap())
+            let mut logits = Vec::new();
+            for part in text.steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
+                match part[0] {
+                    Step::Shift(keep, drop) => context.shift(0, keep, drop).unwrap(),
+                    Step::Rewind(n) => context.rewind(0, n).unwrap(),
+                    Step::Token(_) => {
+                        let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
+                        let ids: Vec<u32> = part.iter().filter_map(id).collect();
+                        context.decode(Tokens::next(&ids)).unwrap();
+                        logits = bits(context.end_logits(0).unwrap());
+                    }
+                }
+            }
+            assert_eq!(context.tokens(0).unwrap(), text.ids);
+            logits
         };
-        self.known.entry(ids.to_vec()).or_insert_with(run).clone()
+        self.known.entry(text.steps.clone()).or_insert_with(run).clone()
     }
 }
 
@@ -78,12 +147,12 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let n_vocab = model.info().n_vocab as u32;
     let mut context = Context::new(model, options).unwrap();
-    let mut texts = vec![Vec::<u32>::new(); N_SEQ as usize];
+    let mut texts = vec![Text::default(); N_SEQ as usize];
     let mut saved = Vec::new();
     for step in 0..30 {
         let at = format!("seed {seed}, step {step}");
         let seq = random.random_range(0..N_SEQ);
-        match random.random_range(0..12) {
+        match random.random_range(0..14) {
             0..6 => {
                 // Some tokens of some sequences, mixed; few different ones, so that texts are often the same.
                 let n = random.random_range(1..40);
@@ -106,7 +175,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                         }
                     }
                     Err(Error::ContextFull(_)) => {
-                        let too_long = grown.iter().any(|text| text.len() > N_CTX);
+                        let too_long = grown.iter().any(|text| text.ids.len() > N_CTX);
                         assert!(too_long || options.kv_limit.is_some(), "{at}");
                         context.rewind(seq, 0).unwrap();
                         texts[seq as usize].clear();
@@ -116,17 +185,17 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
             }
             6 | 7 => {
                 let to = random.random_range(0..N_SEQ);
-                let n = random.random_range(0..=texts[seq as usize].len());
+                let n = random.random_range(0..=texts[seq as usize].ids.len());
                 let outcome = context.copy_sequence(seq, to, n);
                 assert_eq!(outcome.is_ok(), seq != to, "{at}");
                 if seq != to {
-                    texts[to as usize] = texts[seq as usize][..n].to_vec();
+                    texts[to as usize] = texts[seq as usize].first(n);
                 }
             }
             8 => {
-                let n = random.random_range(0..=texts[seq as usize].len());
+                let n = random.random_range(0..=texts[seq as usize].ids.len());
                 context.rewind(seq, n).unwrap();
-                texts[seq as usize].truncate(n);
+                texts[seq as usize] = texts[seq as usize].first(n);
             }
             9 if random.random_bool(0.2) => {
                 context.keep_sequence(seq).unwrap();
@@ -144,18 +213,21 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
             }
             11 if random.random_bool(0.5) => {
                 // A text that begins as some sequence's.
-                let of = &texts[random.random_range(0..N_SEQ) as usize];
+                let of = &texts[random.random_range(0..N_SEQ) as usize].ids;
                 let mut ids = of[..random.random_range(0..=of.len())].to_vec();
                 ids.extend((0..random.random_range(0..5)).map(|_| random.random_range(0..n_vocab)));
                 let most = random.random_range(0..=ids.len());
-                let own = texts[seq as usize].iter().zip(&ids).take_while(|(a, b)| a == b).count();
+                let own = texts[seq as usize].ids.iter().zip(&ids).take_while(|(a, b)| a == b).count();
                 let len = context.reuse_prefix(seq, &ids, most).unwrap();
                 assert!(len <= most && len >= own.min(most), "{at}");
                 assert!(options.keep_prefixes || len == own.min(most), "{at}");
-                texts[seq as usize] = ids[..len].to_vec();
+                texts[seq as usize] = match len > own.min(most) {
+                    true => Text::plain(&ids[..len]),
+                    false => texts[seq as usize].first(len),
+                };
             }
             11 if !saved.is_empty() => {
-                let (bytes, which, of): &(Vec<u8>, Option<u32>, Vec<_>) =
+                let (bytes, which, of): &(Vec<u8>, Option<u32>, Vec<Text>) =
                     &saved[random.random_range(0..saved.len())];
                 match context.load_state(which.map(|_| seq), bytes) {
                     Ok(()) if which.is_some() => texts[seq as usize] = of[0].clone(),
@@ -164,10 +236,44 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                     Err(other) => panic!("{at}: {other}"),
                 }
             }
+            12 => {
+                let len = texts[seq as usize].ids.len();
+                let keep = random.random_range(0..=len);
+                let drop = random.random_range(0..=len - keep);
+                match context.shift(seq, keep, drop) {
+                    Ok(()) => texts[seq as usize].shift(keep, drop),
+                    Err(Error::ContextFull(_)) => assert!(context.kv_pages().1 < N_CTX.div_ceil(32), "{at}"),
+                    Err(other) => panic!("{at}: {other}"),
+                }
+            }
+            13 => {
+                // Tokens that are run ahead, of which some come.
+                let ids: Vec<u32> = (0..9).map(|_| random.random_range(0..3) * 7 % n_vocab).collect();
+                match context.decode_ahead(seq, ids[0], &ids[1..], None) {
+                    Ok(()) => {
+                        texts[seq as usize].push(ids[0]);
+                        let n_taken = random.random_range(1..9);
+                        for &id in &ids[1..n_taken] {
+                            assert!(context.advance(seq, id), "{at}");
+                            texts[seq as usize].push(id);
+                            let expected = oracle.logits(&texts[seq as usize]);
+                            assert!(bits(context.end_logits(seq).unwrap()) == expected, "{at}");
+                        }
+                        let other = ids[n_taken] + 1;
+                        assert!(!context.advance(seq, other), "{at}");
+                        assert!(!context.advance((seq + 1) % N_SEQ, ids[n_taken]), "{at}");
+                    }
+                    Err(Error::ContextFull(_)) => {
+                        let too_long = texts[seq as usize].ids.len() + ids.len() > N_CTX;
+                        assert!(too_long || options.kv_limit.is_some(), "{at}");
+                    }
+                    Err(other) => panic!("{at}: {other}"),
+                }
+            }
             _ => {}
         }
         for (seq, text) in (0..).zip(&texts) {
-            assert_eq!(context.tokens(seq).unwrap(), text, "{at}");
+            assert_eq!(context.tokens(seq).unwrap(), text.ids, "{at}");
             if let Ok(logits) = context.end_logits(seq) {
                 assert!(bits(logits) == oracle.logits(text), "{at}");
             }

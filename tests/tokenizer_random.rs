@@ -5,6 +5,7 @@
 //!
 //! When a chunk differs, the script's `--show FAMILY CHUNK >FILE` and this test with `EMBER_TOKENS_SHOW=FILE` print
 //! which texts do.
+#![cfg(feature = "hf")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

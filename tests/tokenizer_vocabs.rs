@@ -1,6 +1,7 @@
 //! The vocabulary files and test vectors that llama.cpp's source carries (`make models` fetches them): every
 //! vocabulary loads, and every vector gives the same tokens. The vectors were written by the models' own Hugging Face
 //! tokenizers (llama.cpp, `convert_hf_to_gguf_update.py`).
+#![cfg(feature = "hf")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -2,23 +2,15 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common.h"
 
 /* What the command line asks for. */
 struct settings {
-    const char *model;
+    struct text_settings text;
     const char *system;
     const char *chat_template;
-    uint32_t n_tokens;
-    float temperature;
-    uint32_t top_k;
-    float top_p;
-    uint64_t seed;
-    uint32_t n_threads;
-    uint32_t n_ctx;
     int verbose;
 };
 
@@ -75,41 +67,21 @@ static void print_help(const char *program)
            program);
 }
 
-static uint64_t seed_from_clock(void)
-{
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) & UINT32_MAX;
-}
-
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {.n_tokens = 512, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .seed = seed_from_clock()};
+    struct settings s = {
+        .text = {.n_tokens = 512, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .seed = seed_from_clock()}};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
             print_help(argv[0]);
             exit(written(argv[0], stdout, "standard output") ? EXIT_SUCCESS : EXIT_REFUSED);
-        } else if (strcmp(arg, "-m") == 0)
-            s.model = option_value(argc, argv, &i);
+        } else if (read_text_option(&s.text, argc, argv, &i))
+            continue;
         else if (strcmp(arg, "--system") == 0)
             s.system = option_value(argc, argv, &i);
         else if (strcmp(arg, "--template") == 0)
             s.chat_template = option_value(argc, argv, &i);
-        else if (strcmp(arg, "-n") == 0)
-            s.n_tokens = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
-        else if (strcmp(arg, "--temp") == 0)
-            s.temperature = option_float(argc, argv, &i, 0, 1000);
-        else if (strcmp(arg, "--top-k") == 0)
-            s.top_k = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
-        else if (strcmp(arg, "--top-p") == 0)
-            s.top_p = option_float(argc, argv, &i, 1e-6, 1);
-        else if (strcmp(arg, "--seed") == 0)
-            s.seed = option_unsigned(argc, argv, &i, UINT64_MAX);
-        else if (strcmp(arg, "-t") == 0)
-            s.n_threads = (uint32_t)option_unsigned(argc, argv, &i, 512);
-        else if (strcmp(arg, "-c") == 0)
-            s.n_ctx = (uint32_t)option_unsigned(argc, argv, &i, INT32_MAX);
         else if (strcmp(arg, "-v") == 0)
             s.verbose = 1;
         else if (*arg == '-')
@@ -117,7 +89,7 @@ static struct settings read_command_line(int argc, char **argv)
         else
             usage_error(argv[0], "\"%s\" has no option before it; a model goes behind -m, messages to standard input", arg);
     }
-    if (s.model == NULL)
+    if (s.text.model == NULL)
         usage_error(argv[0], "a model is needed (-m)");
     return s;
 }
@@ -303,51 +275,12 @@ static void converse(struct chat *chat, const struct settings *s)
     free(line);
 }
 
-static ember_status load(const struct settings *s, ember_model **out, ember_error **err)
-{
-    ember_model_options *options = NULL;
-    ember_status status = ember_model_options_new(&options, err);
-    if (status == EMBER_OK)
-        status = ember_model_options_set_cancel_token(options, interrupted, err);
-    if (status == EMBER_OK)
-        status = ember_model_load(s->model, EMBER_NUL_TERMINATED, options, out, err);
-    ember_model_options_free(options);
-    return status;
-}
-
-static ember_status make_context(const struct settings *s, const ember_model *model, ember_context **out,
-                                 ember_error **err)
-{
-    ember_context_options *options = NULL;
-    ember_status status = ember_context_options_new(&options, err);
-    if (status == EMBER_OK)
-        status = ember_context_options_set_n_ctx(options, s->n_ctx, err);
-    if (status == EMBER_OK)
-        status = ember_context_options_set_n_threads(options, s->n_threads, err);
-    if (status == EMBER_OK)
-        status = ember_context_new(model, options, out, err);
-    ember_context_options_free(options);
-    return status;
-}
-
-static ember_status make_sampler(const struct settings *s, ember_sampler **out, ember_error **err)
-{
-    ember_status status = ember_sampler_new(s->seed, out, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_top_k(*out, s->top_k, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_top_p(*out, s->top_p, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_temperature(*out, s->temperature, err);
-    return status;
-}
-
 /* The prompt is always the whole conversation; what the context has of it already is kept. */
 static ember_status make_options(const struct settings *s, ember_generate_options **out, ember_error **err)
 {
     ember_status status = ember_generate_options_new(out, err);
     if (status == EMBER_OK)
-        status = ember_generate_options_set_max_tokens(*out, s->n_tokens, err);
+        status = ember_generate_options_set_max_tokens(*out, s->text.n_tokens, err);
     if (status == EMBER_OK)
         status = ember_generate_options_set_reuse_prefix(*out, true, err);
     if (status == EMBER_OK)
@@ -385,14 +318,14 @@ int main(int argc, char **argv)
     ember_status status = ember_cancel_token_new(&interrupted, &err);
     if (status == EMBER_OK) {
         sigaction(SIGINT, &action, NULL);
-        status = load(&settings, &chat.model, &err);
+        status = text_model(&settings.text, interrupted, &chat.model, &err);
     }
     if (status == EMBER_OK)
         status = make_template(&chat, settings.chat_template, &err);
     if (status == EMBER_OK)
-        status = make_context(&settings, chat.model, &chat.context, &err);
+        status = text_context(&settings.text, 0, chat.model, &chat.context, &err);
     if (status == EMBER_OK)
-        status = make_sampler(&settings, &chat.sampler, &err);
+        status = text_sampler(&settings.text, &chat.sampler, &err);
     if (status == EMBER_OK)
         status = make_options(&settings, &chat.options, &err);
     if (status != EMBER_OK)

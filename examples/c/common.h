@@ -1,4 +1,5 @@
-/* What the example programs share: reading the command line and standard input, writing numbers, telling what went wrong.
+/* What the example programs share: reading the command line and standard input, writing numbers, telling what went wrong;
+ * and for those that write text, loading a model, sampling, and the options for both.
  *
  * Exit codes: 0 success, 1 Ember or the operating system refused, 2 the command line is wrong. */
 #ifndef EMBER_EXAMPLES_COMMON_H
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ember.h"
 
@@ -144,5 +146,97 @@ static inline int write_floats(FILE *file, const float *numbers, size_t n)
     }
     return 1;
 }
+
+/* What programs that write text are told about the model, its context and the sampler. */
+struct text_settings {
+    const char *model;
+    uint32_t n_tokens;
+    float temperature;
+    uint32_t top_k;
+    float top_p;
+    uint64_t seed;
+    uint32_t n_threads;
+    uint32_t n_ctx;
+};
+
+/* Reads option number *i if it is one of those; 0 when it is another one. */
+static inline int read_text_option(struct text_settings *s, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i];
+    if (strcmp(arg, "-m") == 0)
+        s->model = option_value(argc, argv, i);
+    else if (strcmp(arg, "-n") == 0)
+        s->n_tokens = (uint32_t)option_unsigned(argc, argv, i, UINT32_MAX);
+    else if (strcmp(arg, "--temp") == 0)
+        s->temperature = option_float(argc, argv, i, 0, 1000);
+    else if (strcmp(arg, "--top-k") == 0)
+        s->top_k = (uint32_t)option_unsigned(argc, argv, i, UINT32_MAX);
+    else if (strcmp(arg, "--top-p") == 0)
+        s->top_p = option_float(argc, argv, i, 1e-6, 1);
+    else if (strcmp(arg, "--seed") == 0)
+        s->seed = option_unsigned(argc, argv, i, UINT64_MAX);
+    else if (strcmp(arg, "-t") == 0)
+        s->n_threads = (uint32_t)option_unsigned(argc, argv, i, 512);
+    else if (strcmp(arg, "-c") == 0)
+        s->n_ctx = (uint32_t)option_unsigned(argc, argv, i, INT32_MAX);
+    else
+        return 0;
+    return 1;
+}
+
+/* Loads the model; the token ends that. */
+static inline ember_status text_model(const struct text_settings *s, const ember_cancel_token *cancel, ember_model **out,
+                                      ember_error **err)
+{
+    ember_model_options *options = NULL;
+    ember_status status = ember_model_options_new(&options, err);
+    if (status == EMBER_OK)
+        status = ember_model_options_set_cancel_token(options, cancel, err);
+    if (status == EMBER_OK)
+        status = ember_model_load(s->model, EMBER_NUL_TERMINATED, options, out, err);
+    ember_model_options_free(options);
+    return status;
+}
+
+/* A context of the model: with the scalar backend if `scalar`. */
+static inline ember_status text_context(const struct text_settings *s, int scalar, const ember_model *model,
+                                        ember_context **out, ember_error **err)
+{
+    ember_context_options *options = NULL;
+    ember_status status = ember_context_options_new(&options, err);
+    if (status == EMBER_OK)
+        status = ember_context_options_set_n_ctx(options, s->n_ctx, err);
+    if (status == EMBER_OK)
+        status = ember_context_options_set_n_threads(options, s->n_threads, err);
+    if (status == EMBER_OK && scalar)
+        status = ember_context_options_set_backend(options, EMBER_BACKEND_SCALAR, err);
+    if (status == EMBER_OK)
+        status = ember_context_new(model, options, out, err);
+    ember_context_options_free(options);
+    return status;
+}
+
+/* The stages in the order top-k, top-p, temperature. */
+static inline ember_status text_sampler(const struct text_settings *s, ember_sampler **out, ember_error **err)
+{
+    ember_status status = ember_sampler_new(s->seed, out, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_top_k(*out, s->top_k, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_top_p(*out, s->top_p, err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_temperature(*out, s->temperature, err);
+    return status;
+}
+
+#ifdef _POSIX_C_SOURCE
+/* A seed that is another one every microsecond. */
+static inline uint64_t seed_from_clock(void)
+{
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) & UINT32_MAX;
+}
+#endif
 
 #endif

@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>
-#include <time.h>
 
 #include "common.h"
 
@@ -10,15 +9,8 @@ enum { MAX_STOPS = 16 };
 
 /* What the command line asks for. */
 struct settings {
-    const char *model;
+    struct text_settings text;
     const char *prompt;
-    uint32_t n_tokens;
-    float temperature;
-    uint32_t top_k;
-    float top_p;
-    uint64_t seed;
-    uint32_t n_threads;
-    uint32_t n_ctx;
     const char *stops[MAX_STOPS];
     int n_stops;
     int scalar;
@@ -58,45 +50,24 @@ static void print_help(const char *program)
            program, MAX_STOPS, program);
 }
 
-static uint64_t seed_from_clock(void)
-{
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) & UINT32_MAX;
-}
-
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {.model = "examples/models/ember-tales.gguf",
-                         .prompt = "The sea was calm, and the moon",
-                         .n_tokens = 128,
-                         .temperature = 0.8f,
-                         .top_k = 40,
-                         .top_p = 0.95f,
-                         .seed = seed_from_clock()};
+    struct settings s = {.text = {.model = "examples/models/ember-tales.gguf",
+                                  .n_tokens = 128,
+                                  .temperature = 0.8f,
+                                  .top_k = 40,
+                                  .top_p = 0.95f,
+                                  .seed = seed_from_clock()},
+                         .prompt = "The sea was calm, and the moon"};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
             print_help(argv[0]);
             exit(written(argv[0], stdout, "standard output") ? EXIT_SUCCESS : EXIT_REFUSED);
-        } else if (strcmp(arg, "-m") == 0)
-            s.model = option_value(argc, argv, &i);
+        } else if (read_text_option(&s.text, argc, argv, &i))
+            continue;
         else if (strcmp(arg, "-p") == 0)
             s.prompt = option_value(argc, argv, &i);
-        else if (strcmp(arg, "-n") == 0)
-            s.n_tokens = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
-        else if (strcmp(arg, "--temp") == 0)
-            s.temperature = option_float(argc, argv, &i, 0, 1000);
-        else if (strcmp(arg, "--top-k") == 0)
-            s.top_k = (uint32_t)option_unsigned(argc, argv, &i, UINT32_MAX);
-        else if (strcmp(arg, "--top-p") == 0)
-            s.top_p = option_float(argc, argv, &i, 1e-6, 1);
-        else if (strcmp(arg, "--seed") == 0)
-            s.seed = option_unsigned(argc, argv, &i, UINT64_MAX);
-        else if (strcmp(arg, "-t") == 0)
-            s.n_threads = (uint32_t)option_unsigned(argc, argv, &i, 512);
-        else if (strcmp(arg, "-c") == 0)
-            s.n_ctx = (uint32_t)option_unsigned(argc, argv, &i, INT32_MAX);
         else if (strcmp(arg, "--stop") == 0) {
             if (s.n_stops == MAX_STOPS)
                 usage_error(argv[0], "there may be %d options %s", MAX_STOPS, arg);
@@ -113,54 +84,13 @@ static struct settings read_command_line(int argc, char **argv)
     return s;
 }
 
-static ember_status load(const struct settings *s, ember_model **out, ember_error **err)
-{
-    ember_model_options *options = NULL;
-    ember_status status = ember_model_options_new(&options, err);
-    if (status == EMBER_OK)
-        status = ember_model_options_set_cancel_token(options, interrupted, err);
-    if (status == EMBER_OK)
-        status = ember_model_load(s->model, EMBER_NUL_TERMINATED, options, out, err);
-    ember_model_options_free(options);
-    return status;
-}
-
-static ember_status make_sampler(const struct settings *s, ember_sampler **out, ember_error **err)
-{
-    ember_status status = ember_sampler_new(s->seed, out, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_top_k(*out, s->top_k, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_top_p(*out, s->top_p, err);
-    if (status == EMBER_OK)
-        status = ember_sampler_add_temperature(*out, s->temperature, err);
-    return status;
-}
-
-static ember_status make_context(const struct settings *s, const ember_model *model, ember_context **out,
-                                 ember_error **err)
-{
-    ember_context_options *options = NULL;
-    ember_status status = ember_context_options_new(&options, err);
-    if (status == EMBER_OK)
-        status = ember_context_options_set_n_ctx(options, s->n_ctx, err);
-    if (status == EMBER_OK)
-        status = ember_context_options_set_n_threads(options, s->n_threads, err);
-    if (status == EMBER_OK && s->scalar)
-        status = ember_context_options_set_backend(options, EMBER_BACKEND_SCALAR, err);
-    if (status == EMBER_OK)
-        status = ember_context_new(model, options, out, err);
-    ember_context_options_free(options);
-    return status;
-}
-
 static ember_status generate(const struct settings *s, ember_context *context, ember_sampler *sampler,
                              ember_event_callback callback, ember_generate_result *result, ember_error **err)
 {
     ember_generate_options *options = NULL;
     ember_status status = ember_generate_options_new(&options, err);
     if (status == EMBER_OK)
-        status = ember_generate_options_set_max_tokens(options, s->n_tokens, err);
+        status = ember_generate_options_set_max_tokens(options, s->text.n_tokens, err);
     if (status == EMBER_OK)
         status = ember_generate_options_set_cancel_token(options, interrupted, err);
     for (int i = 0; status == EMBER_OK && i < s->n_stops; i++)
@@ -215,7 +145,7 @@ static void print_timings(const struct settings *s, uint64_t load_ns, const embe
             "finish: %s | seed %llu\n",
             ms(load_ns), (unsigned)r->n_prompt, ms(r->prefill_ns), per_second(r->n_prompt, r->prefill_ns),
             (unsigned)r->n_generated, ms(r->decode_ns), per_second(r->n_generated, r->decode_ns),
-            finish_text(r->finish_reason), (unsigned long long)s->seed);
+            finish_text(r->finish_reason), (unsigned long long)s->text.seed);
 }
 
 static uint64_t now_ns(void)
@@ -238,12 +168,12 @@ int main(int argc, char **argv)
     ember_status status = ember_cancel_token_new(&interrupted, &err);
     if (status == EMBER_OK) {
         signal(SIGINT, on_interrupt);
-        status = load(&settings, &model, &err);
+        status = text_model(&settings.text, interrupted, &model, &err);
     }
     if (status == EMBER_OK)
-        status = make_context(&settings, model, &context, &err);
+        status = text_context(&settings.text, settings.scalar, model, &context, &err);
     if (status == EMBER_OK)
-        status = make_sampler(&settings, &sampler, &err);
+        status = text_sampler(&settings.text, &sampler, &err);
     uint64_t load_ns = now_ns() - start;
 
     if (status == EMBER_OK) {

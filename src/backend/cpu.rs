@@ -4,8 +4,8 @@
 
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
-    Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope, Run,
-    WeightSource,
+    Attention, Backend, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
+    Run, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
@@ -190,7 +190,12 @@ impl Backend for CpuBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        args.kv.append(self.kernels, args.layer, args.slots, (args.k, args.v));
+        match args.rows {
+            KvRows::New { k, v } => args.kv.append(self.kernels, args.layer, args.slots, (k, v)),
+            KvRows::Moved { from, turn } => {
+                args.kv.relocate(self.kernels, args.layer, (from, args.slots), turn, &mut self.row);
+            }
+        }
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {

@@ -157,12 +157,40 @@ pub struct KvAppend<'a, B: Backend> {
     pub kv: &'a mut B::Kv,
     /// Layer.
     pub layer: usize,
-    /// `[n, n_head_kv, head_dim]`.
-    pub k: &'a B::Buffer,
-    /// `[n, n_head_kv, head_dim]`.
-    pub v: &'a B::Buffer,
+    /// What is stored.
+    pub rows: KvRows<'a, B>,
     /// For each row the slot it goes to: `page * PAGE_LEN + index in the page`. Its length is `n`.
     pub slots: &'a [u32],
+}
+
+/// The keys and values that [`Backend::kv_append`] stores.
+pub enum KvRows<'a, B: Backend> {
+    /// New ones.
+    New {
+        /// `[n, n_head_kv, head_dim]`.
+        k: &'a B::Buffer,
+        /// `[n, n_head_kv, head_dim]`.
+        v: &'a B::Buffer,
+    },
+    /// What lies in other slots of the same layer. Rows move one after another, so a slot may be written to from which an
+    /// earlier row came.
+    Moved {
+        /// For each row the slot it comes from. Its length is `n`.
+        from: &'a [u32],
+        /// How the keys of all rows are turned on the way, in f32, to be rounded again; `None`: not at all.
+        turn: Option<Turn<'a>>,
+    },
+}
+
+/// A rotation of the pairs of a head, the same for all heads.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'a> {
+    /// Cosine of each pair's angle; elements from twice their number on stay as they are.
+    pub cos: &'a [f32],
+    /// Sine of each pair's angle.
+    pub sin: &'a [f32],
+    /// Which two elements form a pair.
+    pub style: RopeStyle,
 }
 
 /// Arguments of [`Backend::attention`]: softmax(scale · q·Kᵀ)·V of every row over its own sequence.
@@ -297,7 +325,7 @@ pub trait Backend: Send + Sized + 'static {
     fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);
     /// Rotates queries or keys by their positions.
     fn rope(&mut self, args: Rope<'_, Self>);
-    /// Stores keys and values in the cache.
+    /// Stores keys and values in the cache: new ones, or some that are there already elsewhere.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
     /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::cpu::CpuBackend;
-use super::host::{HostKv, HostWeight, Zeroed};
+use super::host::{HostKv, HostWeight, Part, Zeroed, take};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
 use crate::error::Error;
@@ -340,7 +340,8 @@ fn attention_over_scattered_pages() {
                 // Sequence A has 36 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
                 let slots: Vec<u32> = (96..128).chain(32..36).chain(0..3).collect();
                 let (k, v) = (buffer(b, &noise(39 * 64, 1)), buffer(b, &noise(39 * 64, 2)));
-                b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
+                let rows = KvRows::New { k: &k, v: &v };
+                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
                 let q = buffer(b, &noise(6 * 128, 3));
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
@@ -378,9 +379,55 @@ fn many_keys_and_values_go_where_few_do() {
             let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
             // Pages in an order of their own, the first one from its seventh slot on.
             let slots: Vec<u32> = (7..7 + n as u32).map(|p| p / 32 * 5 % 12 * 32 + p % 32).collect();
-            b.kv_append(KvAppend { kv: &mut kv, layer: 1, k: &k, v: &v, slots: &slots });
+            let rows = KvRows::New { k: &k, v: &v };
+            b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
             kv.bytes_mut().iter().map(|&byte| f32::from(byte)).collect()
         });
+    }
+}
+
+#[test]
+fn rows_move_within_pages_that_are_read_later() {
+    let (n, n_head_kv, head_dim, by) = (150, 3, 64, 45);
+    let angles = |i: usize| (0.37 * (i + 1) as f32).sin_cos();
+    let (sin, cos): (Vec<f32>, Vec<f32>) = (0..24).map(angles).unzip();
+    let slot = |p: usize| (p / 32 * 5 % 12 * 32 + p % 32) as u32;
+    for (k_type, v_type) in KV_TYPES {
+        for style in [RopeStyle::Interleaved, RopeStyle::Halved] {
+            let shape = KvShape { n_layer: 2, n_pages: 12, n_head_kv, head_dim, k_type, v_type };
+            let (from, to): (Vec<u32>, Vec<u32>) = (by + 7..n).map(|p| (slot(p), slot(p - by))).unzip();
+            check!("kv_append of moved rows", F32, |b| {
+                let mut kv = b.alloc_kv(&shape).expect("memory");
+                let len = n * n_head_kv * head_dim;
+                let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
+                let slots: Vec<u32> = (0..n).map(slot).collect();
+                let rows = KvRows::New { k: &k, v: &v };
+                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
+                let turn = Some(Turn { cos: &cos, sin: &sin, style });
+                let rows = KvRows::Moved { from: &from, turn };
+                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &to });
+                // What the cache holds at each place, as numbers, and what it should: rows turned before they were
+                // stored the first time differ by one rounding more only.
+                let (mut got, mut expected) = (Vec::new(), Vec::new());
+                let mut x = vec![0.0; head_dim];
+                for (p, head) in (0..n - by).flat_map(|p| (0..n_head_kv).map(move |head| (p, head))) {
+                    for (part, rows) in [(Part::K, &k), (Part::V, &v)] {
+                        let block = shape.block(slot(p) as usize / 32, 1, part, head);
+                        take(&shape, part, slot(p), &kv.bytes_mut()[block], &mut x);
+                        got.extend_from_slice(&x);
+                        let row = if p < 7 { p } else { p + by };
+                        x.copy_from_slice(&rows[(row * n_head_kv + head) * head_dim..][..head_dim]);
+                        if p >= 7 && matches!(part, Part::K) {
+                            (crate::kernels::scalar::SCALAR.rope)(&mut x, &cos, &sin, style);
+                        }
+                        expected.extend_from_slice(&x);
+                    }
+                }
+                let rounding = if k_type == KvType::Q8_0 { 1e-3 } else { 1e-6 };
+                assert!(nmse(&got, &expected) < rounding, "{k_type:?} {v_type:?} {style:?}");
+                got
+            });
+        }
     }
 }
 

@@ -117,6 +117,18 @@ impl<T> Out<T> {
         }
     }
 
+    /// As [`Out::new`], but NULL stands for "not wanted".
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub unsafe fn optional(ptr: *mut T, arg: &str) -> Result<Option<Out<T>>> {
+        match ptr.is_null() {
+            true => Ok(None),
+            // SAFETY: forwarded.
+            false => unsafe { Out::new(ptr, arg) }.map(Some),
+        }
+    }
+
     /// Writes the result; returns what an export ends with.
     pub fn set(self, value: T) -> Result<()> {
         // SAFETY: `new` checked the pointer, and its caller promised that it may be written.
@@ -260,6 +272,14 @@ macro_rules! output {
     }};
 }
 
+/// Checks an output argument that may be NULL for "not wanted".
+macro_rules! optional_output {
+    ($ptr:ident) => {{
+        // SAFETY: as for `output!`.
+        unsafe { $crate::capi::args::Out::optional($ptr, stringify!($ptr)) }?
+    }};
+}
+
 /// Borrows a text argument.
 macro_rules! text {
     ($ptr:ident, $len:ident) => {{
@@ -346,5 +366,5 @@ macro_rules! optional_struct {
 
 pub(super) use {
     array, fill, fill_struct, free_handle, handle, lasting_array, needs_room, optional_array,
-    optional_struct, output, output_struct, text, texts,
+    optional_output, optional_struct, output, output_struct, text, texts,
 };

@@ -3,7 +3,7 @@
 use super::args::{free_handle, handle, output};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, into_raw, peek};
+use super::handle::{CType, peek, try_into_raw};
 use crate::cancel::CancelToken;
 use crate::error::{Result, ember_status};
 
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn ember_cancel_token_new(
     out: *mut *mut ember_cancel_token,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_cancel_token>(CancelToken::new())))
+    guard(err, || output!(out).set(try_into_raw::<ember_cancel_token>(CancelToken::new())?))
 }
 
 /// Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
@@ -47,10 +47,10 @@ pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token)
 }
 
 /// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
-/// soon: a model's forward pass looks at the token before each layer, loading at each tensor and at each half megabyte
-/// that it reads or packs; generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The token does
-/// not wait for that. Any thread, and a signal handler too: all it does is one store to memory. NULL, or what is no
-/// token, is left alone.
+/// soon: a model's forward pass looks at the token before each layer, loading at each tensor, at each half megabyte
+/// that it reads or packs and at every few thousand tokens of the vocabulary; generation ends with EMBER_FINISH_CANCELLED,
+/// all else with EMBER_E_CANCELLED. The token does not wait for that. Any thread, and a signal handler too: all it does is
+/// one store to memory. NULL, or what is no token, is left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_cancel(token: *const ember_cancel_token) {
     guard_value((), || {

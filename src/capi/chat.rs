@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::args::{fill, free_handle, handle, output, text};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::context::LoadedModel;
 use crate::error::{Error, Result, ember_status};
@@ -134,7 +134,9 @@ pub unsafe extern "C" fn ember_chat_options_new(
     out: *mut *mut ember_chat_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_chat_options>(Exclusive::new(ChatOptions::default()))))
+    guard(err, || {
+        output!(out).set(try_into_raw::<ember_chat_options>(Exclusive::new(ChatOptions::default()))?)
+    })
 }
 
 /// Frees options. NULL is fine.

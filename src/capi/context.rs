@@ -9,10 +9,11 @@ use super::cancel::{ember_cancel_token, token_or_none};
 use super::context_options::{context_options_or_default, ember_context_options, from_backend};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::context::{Context, Tokens};
 use crate::error::{Result, ember_status};
+use crate::generate::Lender;
 use crate::kernels::attention::PAGE_LEN;
 
 /// Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
@@ -89,6 +90,12 @@ impl ContextState {
     }
 }
 
+impl Lender for Exclusive<ContextState> {
+    fn lend(&self, f: &mut dyn FnMut(&mut Context) -> Result<()>) -> Result<()> {
+        f(&mut self.lock("the draft context")?.context)
+    }
+}
+
 /// Frees a context unless a call is using it, which the log then says.
 fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
     let idle = state.is_idle();
@@ -113,7 +120,7 @@ pub unsafe extern "C" fn ember_context_new(
         let (model, out) = (handle!(model), output!(out));
         let context = Context::new(&model.model, &context_options_or_default(options)?)?;
         let state = Exclusive::new(ContextState { context, wants: Vec::new() });
-        out.set(into_raw::<ember_context>(Arc::new(state)))
+        out.set(try_into_raw::<ember_context>(Arc::new(state))?)
     })
 }
 

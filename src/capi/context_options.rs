@@ -3,7 +3,7 @@
 use super::args::{array, free_handle, handle, output};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use super::model_options::to_limit;
 use crate::backend::KvType;
 use crate::context::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn ember_context_options_new(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        output!(out).set(into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default())))
+        output!(out).set(try_into_raw::<ember_context_options>(Exclusive::new(ContextOptions::default()))?)
     })
 }
 

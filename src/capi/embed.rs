@@ -6,7 +6,7 @@ use super::args::{array, fill, free_handle, handle, needs_room, output, texts};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use crate::context::{Context, EmbedOptions};
 use crate::error::{Error, Result, ember_status};
 use crate::nn::pooling::Pooling;
@@ -112,7 +112,9 @@ pub unsafe extern "C" fn ember_embed_options_new(
     out: *mut *mut ember_embed_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_embed_options>(Exclusive::new(EmbedOptions::default()))))
+    guard(err, || {
+        output!(out).set(try_into_raw::<ember_embed_options>(Exclusive::new(EmbedOptions::default()))?)
+    })
 }
 
 /// Frees options. NULL is fine.

@@ -80,6 +80,7 @@ fn status_name(status: i32) -> &'static std::ffi::CStr {
         10 => c"EMBER_E_NOT_FOUND",
         11 => c"EMBER_E_INTERNAL",
         12 => c"EMBER_E_CANCELLED",
+        13 => c"EMBER_E_QUEUE_FULL",
         _ => c"unknown status",
     }
 }

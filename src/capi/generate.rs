@@ -10,7 +10,7 @@ use bytemuck::NoUninit;
 use super::args::{UserData, array, handle, optional_struct, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
-use super::generate_options::{ember_generate_options, options_or_default};
+use super::generate_options::{check_draft, ember_generate_options, options_or_default};
 use super::guard::guard;
 use super::handle::Exclusive;
 use super::sampler::ember_sampler;
@@ -29,6 +29,8 @@ pub enum ember_event_kind {
     EMBER_EVENT_TOKEN = 1,
     /// The generation has ended; the last event.
     EMBER_EVENT_END = 2,
+    /// There is no event yet; only from ember_request_next, whose time is over.
+    EMBER_EVENT_NONE = 3,
 }
 
 /// Why a generation ended.
@@ -50,6 +52,10 @@ pub enum ember_finish_reason {
     EMBER_FINISH_STOP_STRING = 4,
     /// A cancel token ended it.
     EMBER_FINISH_CANCELLED = 5,
+    /// It took longer than its time limit (ember_generate_options_set_time_limit).
+    EMBER_FINISH_TIME_LIMIT = 6,
+    /// An error ended a request of an engine, which ember_request_next gives.
+    EMBER_FINISH_FAILED = 7,
 }
 
 /// A token and the natural logarithm of its probability, at most 0. Of fixed size.
@@ -122,6 +128,12 @@ pub struct ember_generate_result {
     pub finish_reason: i32,
     /// Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
     pub n_reused: u32,
+    /// Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
+    pub n_drafted: u32,
+    /// Of these, those that came true.
+    pub n_accepted: u32,
+    /// Tokens that were forgotten for room (ember_generate_options_set_shift).
+    pub n_shifted: u64,
 }
 
 fn from_finish(reason: Option<FinishReason>) -> i32 {
@@ -134,6 +146,8 @@ fn from_finish(reason: Option<FinishReason>) -> i32 {
         Some(FinishReason::ContextFull) => EMBER_FINISH_CONTEXT_FULL,
         Some(FinishReason::StopString) => EMBER_FINISH_STOP_STRING,
         Some(FinishReason::Cancelled) => EMBER_FINISH_CANCELLED,
+        Some(FinishReason::TimeLimit) => EMBER_FINISH_TIME_LIMIT,
+        Some(FinishReason::Failed) => EMBER_FINISH_FAILED,
     };
     reason as i32
 }
@@ -149,6 +163,9 @@ pub(super) fn to_result(usage: &Usage) -> ember_generate_result {
         n_generated: usage.n_generated as u32,
         finish_reason: from_finish(usage.finish),
         n_reused: usage.n_reused as u32,
+        n_drafted: usage.n_drafted as u32,
+        n_accepted: usage.n_accepted as u32,
+        n_shifted: usage.n_shifted as u64,
     }
 }
 
@@ -203,14 +220,15 @@ pub(super) fn sampler_or_greedy(sampler: *mut ember_sampler) -> Result<Arc<Exclu
 }
 
 /// The caller's callback as a closure.
-fn forward(
+pub(super) fn forward(
     callback: ember_event_callback,
     user_data: UserData,
-) -> Result<impl FnMut(&Event<'_>) -> ControlFlow<()>> {
+) -> Result<impl FnMut(&Event<'_>) -> ControlFlow<()> + Send + 'static> {
     let callback = callback.ok_or_else(|| Error::InvalidArgument("callback is NULL".into()))?;
     let mut tops = Vec::new();
     Ok(move |event: &Event<'_>| {
         let event = to_event(event, &mut tops);
+        let user_data = &user_data;
         // SAFETY: the callback and its data were given together by the caller, for this use.
         let stop = unsafe { callback(&event, user_data.0) };
         if stop == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -218,12 +236,13 @@ fn forward(
 }
 
 fn run(
-    context: &Exclusive<ContextState>,
+    context: &Arc<Exclusive<ContextState>>,
     sampler: *mut ember_sampler,
     prompt: Prompt<'_>,
     options: &GenerateOptions,
     on_event: impl FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<ember_generate_result> {
+    check_draft(options, context)?;
     let mut context = context.lock("context")?;
     let sampler = sampler_or_greedy(sampler)?;
     let mut sampler = sampler.lock("sampler")?;

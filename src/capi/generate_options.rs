@@ -1,14 +1,17 @@
 //! Options of generation.
 
 use std::ffi::c_char;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::args::{free_handle, handle, output, text};
 use super::cancel::{ember_cancel_token, token_or_none};
+use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
-use crate::generate::{GenerateOptions, MAX_TOPS};
+use crate::generate::{DraftModel, GenerateOptions, Lookup, MAX_TOPS, Shift};
 
 /// How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -36,6 +39,40 @@ fn to_n_top(n: u32) -> Result<usize> {
     }
 }
 
+fn to_shift(n_keep: u32, n_drop: u32) -> Option<Shift> {
+    (n_drop > 0).then_some(Shift { keep: n_keep as usize, drop: n_drop as usize })
+}
+
+fn to_lookup(n_draft: u32, ngram: u32) -> Result<Option<Lookup>> {
+    if n_draft == 0 {
+        return Ok(None);
+    }
+    let lookup = Lookup { n_draft: n_draft as usize, ngram: ngram as usize };
+    lookup.check()?;
+    Ok(Some(lookup))
+}
+
+fn to_draft(draft: *mut ember_context, seq: u32, n_draft: u32) -> Result<Option<DraftModel>> {
+    if draft.is_null() {
+        return Ok(None);
+    }
+    let context: Arc<Exclusive<ContextState>> = Arc::clone(&**handle!(draft));
+    let draft = DraftModel { context, seq, n_draft: n_draft as usize };
+    draft.check()?;
+    Ok(Some(draft))
+}
+
+/// `InvalidArgument` when the generation would draft in its own context.
+pub(super) fn check_draft(options: &GenerateOptions, context: &Arc<Exclusive<ContextState>>) -> Result<()> {
+    let own = Arc::as_ptr(context).cast::<()>();
+    match &options.draft {
+        Some(draft) if Arc::as_ptr(&draft.context).cast::<()>() == own => Err(Error::InvalidArgument(
+            "the draft context is the context of the generation itself; make one of a smaller model".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn to_stop(stop: &str) -> Result<String> {
     match stop {
         "" => Err(Error::InvalidArgument("stop is empty: it would end every text".into())),
@@ -50,7 +87,7 @@ pub unsafe extern "C" fn ember_generate_options_new(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        output!(out).set(into_raw::<ember_generate_options>(Exclusive::new(GenerateOptions::default())))
+        output!(out).set(try_into_raw::<ember_generate_options>(Exclusive::new(GenerateOptions::default()))?)
     })
 }
 
@@ -215,6 +252,36 @@ pub unsafe extern "C" fn ember_generate_options_set_n_top(
     })
 }
 
+/// How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
+/// with EMBER_FINISH_TIME_LIMIT when a token comes after that. A prompt that runs already is run to its end, or, by an
+/// engine, to the end of the step. 0: any. Default: 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_time_limit(
+    options: *mut ember_generate_options,
+    time_limit_ms: u64,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let limit = (time_limit_ms > 0).then_some(Duration::from_millis(time_limit_ms));
+        handle!(options).lock("options")?.time_limit = limit;
+        Ok(())
+    })
+}
+
+/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
+/// came first. One that was passed by 32 others is next all the same. Default: 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_priority(
+    options: *mut ember_generate_options,
+    priority: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.priority = priority;
+        Ok(())
+    })
+}
+
 /// The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
 /// it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
@@ -226,6 +293,72 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
     guard(err, || {
         let (options, token) = (handle!(options), token_or_none(token)?);
         options.lock("options")?.cancel = token;
+        Ok(())
+    })
+}
+
+/// What a generation does where its sequence is full (n_ctx): it forgets `n_drop` tokens behind the first `n_keep` and goes on,
+/// each time that happens, as ember_context_sequence_shift does it; ember_generate_result tells how many those were. `n_drop`
+/// of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
+/// cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
+/// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
+/// two numbers together are not below n_ctx; EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_shift(
+    options: *mut ember_generate_options,
+    n_keep: u32,
+    n_drop: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.shift = to_shift(n_keep, n_drop);
+        Ok(())
+    })
+}
+
+/// Has tokens guessed from the text itself, to run up to `n_draft` (at most 32; 0, the default: none) together with the one
+/// before them: what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before. Pays
+/// where texts repeat what they have said or were given, as summaries, corrections and code do. Where guesses do not come true
+/// fewer are made, down to none for up to 32 tokens.
+/// The tokens are the same as without: each is still chosen by the sampler from the model's logits, one for each event, and
+/// with the default types of the KV cache these have the same bits. Between two events the sequence holds what it would hold
+/// without. A call that decodes on the same context between two events makes the guesses made before it worthless, so
+/// generators that take turns gain nothing; an engine does without them. Takes memory for the logits of `n_draft` tokens more.
+/// Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_lookup(
+    options: *mut ember_generate_options,
+    n_draft: u32,
+    ngram: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.lookup = to_lookup(n_draft, ngram)?;
+        Ok(())
+    })
+}
+
+/// Has tokens guessed by a smaller model with the same vocabulary, to run up to `n_draft` (at most 32) together with the one
+/// before them; where a lookup (ember_generate_options_set_lookup) finds some those are taken. All said there holds here.
+/// `draft` is a context of the smaller model, whose sequence `sequence` becomes the beginning of the text, whatever it held; it
+/// needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
+/// its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
+/// a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
+/// `draft` NULL, the default: none.
+/// Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
+/// EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
+/// of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_draft(
+    options: *mut ember_generate_options,
+    draft: *mut ember_context,
+    sequence: u32,
+    n_draft: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, draft) = (handle!(options), to_draft(draft, sequence, n_draft)?);
+        options.lock("options")?.draft = draft;
         Ok(())
     })
 }

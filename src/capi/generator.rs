@@ -9,9 +9,9 @@ use super::error::ember_error;
 use super::generate::{
     ember_event, ember_generate_result, ember_token_logprob, sampler_or_greedy, to_event, to_result,
 };
-use super::generate_options::{ember_generate_options, options_or_default};
+use super::generate_options::{check_draft, ember_generate_options, options_or_default};
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use super::sampler::ember_sampler;
 use crate::error::{Result, ember_status};
 use crate::generate::{Generator, Prompt};
@@ -46,13 +46,14 @@ impl GeneratorState {
         sampler: *mut ember_sampler,
     ) -> Result<*mut ember_generator> {
         let options = options_or_default(options)?;
+        check_draft(&options, context)?;
         let state = GeneratorState {
             generator: Generator::new(&context.lock("context")?.context, prompt, &options)?,
             context: Arc::clone(context),
             sampler: sampler_or_greedy(sampler)?,
             tops: Vec::with_capacity(options.n_top),
         };
-        Ok(into_raw::<ember_generator>(Exclusive::new(state)))
+        try_into_raw::<ember_generator>(Exclusive::new(state))
     }
 
     fn next(&mut self) -> Result<ember_event> {

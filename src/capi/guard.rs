@@ -1,16 +1,38 @@
 //! What every export's body is wrapped in.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::error::{ember_error, error_into_raw};
 use crate::error::{Error, Result, ember_status};
+use crate::memory::reserve::{self, Mark};
+
+thread_local! {
+    /// When the call that this thread is in began.
+    static BEGAN: Cell<Mark> = const { Cell::new(Mark::START) };
+}
+
+/// Runs the body of a call, which may be inside another one's callback. Not for what signal handlers may call: the first
+/// use of a thread's variable may allocate.
+fn call<T>(body: impl FnOnce() -> T) -> T {
+    let outer = BEGAN.replace(reserve::mark());
+    let result = body();
+    BEGAN.set(outer);
+    result
+}
+
+/// `NoMemory` when memory ran out while the call at hand was at work, so that nothing new may stay.
+pub fn check_memory() -> Result<()> {
+    reserve::check(BEGAN.get())
+}
 
 /// Runs a fallible export: a panic becomes `EMBER_E_INTERNAL`, an error its status, and the sentence goes to `err`
 /// when that is not NULL. On success `*err` is set to NULL.
 ///
 /// `err` comes straight from the caller, who promised NULL or a pointer that may be written.
 pub fn guard(err: *mut *mut ember_error, body: impl FnOnce() -> Result<()>) -> ember_status {
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panic_error(&*payload)));
+    let outcome =
+        call(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or_else(|payload| Err(panic_error(&*payload)));
     let (status, error) = match outcome {
         Ok(()) => (ember_status::EMBER_OK, std::ptr::null_mut()),
         Err(e) => (e.status(), if err.is_null() { std::ptr::null_mut() } else { error_into_raw(&e) }),

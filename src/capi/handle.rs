@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::guard::check_memory;
 use crate::error::{Error, Result};
 
 /// The tag of a handle that was freed. Reading it is a matter of luck: the memory may be in use again.
@@ -36,7 +37,18 @@ impl<T> Deref for Handle<T> {
 
 /// Moves `object` to the heap, behind a handle the caller owns.
 pub fn into_raw<C: CType>(object: C::Object) -> *mut C {
-    Box::into_raw(Box::new(Handle { tag: AtomicU64::new(C::TAG), object })).cast::<C>()
+    Box::into_raw(boxed::<C>(object)).cast::<C>()
+}
+
+/// As [`into_raw`], for what is to stay: `NoMemory` when memory ran out while it was made.
+pub fn try_into_raw<C: CType>(object: C::Object) -> Result<*mut C> {
+    let boxed = boxed::<C>(object);
+    check_memory()?;
+    Ok(Box::into_raw(boxed).cast::<C>())
+}
+
+fn boxed<C: CType>(object: C::Object) -> Box<Handle<C::Object>> {
+    Box::new(Handle { tag: AtomicU64::new(C::TAG), object })
 }
 
 /// The object behind `ptr`, for as long as the export runs. `arg` names the argument.

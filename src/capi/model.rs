@@ -13,7 +13,7 @@ use super::args::{UserData, array, fill, fill_struct, free_handle, handle, lasti
 use super::embed::from_pooling;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, into_raw};
+use super::handle::{CType, try_into_raw};
 use super::model_options::{ember_model_options, options_or_default};
 use crate::context::{LoadedModel, inspect};
 use crate::error::{Error, Result, ember_status};
@@ -151,11 +151,11 @@ fn borrow_model(
     release: ember_release_callback,
     user_data: *mut c_void,
     options: *const ember_model_options,
-) -> Result<LoadedModel> {
+) -> Result<*mut ember_model> {
     let options = options_or_default(options)?;
     let loan = Arc::new(Loan { release, user_data: UserData(user_data), taken: AtomicBool::new(false) });
     let owner: Arc<dyn Any + Send + Sync> = loan.clone();
-    let model = LoadedModel::from_borrowed(data, owner, "<buffer>", &options)?;
+    let model = new_model(LoadedModel::from_borrowed(data, owner, "<buffer>", &options)?)?;
     loan.taken.store(true, SeqCst);
     Ok(model)
 }
@@ -195,8 +195,8 @@ fn isa_name(isa: Isa) -> *const c_char {
     ISA_NAMES.iter().find(|row| row.0 == isa).map_or(c"".as_ptr(), |row| row.1.as_ptr())
 }
 
-fn new_model(model: LoadedModel) -> *mut ember_model {
-    into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
+fn new_model(model: LoadedModel) -> Result<*mut ember_model> {
+    try_into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
 }
 
 /// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
@@ -220,15 +220,15 @@ pub unsafe extern "C" fn ember_model_load(
     guard(err, || {
         let (path, out) = (text!(path, path_len), output!(out));
         let options = options_or_default(options)?;
-        out.set(new_model(LoadedModel::open(to_path(path)?, &options)?))
+        out.set(new_model(LoadedModel::open(to_path(path)?, &options)?)?)
     })
 }
 
 /// Loads a GGUF file that is part of an open file: `len` bytes from `offset` on, where `len` 0 means "up to the end". For
 /// files that have no path (Android assets, sandboxed documents) or lie in an archive, stored and not compressed. The
-/// descriptor is duplicated and stays the caller's, who may close it when the call returns; its position may change. The
-/// part is mapped where its offset is a multiple of 4, and read into memory elsewhere. Everything else is as with
-/// ember_model_load; error sentences begin with `<fd N>`.
+/// descriptor is duplicated and stays the caller's, who may close it when the call returns; its position is neither used
+/// nor moved, so that several threads may load from one descriptor. The part is mapped where its offset is a multiple of 4,
+/// and read into memory elsewhere. Everything else is as with ember_model_load; error sentences begin with `<fd N>`.
 /// Errors: also EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of several,
 /// and on systems without file descriptors.
 #[unsafe(no_mangle)]
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn ember_model_load_fd(
         let (out, options) = (output!(out), options_or_default(options)?);
         let len = (len > 0).then_some(len);
         let name = format!("<fd {fd}>");
-        out.set(new_model(LoadedModel::of_file(duplicate(fd)?, &name, (offset, len), &options)?))
+        out.set(new_model(LoadedModel::of_file(duplicate(fd)?, &name, (offset, len), &options)?)?)
     })
 }
 
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn ember_model_load_buffer(
     guard(err, || {
         let (data, out) = (array!(data, len), output!(out));
         let options = options_or_default(options)?;
-        out.set(new_model(LoadedModel::from_bytes_with(data, "<buffer>", &options)?))
+        out.set(new_model(LoadedModel::from_bytes_with(data, "<buffer>", &options)?)?)
     })
 }
 
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
 ) -> ember_status {
     guard(err, || {
         let (data, out) = (lasting_array!(data, len), output!(out));
-        out.set(new_model(borrow_model(data, release, user_data, options)?))
+        out.set(borrow_model(data, release, user_data, options)?)
     })
 }
 

@@ -8,7 +8,7 @@ use super::args::{UserData, free_handle, handle, output, text};
 use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use crate::context::{LoadOptions, Pack, ProgressCallback};
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::{GgufString, Value};
@@ -152,7 +152,9 @@ pub unsafe extern "C" fn ember_model_options_new(
     out: *mut *mut ember_model_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || output!(out).set(into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))))
+    guard(err, || {
+        output!(out).set(try_into_raw::<ember_model_options>(Exclusive::new(LoadOptions::default()))?)
+    })
 }
 
 /// Frees options; models loaded with them are not affected. NULL is fine.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::args::{UserData, array, free_handle, handle, output, texts};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
-use super::handle::{CType, Exclusive, into_raw};
+use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{DEFAULT_BREAKERS, breakers};
@@ -63,7 +63,8 @@ pub unsafe extern "C" fn ember_sampler_new(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        output!(out).set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(effective(seed))))))
+        output!(out)
+            .set(try_into_raw::<ember_sampler>(Arc::new(Exclusive::new(Sampler::new(effective(seed)))))?)
     })
 }
 
@@ -336,7 +337,7 @@ pub unsafe extern "C" fn ember_sampler_clone(
     guard(err, || {
         let (sampler, out) = (handle!(sampler), output!(out));
         let copy = sampler.lock("sampler")?.clone();
-        out.set(into_raw::<ember_sampler>(Arc::new(Exclusive::new(copy))))
+        out.set(try_into_raw::<ember_sampler>(Arc::new(Exclusive::new(copy)))?)
     })
 }
 

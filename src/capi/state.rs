@@ -119,6 +119,25 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
     })
 }
 
+/// Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, for room where a text has become too long: those behind
+/// them move forward to their places, and their keys in the KV cache are turned to the new positions, which takes about as
+/// long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
+/// the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
+/// stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
+/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter; EMBER_E_UNSUPPORTED for a model with
+/// learned positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+/// that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_sequence_shift(
+    context: *mut ember_context,
+    sequence: u32,
+    n_keep: u32,
+    n_drop: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || handle!(context).lock("context")?.context.shift(sequence, n_keep as usize, n_drop as usize))
+}
+
 /// Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

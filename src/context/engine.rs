@@ -10,15 +10,17 @@ use crate::backend::{Backend, KvPages, KvShape, KvType};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::models::{Model, ModelInfo};
-use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
+use crate::nn::{Batch, Shift};
 use crate::threads::ThreadPool;
 
 /// What a context needs of a backend with a model on it.
 pub trait Engine: Send {
     /// See [`Model::forward`].
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
+    /// See [`Model::shift`].
+    fn shift(&mut self, shift: &Shift<'_>) -> Result<()>;
     /// The KV cache's pages.
     fn pages(&self) -> &dyn KvPages;
     /// As [`Engine::pages`], to be written.
@@ -65,6 +67,10 @@ impl<B: Backend> EngineOn<B> {
 impl<B: Backend> Engine for EngineOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
         self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out)
+    }
+
+    fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
+        self.model.shift(&mut self.backend, &mut self.kv, shift)
     }
 
     fn pages(&self) -> &dyn KvPages {

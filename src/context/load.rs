@@ -16,6 +16,7 @@ use crate::gguf::{FileBytes, Gguf, Reading, Value};
 #[cfg(feature = "hf")]
 use crate::hf::{self, HfFolder};
 use crate::kernels::{Isa, Kernels};
+use crate::memory::reserve::{self, Mark};
 use crate::memory::{Memory, MemoryOptions};
 use crate::models::{self, Model};
 use crate::threads::{self, ThreadPool};
@@ -35,7 +36,8 @@ pub struct LoadOptions {
     /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
     /// mapping, is shared by all processes that map the file and is multiplied several times as slowly.
     pub pack: Pack,
-    /// Ends the loading early, with `Cancelled`: looked at for every tensor and every half megabyte that is packed.
+    /// Ends the loading early, with `Cancelled`: looked at for every tensor, every half megabyte that is packed and every
+    /// few thousand tokens and merges of the vocabulary.
     pub cancel: Option<CancelToken>,
     /// Keep the weights in memory, whatever else the system is short of.
     pub lock: bool,
@@ -113,6 +115,8 @@ impl Origin<'_> {
 pub(super) struct Load<'a> {
     options: &'a LoadOptions,
     memory: Memory,
+    /// When it began.
+    mark: Mark,
     /// Set when the progress callback wants no more.
     stop: CancelToken,
     /// Of how many phases; which one; how far it is; and the most that was reported.
@@ -127,6 +131,7 @@ impl<'a> Load<'a> {
         Load {
             options,
             memory: Memory::new(options.memory.clone()),
+            mark: reserve::mark(),
             stop: CancelToken::new(),
             n_phases: 1 + usize::from(!options.use_mmap) + usize::from(options.check_tensors),
             phase: Cell::new(0),
@@ -167,7 +172,7 @@ impl<'a> Load<'a> {
         };
         let tokenizer = |gguf: &Gguf| match gguf.metadata().str("tokenizer.ggml.model")? {
             None | Some("none" | "no_vocab") => Ok(None),
-            Some(_) => Tokenizer::from_gguf(gguf.metadata()).map(Some),
+            Some(_) => Tokenizer::from_gguf_under(gguf.metadata(), &step).map(Some),
         };
         self.build(gguf, tokenizer)
     }
@@ -186,8 +191,9 @@ impl<'a> Load<'a> {
         let HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };
-            let mut tokenizer = Tokenizer::from_json(json, tokenizer_config.as_deref())
-                .map_err(|e| e.within("tokenizer.json"))?;
+            let mut tokenizer =
+                Tokenizer::from_json_under(json, tokenizer_config.as_deref(), &|| self.step())
+                    .map_err(|e| e.within("tokenizer.json"))?;
             tokenizer.add_ends(&end_tokens);
             if let Some(text) = chat_template {
                 tokenizer.set_chat_template(text);
@@ -243,6 +249,7 @@ impl<'a> Load<'a> {
 
     /// Tells how far it is; whether it goes on.
     fn step(&self) -> Result<()> {
+        reserve::check(self.mark)?;
         let within = self.progress.borrow().share();
         // All is done only when nothing can fail any more.
         self.report(((self.phase.get() as f32 + within) / self.n_phases as f32).min(0.999))

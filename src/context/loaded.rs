@@ -148,6 +148,14 @@ impl LoadedModel {
         }
     }
 
+    /// `Unsupported`, with the reason, for a model whose tokens cannot be moved to other positions.
+    pub fn require_shift(&self) -> Result<()> {
+        match self.info().no_shift() {
+            None => Ok(()),
+            Some(sentence) => Err(Error::Unsupported(format!("{}: {sentence}", self.name()))),
+        }
+    }
+
     /// The instruction-set level that contexts compute with, all but those of the scalar backend.
     pub fn isa(&self) -> Isa {
         self.kernels.isa

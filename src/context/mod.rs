@@ -12,9 +12,11 @@ use std::time::Instant;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
+use crate::nn::Shift;
 use crate::nn::head::Output;
 use crate::threads;
 
+mod ahead;
 mod check;
 mod embed;
 mod engine;
@@ -32,6 +34,7 @@ mod state_io;
 mod timings;
 
 pub use crate::backend::threaded::Pack;
+pub use ahead::MAX_AHEAD;
 pub use embed::EmbedOptions;
 use engine::Engine;
 pub use estimate::{Estimate, estimate};
@@ -218,7 +221,7 @@ impl Context {
 
     /// As [`Context::decode`], which `cancel` may end too.
     pub fn decode_under(&mut self, tokens: Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
-        self.decode_with(tokens, |context| context.run(&tokens, cancel))
+        self.decode_with(tokens, 0, |context| context.run(&tokens, cancel))
     }
 
     /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
@@ -229,13 +232,15 @@ impl Context {
         cancel: Option<&CancelToken>,
         look: &mut dyn FnMut(usize, &[f32]),
     ) -> Result<()> {
-        self.decode_with(tokens, |context| context.run_each(&tokens, cancel, look))
+        self.decode_with(tokens, 0, |context| context.run_each(&tokens, cancel, look))
     }
 
-    /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds.
+    /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds. The last `n_ahead`, which are of the first one's
+    /// sequence, then lie ready behind it.
     fn decode_with(
         &mut self,
         tokens: Tokens<'_>,
+        n_ahead: usize,
         run: impl FnOnce(&mut Context) -> Result<()>,
     ) -> Result<()> {
         self.model.require_logits()?;
@@ -246,6 +251,11 @@ impl Context {
         let begin = Instant::now();
         let outcome = run(self);
         match outcome {
+            Ok(()) if n_ahead > 0 => {
+                self.sequences.hold_back(tokens.seqs.map_or(0, |seqs| seqs[0]), n_ahead);
+                self.sequences.commit();
+                self.timings.add_step(begin.elapsed());
+            }
             Ok(()) => {
                 self.sequences.commit();
                 self.timings.add_tokens(&tokens, begin.elapsed());
@@ -394,6 +404,31 @@ impl Context {
         }
         self.places.iter_mut().filter(|(other, _)| *other != seq).for_each(|place| *place = NOWHERE);
         Ok(())
+    }
+
+    /// Forgets the `drop` tokens of `seq` behind its first `keep`; those behind them move forward to their places, and their
+    /// keys are turned to their new positions. What was computed from the forgotten tokens stays in what follows, so this
+    /// is not the same as running the rest anew. Each time keys are rounded once more. The logits behind the last token stay,
+    /// unless it is forgotten.
+    ///
+    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or for a context of a parent
+    /// process; `Unsupported` for a model with learned positions and for an encoder; `ContextFull` when too few pages are
+    /// free to copy those that other sequences have too, `NoMemory`.
+    pub fn shift(&mut self, seq: u32, keep: usize, drop: usize) -> Result<()> {
+        self.model.require_shift()?;
+        self.check_process()?;
+        let moves = self.sequences.shift(seq, keep, drop)?;
+        if let Some((from, to)) = moves.copy {
+            self.engine.pages_mut().copy_page(from, to);
+        }
+        for place in self.places.iter_mut().filter(|(s, position)| *s == seq && *position as usize >= keep) {
+            *place = match (place.1 as usize).checked_sub(keep + drop) {
+                Some(behind) => (seq, (keep + behind) as u32),
+                None => NOWHERE,
+            };
+        }
+        let n_ctx = self.options.n_ctx;
+        self.engine.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
     }
 
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.

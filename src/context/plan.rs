@@ -102,9 +102,9 @@ impl Plan {
 }
 
 /// An empty array with room for `n` elements.
-fn reserved<T>(n: usize) -> Result<Vec<T>> {
+pub fn reserved<T>(n: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
-    let no_memory = |_| Error::NoMemory(format!("no memory for the plan of a batch: {n} elements"));
+    let no_memory = |_| Error::NoMemory(format!("no memory for a plan of {n} elements"));
     array.try_reserve_exact(n).map_err(no_memory)?;
     Ok(array)
 }

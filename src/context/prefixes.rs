@@ -73,16 +73,22 @@ impl Prefixes {
         self.nodes.iter().flatten().filter(|node| users[node.page as usize] == 1).count()
     }
 
+    /// Takes node `id` out of the tree, unless others follow it; whether it did. The page is the caller's to give back.
+    pub fn remove(&mut self, id: u32) -> bool {
+        let Some(node) = self.nodes[id as usize].take_if(|node| node.n_children == 0) else { return false };
+        self.index.remove(&(node.parent, node.tokens));
+        self.vacant.push(id);
+        self.count_child(node.parent, |n| n - 1);
+        true
+    }
+
     /// Takes the page out of the tree that nobody else has, no other follows, and was of no use for the longest time.
     pub fn evict(&mut self, users: &[u32]) -> Option<u32> {
         let nodes = (0..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
         let unused = nodes.filter(|(_, node)| node.n_children == 0 && users[node.page as usize] == 1);
         let (id, _) = unused.min_by_key(|(_, node)| node.used)?;
-        let node = self.nodes[id as usize].take()?;
-        self.index.remove(&(node.parent, node.tokens));
-        self.vacant.push(id);
-        self.count_child(node.parent, |n| n - 1);
-        Some(node.page)
+        let page = self.nodes[id as usize].as_ref()?.page;
+        self.remove(id).then_some(page)
     }
 }
 

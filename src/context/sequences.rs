@@ -7,6 +7,8 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
+mod shift;
+
 /// One token sequence.
 struct Sequence {
     /// Tokens in the cache.
@@ -15,13 +17,19 @@ struct Sequence {
     planned: usize,
     /// Tokens of the call under way that were given a slot.
     placed: usize,
-    /// Page of each `PAGE_LEN` positions.
+    /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included.
     pages: Vec<u32>,
-    /// Token of each position, `planned` of them.
+    /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
     ids: Vec<u32>,
     /// For each whole page its node in the tree of prefixes, where there is one.
     nodes: Vec<u32>,
+    /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
+    /// by a shift, or saw such. [`ALL`] where that is true of none.
+    plain: usize,
 }
+
+/// In place of a number of tokens: however many there are.
+pub const ALL: usize = usize::MAX;
 
 /// All sequences of a context and the pages none of them uses.
 pub struct Sequences {
@@ -49,7 +57,15 @@ impl Sequences {
             pages.try_reserve_exact(per_seq).map_err(|_| too_many())?;
             let mut ids = Vec::new();
             ids.try_reserve_exact(n_ctx).map_err(|_| too_many())?;
-            sequences.push(Sequence { len: 0, planned: 0, placed: 0, pages, ids, nodes: Vec::new() });
+            sequences.push(Sequence {
+                len: 0,
+                planned: 0,
+                placed: 0,
+                pages,
+                ids,
+                nodes: Vec::new(),
+                plain: ALL,
+            });
         }
         Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx })
     }
@@ -183,7 +199,7 @@ impl Sequences {
     /// the same ones, takes the place of the sequence's own.
     fn keep_prefix(&mut self, seq: usize) {
         let (s, pool) = (&mut self.sequences[seq], &mut self.pool);
-        while s.nodes.len() < s.len / PAGE_LEN {
+        while s.nodes.len() < s.len.min(s.plain) / PAGE_LEN {
             let (i, parent) = (s.nodes.len(), s.nodes.last().copied());
             let Some(tokens) = s.ids[i * PAGE_LEN..].first_chunk::<PAGE_LEN>() else { return };
             let Some(tree) = &mut pool.prefixes else { return };
@@ -253,6 +269,7 @@ impl Sequences {
         target.pages.iter().for_each(|&page| self.pool.share(page));
         target.ids.extend_from_slice(&source.ids[..n]);
         (target.len, target.planned, target.placed) = (n, n, n);
+        target.plain = if n <= source.plain { ALL } else { source.plain };
         Ok(())
     }
 
@@ -262,9 +279,22 @@ impl Sequences {
         self.pool.n_free_without(&pages)
     }
 
-    /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences.
-    pub fn restore(&mut self, seq: usize, ids: impl Iterator<Item = u32>, pages: impl Iterator<Item = u32>) {
+    /// Of how many tokens of `seq` keys and values are those of a text that begins so; [`ALL`] if no shift moved any.
+    pub fn plain(&self, seq: usize) -> usize {
+        self.sequences[seq].plain
+    }
+
+    /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences;
+    /// `plain` as [`Sequences::plain`] gave it.
+    pub fn restore(
+        &mut self,
+        seq: usize,
+        ids: impl Iterator<Item = u32>,
+        pages: impl Iterator<Item = u32>,
+        plain: usize,
+    ) {
         let s = &mut self.sequences[seq];
+        s.plain = plain;
         s.ids.extend(ids);
         s.pages.extend(pages);
         s.pages.iter().for_each(|&page| self.pool.share(page));
@@ -278,11 +308,27 @@ impl Sequences {
     }
 
     fn forget_plan(&mut self) {
-        for s in &mut self.sequences {
-            s.planned = s.len;
-            s.placed = s.len;
-            s.ids.truncate(s.len);
+        for i in 0..self.sequences.len() {
+            self.truncate(i, self.sequences[i].len);
         }
+    }
+
+    /// Leaves the last `n` tokens of the call under way, which are of `seq`, out of the sequence. They lie ready behind it
+    /// until the next call, or until the sequence is cut.
+    pub fn hold_back(&mut self, seq: u32, n: usize) {
+        self.sequences[seq as usize].planned -= n;
+    }
+
+    /// Takes token `id` into `seq`, if it is the next that lies ready.
+    pub fn advance(&mut self, seq: u32, id: u32) -> bool {
+        let s = &mut self.sequences[seq as usize];
+        if s.ids.get(s.len) != Some(&id) {
+            return false;
+        }
+        s.len += 1;
+        (s.planned, s.placed) = (s.len, s.len);
+        self.keep_prefix(seq as usize);
+        true
     }
 
     /// The position and KV slot of the next token of `seq` in the call under way.
@@ -290,13 +336,18 @@ impl Sequences {
         let s = &mut self.sequences[seq];
         let position = s.placed;
         s.placed += 1;
-        let slot = s.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN;
-        (position, slot as u32)
+        (position, s.slot(position))
     }
 
     /// The page table of `seq`, the call under way included.
     pub fn pages(&self, seq: usize) -> &[u32] {
         &self.sequences[seq].pages
+    }
+
+    /// The pages of what `seq` holds.
+    pub fn held_pages(&self, seq: usize) -> &[u32] {
+        let s = &self.sequences[seq];
+        &s.pages[..s.len.div_ceil(PAGE_LEN)]
     }
 
     /// The call under way succeeded.
@@ -334,9 +385,19 @@ impl Sequences {
         s.placed = len;
         s.ids.truncate(len);
         s.nodes.truncate(len / PAGE_LEN);
+        if len <= s.plain {
+            s.plain = ALL;
+        }
         while s.pages.len() > len.div_ceil(PAGE_LEN) {
             s.pages.pop().into_iter().for_each(|page| self.pool.give_back(page));
         }
+    }
+}
+
+impl Sequence {
+    /// The KV slot of a position.
+    fn slot(&self, position: usize) -> u32 {
+        (self.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN) as u32
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sequences as bytes: saved, and restored in another process with the same model.
 //!
 //! Little-endian: magic, version, fingerprint of the model, shape of the cache; for each sequence its length, whether its
-//! logits follow, the numbers of its pages and its tokens; the pages, each once however many sequences have it; logits;
+//! logits follow, how many tokens stand before those that a shift moved, the numbers of its pages and its tokens; the pages, each once however many sequences have it; logits;
 //! a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
 #![forbid(unsafe_code)]
 
@@ -10,13 +10,15 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::sequences::PAGE_LEN;
+use super::sequences::{ALL, PAGE_LEN};
 use super::{Context, LoadedModel};
 use crate::backend::KvType;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"emberkv\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// In place of a number of tokens: all of them.
+const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
 const HASH_BYTES: usize = 16;
 /// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
@@ -76,6 +78,8 @@ struct Entry<'a> {
     ids: &'a [u8],
     /// The logits behind the last token, four bytes each; empty when they were not there.
     logits: &'a [u8],
+    /// Tokens that no shift moved, nor saw such.
+    plain: usize,
 }
 
 /// A state that was found to be whole and to fit.
@@ -115,7 +119,7 @@ impl Context {
             MAGIC.len() + 4 + HASH_BYTES + 4 * self.state_shape().len() + 2 * 4 + pages + HASH_BYTES;
         for seq in range {
             let logits = self.end_logits(seq).map_or(0, <[f32]>::len);
-            len += 4 * (2 + self.sequences.pages(seq as usize).len() + self.n_past(seq)? + logits);
+            len += 4 * (3 + self.sequences.held_pages(seq as usize).len() + self.n_past(seq)? + logits);
         }
         Ok(len as u64)
     }
@@ -126,7 +130,7 @@ impl Context {
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         for seq in range {
             let len = self.n_past(seq)?;
-            for (i, &page) in self.sequences.pages(seq as usize).iter().enumerate() {
+            for (i, &page) in self.sequences.held_pages(seq as usize).iter().enumerate() {
                 let number = *numbers.entry(page).or_insert_with(|| {
                     order.push((page, 0));
                     order.len() - 1
@@ -155,8 +159,9 @@ impl Context {
         sink.u32s([range.len() as u32, order.len() as u32])?;
         for seq in range.clone() {
             let ids = self.tokens(seq)?;
-            sink.u32s([ids.len() as u32, u32::from(self.end_logits(seq).is_ok())])?;
-            sink.u32s(self.sequences.pages(seq as usize).iter().map(|page| numbers[page]))?;
+            let plain = u32::try_from(self.sequences.plain(seq as usize)).unwrap_or(ALL_TOKENS);
+            sink.u32s([ids.len() as u32, u32::from(self.end_logits(seq).is_ok()), plain])?;
+            sink.u32s(self.sequences.held_pages(seq as usize).iter().map(|page| numbers[page]))?;
             sink.bytes(bytemuck::cast_slice(ids))?;
         }
         let pages = self.engine.pages();
@@ -176,7 +181,7 @@ impl Context {
     pub fn most_state_len(&self) -> u64 {
         let n_seq = self.sequences.n_seq() as u64;
         let per_page = self.engine.pages().page_bytes() as u64;
-        let per_seq = 8 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
+        let per_seq = 12 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
         128 + n_seq * per_seq + self.sequences.n_pages() as u64 * per_page
     }
 
@@ -212,7 +217,7 @@ impl Context {
         for (seq, entry) in range.zip(entries) {
             let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
             let pages = entry.pages.iter().map(|&page| taken[page as usize]);
-            self.sequences.restore(seq as usize, ids, pages);
+            self.sequences.restore(seq as usize, ids, pages, entry.plain);
             let at = self.outputs.len();
             for (to, from) in self.logits[at * n_vocab..].iter_mut().zip(entry.logits.as_chunks::<4>().0) {
                 *to = f32::from_le_bytes(*from);
@@ -237,9 +242,9 @@ impl Context {
             return Err(Error::Format("this is no state of a context: it does not begin like one".into()));
         }
         let version = rest.u32()?;
-        if version > VERSION {
+        if version != VERSION {
             return Err(Error::Unsupported(format!(
-                "the state is of version {version}, but this version of Ember reads states up to version {VERSION}"
+                "the state is of version {version}, but this version of Ember reads states of version {VERSION}"
             )));
         }
         let mut hash = Xxh3::new();
@@ -273,6 +278,11 @@ impl Context {
         let mut with_logits = Vec::with_capacity(n_entries);
         for _ in 0..n_entries {
             let (n_tokens, has_logits) = (rest.u32()? as usize, rest.u32()?);
+            let plain = match rest.u32()? {
+                ALL_TOKENS => ALL,
+                n if (n as usize) < n_tokens => n as usize,
+                _ => return Err(damaged("it moved tokens that it does not have")),
+            };
             if n_tokens > self.options.n_ctx {
                 return Err(Error::InvalidArgument(format!(
                     "the state has a sequence of {n_tokens} tokens, more than n_ctx {}",
@@ -291,7 +301,7 @@ impl Context {
                 return Err(damaged("it names a page or token that does not exist"));
             }
             with_logits.push(has_logits == 1);
-            entries.push(Entry { pages, ids, logits: &[] });
+            entries.push(Entry { pages, ids, logits: &[], plain });
         }
         let used: HashSet<u32> = entries.iter().flat_map(|entry| entry.pages.iter().copied()).collect();
         if used.len() != n_pages {

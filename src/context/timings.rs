@@ -13,7 +13,8 @@ pub struct Timings {
     pub n_prefill: u64,
     /// Their time.
     pub prefill: Duration,
-    /// Tokens of calls with one token of a sequence, or one of each of several: generation.
+    /// Tokens of calls with one token of a sequence, or one of each of several, and tokens that were drafted and came true:
+    /// generation.
     pub n_decode: u64,
     /// Their time.
     pub decode: Duration,
@@ -33,6 +34,12 @@ impl Timings {
             self.n_prefill += n;
             self.prefill += time;
         }
+    }
+
+    /// One token was run, with others that may follow it.
+    pub(super) fn add_step(&mut self, time: Duration) {
+        self.n_decode += 1;
+        self.decode += time;
     }
 
     pub(super) fn add_texts(&mut self, texts: &[&[u32]], time: Duration) {

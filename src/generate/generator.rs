@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::logprobs::{LogSoftmax, TokenLogprob};
+use super::speculate::Drafter;
 use super::text::TextAssembler;
 use super::{GenerateOptions, MAX_TOPS, Prompt};
-use crate::cancel::Watch;
-use crate::context::{Context, LoadedModel, Tokens};
+use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
+
+mod run;
 
 /// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,10 @@ pub enum FinishReason {
     StopString,
     /// A cancel token ended it.
     Cancelled,
+    /// It took longer than it might.
+    TimeLimit,
+    /// An error ended it; the engine's word for a request.
+    Failed,
 }
 
 /// What a generation did so far.
@@ -39,6 +45,12 @@ pub struct Usage {
     pub n_reused: usize,
     /// Tokens generated, an end-of-generation token not counted.
     pub n_generated: usize,
+    /// Tokens that were guessed and run ahead (`lookup`, `draft`).
+    pub n_drafted: usize,
+    /// Of these, those that came true.
+    pub n_accepted: usize,
+    /// Tokens that were forgotten for room (`shift`).
+    pub n_shifted: usize,
     /// Time spent on the prompt.
     pub prefill: Duration,
     /// Time spent on generated tokens.
@@ -104,22 +116,29 @@ enum Step {
 /// can go on from there, with an empty prompt in the midst of the text. Whoever leaves earlier leaves the token of
 /// the last event out of the sequence.
 ///
-/// A step allocates nothing once the first one is done, unless a token's text is of unusual length.
+/// Tokens that are guessed run together with the one before them and then lie ready in the context ([`Context::advance`]), so
+/// that all this holds with them too: the sequence never holds a token that was not told, and the sampler is asked once for
+/// each event. Another call that decodes in the same context between two events takes them away, and they were run in vain.
+///
+/// A step allocates nothing once the first one is done, unless a token's text is of unusual length or tokens are forgotten
+/// for room.
 pub struct Generator {
     model: Arc<LoadedModel>,
     has_tokenizer: bool,
     options: GenerateOptions,
     /// Text of the prompt, for the echo.
     echo: String,
-    prompt: Vec<u32>,
-    /// What the sequence holds.
+    /// What the sequence shall hold before the next event: what it held, the prompt, and what was generated.
     tokens: Vec<u32>,
-    /// The last generated token, which is not yet in the sequence.
-    pending: Option<u32>,
+    /// How many of these it holds.
+    n_run: usize,
+    /// When the time is over.
+    deadline: Option<Instant>,
     text: TextAssembler,
     tops: Vec<TokenLogprob>,
     phase: Phase,
     stopping: bool,
+    drafter: Option<Drafter>,
     usage: Usage,
 }
 
@@ -130,18 +149,55 @@ impl Generator {
     /// what the sequence shall hold.
     ///
     /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
-    /// stop string; `Unsupported` for an encoder, and for text or stop strings without a tokenizer.
+    /// stop string, and for numbers of `shift`, `lookup` and `draft` that do not fit; `Unsupported` for an encoder, for text or
+    /// stop strings without a tokenizer, and for `shift` with learned positions; `Busy` when the draft context is in use.
     pub fn new<'a>(
         context: &Context,
         prompt: impl Into<Prompt<'a>>,
         options: &GenerateOptions,
     ) -> Result<Generator> {
-        let model = Arc::clone(context.model());
+        let past = context.tokens(options.seq)?;
+        let past = if options.reuse_prefix { &[] } else { past };
+        let generator =
+            Generator::behind(context.model(), past, context.options().n_ctx, prompt.into(), options)?;
+        if generator.usage.n_prompt == 0
+            && let Err(e) = context.end_logits(options.seq)
+        {
+            return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
+        }
+        Ok(generator)
+    }
+
+    /// As [`Generator::new`] with `reuse_prefix`, for a context of `n_ctx` that is not at hand: [`Generator::resume`] says
+    /// where it goes on.
+    pub fn anywhere(
+        model: &Arc<LoadedModel>,
+        n_ctx: usize,
+        prompt: Prompt<'_>,
+        options: &GenerateOptions,
+    ) -> Result<Generator> {
+        if options.shift.is_some() {
+            return Err(Error::Unsupported(
+                "an engine's generations forget no tokens for room (shift)".into(),
+            ));
+        }
+        let options = GenerateOptions { reuse_prefix: true, lookup: None, draft: None, ..options.clone() };
+        Generator::behind(model, &[], n_ctx, prompt, &options)
+    }
+
+    /// A generator for a sequence that holds `past`.
+    fn behind(
+        model: &Arc<LoadedModel>,
+        past: &[u32],
+        n_ctx: usize,
+        prompt: Prompt<'_>,
+        options: &GenerateOptions,
+    ) -> Result<Generator> {
+        let model = Arc::clone(model);
         model.require_logits()?;
         check(options)?;
-        let past = context.tokens(options.seq)?;
-        let is_start = past.is_empty() || options.reuse_prefix;
-        let prompt = prompt.into();
+        run::check_shift(options, &model, n_ctx)?;
+        let is_start = past.is_empty();
         if !options.stops.is_empty() {
             model.tokenizer()?;
         }
@@ -149,16 +205,11 @@ impl Generator {
             Prompt::Text(text) => super::encode(model.tokenizer()?, text, is_start, options.parse_special)?,
             Prompt::Tokens(ids) => ids.to_vec(),
         };
-        super::check_ids(context, &ids)?;
+        super::check_ids(&model, &ids)?;
         if ids.is_empty() && is_start {
             return Err(Error::InvalidArgument(
                 "the prompt is empty and so is the sequence: nothing to continue".into(),
             ));
-        }
-        if ids.is_empty()
-            && let Err(e) = context.end_logits(options.seq)
-        {
-            return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
         }
         let echo = match prompt {
             _ if !options.echo => String::new(),
@@ -167,18 +218,22 @@ impl Generator {
                 String::from_utf8_lossy(&model.tokenizer()?.decode(ids, options.render_special)?).into_owned()
             }
         };
-        let mut tokens = past.to_vec();
-        let more = ids.len().saturating_add(options.max_tokens);
-        tokens.reserve(more.min(context.options().n_ctx));
+        let mut tokens = Vec::with_capacity(
+            past.len() + ids.len().saturating_add(options.max_tokens).min(n_ctx.saturating_add(1)),
+        );
+        tokens.extend_from_slice(past);
+        tokens.extend_from_slice(&ids);
+        let (lookup, draft, cancel) = (options.lookup, options.draft.clone(), options.cancel.clone());
         Ok(Generator {
+            drafter: Drafter::new(lookup, draft, cancel, &model)?,
             has_tokenizer: model.tokenizer().is_ok(),
             model,
             phase: if echo.is_empty() { Phase::Prompt } else { Phase::Echo },
             echo,
             usage: Usage { n_prompt: ids.len(), ..Usage::default() },
-            prompt: ids,
             tokens,
-            pending: None,
+            n_run: past.len(),
+            deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
             text: TextAssembler::new(&options.stops, options.include_stop),
             tops: Vec::with_capacity(options.n_top),
             options: options.clone(),
@@ -196,30 +251,101 @@ impl Generator {
     /// cancel token gives no error but the end; with `reuse_prefix` a prompt cancelled has made the sequence the
     /// common prefix, otherwise the sequence lacks no more than the last event's token.
     pub fn next(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Event<'_>> {
-        match (self.phase, self.usage.finish) {
-            (Phase::Echo, _) => {
-                self.phase = Phase::Prompt;
-                return Ok(Event { text: &self.echo, kind: EventKind::Echo });
-            }
-            (Phase::Ended, Some(reason)) => return Ok(Event { text: "", kind: EventKind::End(reason) }),
-            _ => {}
+        if self.phase == Phase::Echo {
+            return Ok(self.tell_echo());
         }
-        let step = match self.step(context, sampler) {
-            Err(Error::Cancelled(_)) => Step::End(FinishReason::Cancelled),
-            other => other?,
+        if self.usage.finish.is_none() && self.is_overdue() {
+            return Ok(self.end(FinishReason::TimeLimit));
+        }
+        if self.usage.finish.is_none() && !(self.phase == Phase::Prompt && self.stopping) {
+            match self.run(context) {
+                Err(Error::Cancelled(_)) => return Ok(self.end(FinishReason::Cancelled)),
+                other => other?,
+            }
+        }
+        self.take(context, sampler)
+    }
+
+    /// The first event, if an echo was asked for and was not taken yet.
+    pub fn echo(&mut self) -> Option<Event<'_>> {
+        (self.phase == Phase::Echo).then(|| self.tell_echo())
+    }
+
+    fn tell_echo(&mut self) -> Event<'_> {
+        self.phase = Phase::Prompt;
+        Event { text: &self.echo, kind: EventKind::Echo }
+    }
+
+    /// Goes on in sequence `seq` of `context`, whatever that holds: it becomes as much of what the generator needs as can be
+    /// had without running anything. `ContextFull` when a sequence is too short for what there is already.
+    pub fn resume(&mut self, context: &mut Context, seq: u32) -> Result<()> {
+        self.options.seq = seq;
+        // One token at least has to run for its logits.
+        let most = self.tokens.len().saturating_sub(1);
+        let n = super::keep_prefix(context, seq, &self.tokens, most)?;
+        if self.phase == Phase::Prompt {
+            self.usage.n_reused += n.saturating_sub(self.n_run);
+        }
+        self.n_run = n;
+        Ok(())
+    }
+
+    /// All tokens so far, those of [`Generator::feed`] included.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// What has to be run at the end of the sequence, with logits for the last token, before the next event can be taken.
+    pub fn feed(&self) -> &[u32] {
+        &self.tokens[self.n_run..]
+    }
+
+    /// The first `n` tokens of [`Generator::feed`] were run, which took `time`.
+    pub fn fed(&mut self, n: usize, time: Duration) {
+        self.n_run = (self.n_run + n).min(self.tokens.len());
+        match self.phase {
+            Phase::Prompt => self.usage.prefill += time,
+            _ => self.usage.decode += time,
+        }
+    }
+
+    /// The next event, when all of [`Generator::feed`] was run and no call has taken the logits away since.
+    pub fn take(&mut self, context: &Context, sampler: &mut Sampler) -> Result<Event<'_>> {
+        if let (Phase::Ended, Some(reason)) = (self.phase, self.usage.finish) {
+            return Ok(Event { text: "", kind: EventKind::End(reason) });
+        }
+        if self.phase == Phase::Prompt && !self.stopping {
+            match self.options.reuse_prefix {
+                true => sampler.read(&self.tokens),
+                false => {
+                    let first = self.tokens.len() - self.usage.n_prompt;
+                    self.tokens[first..].iter().for_each(|&id| sampler.accept(id));
+                }
+            }
+            self.phase = Phase::Tokens;
+        }
+        let start = Instant::now();
+        // A stage of the host's may have had enough.
+        let step = match self.choose(context, sampler) {
+            Err(Error::Cancelled(_)) => Ok(Step::End(FinishReason::Cancelled)),
+            other => other,
         };
-        match step {
+        self.usage.decode += start.elapsed();
+        match step? {
             Step::Token { id, logprob } => {
                 let token = Token { id, bytes: self.bytes(id), logprob, tops: &self.tops };
                 Ok(Event { text: self.text.text(), kind: EventKind::Token(token) })
             }
-            Step::End(reason) => {
-                self.phase = Phase::Ended;
-                self.usage.finish = Some(reason);
-                let text = if reason == FinishReason::Stopped { "" } else { self.text.finish() };
-                Ok(Event { text, kind: EventKind::End(reason) })
-            }
+            Step::End(reason) => Ok(self.end(reason)),
         }
+    }
+
+    /// Ends the generation; the last event.
+    pub fn end(&mut self, reason: FinishReason) -> Event<'_> {
+        self.phase = Phase::Ended;
+        self.usage.finish = Some(reason);
+        let text = if reason == FinishReason::Stopped { "" } else { self.text.finish() };
+        Event { text, kind: EventKind::End(reason) }
     }
 
     /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
@@ -228,57 +354,14 @@ impl Generator {
         self.stopping = true;
     }
 
+    /// Whether the time is over that the generation may take.
+    pub fn is_overdue(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     /// What was done so far.
     pub fn usage(&self) -> Usage {
         self.usage
-    }
-
-    fn step(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Step> {
-        let start = Instant::now();
-        Watch::new(self.options.cancel.as_ref(), None).check()?;
-        if self.phase == Phase::Prompt {
-            if self.stopping {
-                return Ok(Step::End(FinishReason::Stopped));
-            }
-            self.prefill(context, sampler)?;
-            self.phase = Phase::Tokens;
-            self.usage.prefill = start.elapsed();
-        } else {
-            self.check_sequence(context)?;
-        }
-        let start = Instant::now();
-        if let Some(token) = self.pending {
-            let (ids, seqs) = ([token], [self.options.seq]);
-            let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) };
-            context.decode_under(tokens, self.options.cancel.as_ref())?;
-            self.tokens.push(token);
-            self.pending = None;
-        }
-        let step = self.choose(context, sampler);
-        self.usage.decode += start.elapsed();
-        step
-    }
-
-    /// Runs the prompt, or what is new of it.
-    fn prefill(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<()> {
-        let seq = self.options.seq;
-        if self.options.reuse_prefix {
-            // One token at least has to run for its logits.
-            let most = self.prompt.len().saturating_sub(1);
-            self.usage.n_reused = super::keep_prefix(context, seq, &self.prompt, most)?;
-            self.tokens.clear();
-            self.tokens.extend_from_slice(&self.prompt[..self.usage.n_reused]);
-        }
-        self.check_sequence(context)?;
-        let ids = &self.prompt[self.usage.n_reused..];
-        if !ids.is_empty() {
-            let seqs = vec![seq; ids.len()];
-            let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(ids) };
-            context.decode_under(tokens, self.options.cancel.as_ref())?;
-            self.tokens.extend_from_slice(ids);
-            ids.iter().for_each(|&id| sampler.accept(id));
-        }
-        Ok(())
     }
 
     /// `InvalidArgument` unless the sequence holds what it should.
@@ -287,7 +370,7 @@ impl Generator {
         if !Arc::ptr_eq(context.model(), &self.model) {
             return Err(Error::InvalidArgument("the generator was made for another model's context".into()));
         }
-        match context.tokens(seq)? == self.tokens {
+        match context.tokens(seq)? == &self.tokens[..self.n_run] {
             true => Ok(()),
             false => Err(Error::InvalidArgument(format!(
                 "sequence {seq} was changed by somebody else since the generator's last step"
@@ -307,7 +390,7 @@ impl Generator {
         if self.usage.n_generated >= o.max_tokens {
             return Ok(Step::End(FinishReason::MaxTokens));
         }
-        if context.n_past(o.seq)? == context.options().n_ctx {
+        if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));
         }
         let logits = context.end_logits(o.seq)?;
@@ -326,7 +409,7 @@ impl Generator {
         self.text.push(bytes(tokenizer, id, self.options.render_special));
         sampler.accept(id);
         self.usage.n_generated += 1;
-        self.pending = Some(id);
+        self.tokens.push(id);
         Ok(Step::Token { id, logprob })
     }
 

@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::cancel::CancelToken;
-use crate::context::Context;
+use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
@@ -17,6 +18,7 @@ mod breakers;
 mod generator;
 mod logprobs;
 pub mod score;
+mod speculate;
 mod stop;
 pub mod text;
 pub mod utf8;
@@ -24,6 +26,7 @@ pub mod utf8;
 pub use breakers::{DEFAULT_BREAKERS, breakers};
 pub use generator::{Event, EventKind, FinishReason, Generator, Token, Usage};
 pub use logprobs::{LogSoftmax, TokenLogprob};
+pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 
 /// Most alternatives that a token's event tells.
 pub const MAX_TOPS: usize = 64;
@@ -57,6 +60,17 @@ pub struct GenerateOptions {
     pub n_top: usize,
     /// Ends the generation early.
     pub cancel: Option<CancelToken>,
+    /// What is forgotten where the sequence is full; `None`: the generation ends there. An engine refuses it.
+    pub shift: Option<Shift>,
+    /// Guess tokens from the text itself, to run several at a time. The tokens that are generated are the same, and in the
+    /// same order from the sampler; an engine does without.
+    pub lookup: Option<Lookup>,
+    /// Guess tokens by a smaller model, where `lookup` finds none. Likewise.
+    pub draft: Option<DraftModel>,
+    /// How long it may take from the making of the generator on; looked at before each token, not within a prompt.
+    pub time_limit: Option<Duration>,
+    /// Which of the requests that wait for an engine's room begins first: that of the highest priority.
+    pub priority: i32,
 }
 
 impl Default for GenerateOptions {
@@ -74,8 +88,22 @@ impl Default for GenerateOptions {
             logprobs: false,
             n_top: 0,
             cancel: None,
+            shift: None,
+            lookup: None,
+            draft: None,
+            time_limit: None,
+            priority: 0,
         }
     }
+}
+
+/// What a generation forgets where its sequence is full, to go on: see [`Context::shift`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shift {
+    /// Tokens that stay at the beginning.
+    pub keep: usize,
+    /// Tokens behind them that are forgotten, each time; at least one must be left behind them.
+    pub drop: usize,
 }
 
 /// What to continue.
@@ -118,8 +146,8 @@ fn encode(tokenizer: &Tokenizer, text: &str, is_start: bool, parse_special: bool
 }
 
 /// `InvalidArgument` for a token that does not exist.
-fn check_ids(context: &Context, ids: &[u32]) -> Result<()> {
-    let n_vocab = context.model().info().n_vocab;
+fn check_ids(model: &LoadedModel, ids: &[u32]) -> Result<()> {
+    let n_vocab = model.info().n_vocab;
     match ids.iter().position(|&id| id as usize >= n_vocab) {
         Some(i) => Err(Error::InvalidArgument(format!(
             "token {i} of the prompt is {}, but the vocabulary has {n_vocab} tokens",

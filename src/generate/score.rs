@@ -106,7 +106,7 @@ impl Scoring {
                 "the prompt has no token (the model begins texts with none): the first token has no probability".into(),
             ));
         }
-        check_ids(context, ids)?;
+        check_ids(context.model(), ids)?;
         Ok(Scoring { ids: ids.to_vec(), n_prompt, options: options.clone() })
     }
 

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
+#[cfg(not(unix))]
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, Zeroed};
 
 /// Bytes that are read between two looks at what may end the reading.
-const READ_BYTES: usize = 16 << 20;
+const READ_BYTES: usize = 1 << 19;
 /// What addresses of numbers in a file must be a multiple of; files put them at multiples of 32 from their beginning.
 const ALIGNMENT: usize = 4;
 
@@ -259,16 +261,28 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
+/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it; where there
+/// are no such descriptors it moves.
+fn read_at(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_at(file, room, offset);
+    #[cfg(not(unix))]
+    {
+        let mut file = file;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read(room)
+    }
+}
+
 /// Reads `len` bytes of `file` from `offset` on.
-fn read_all(mut file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Result<FileBytes> {
+fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Result<FileBytes> {
     let unreadable = |e: std::io::Error| Error::Io(format!("the file cannot be read: {e}"));
     let mut buffer = reading.memory.zeroed(len, "the file")?;
-    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
     reading.progress.expect(len as u64);
     let mut n_read = 0;
     while n_read < len {
         let room = &mut buffer[n_read..len.min(n_read + READ_BYTES)];
-        match file.read(room) {
+        match read_at(&file, room, offset + n_read as u64) {
             Ok(0) => {
                 return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
             }

@@ -42,7 +42,7 @@ pub struct Reading<'a> {
     pub memory: &'a Memory,
     /// Told what there is to read and what was read.
     pub progress: Progress,
-    /// Called every 16 MiB at least; its error ends the reading.
+    /// Called every half megabyte at least; its error ends the reading.
     pub step: &'a dyn Fn() -> Result<()>,
 }
 

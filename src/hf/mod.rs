@@ -106,7 +106,8 @@ impl Folder<'_> {
 
     /// A small file, read into memory.
     fn read(&self, file: &str) -> Result<FileBytes> {
-        FileBytes::read(&self.path.join(file), &Reading::default()).map_err(|e| e.within(file))
+        let reading = Reading { step: self.reading.step, ..Reading::default() };
+        FileBytes::read(&self.path.join(file), &reading).map_err(|e| e.within(file))
     }
 
     /// A file of weights, mapped or read as asked.

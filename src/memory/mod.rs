@@ -1,5 +1,6 @@
 //! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the
-//! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global allocator.
+//! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global
+//! allocator, which for C programs is one that has something left when the system has not ([`reserve`]).
 #![deny(unsafe_code)]
 
 use std::fmt;
@@ -11,9 +12,12 @@ use bytemuck::Pod;
 
 use crate::error::{Error, Result};
 
+#[allow(unsafe_code, reason = "an allocator")]
+pub mod reserve;
 #[allow(unsafe_code, reason = "slices over memory of its own")]
 mod zeroed;
 
+pub use reserve::Reserve;
 pub use zeroed::Zeroed;
 
 /// Where a host wants large buffers to come from. Called by any thread.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use memmap2::MmapMut;
 
-use super::{Allocator, Charge, Memory};
+use super::{Allocator, Charge, Memory, reserve};
 use crate::error::{Error, Result};
 
 /// Alignment of buffers: a cache line, and the widest vector register.
@@ -127,7 +127,7 @@ impl Block {
             return Some((Block::Mapped(map), start));
         }
         // SAFETY: the layout's size is not 0.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let start = NonNull::new(reserve::fallible(|| unsafe { alloc_zeroed(layout) }))?;
         Some((Block::Heap(start, layout), start))
     }
 }

@@ -3,11 +3,11 @@
 
 use super::{Model, ModelInfo};
 use crate::backend::Backend;
-use crate::error::Result;
-use crate::nn::Batch;
+use crate::error::{Error, Result};
 use crate::nn::decoder::Decoder;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
+use crate::nn::{Batch, Shift};
 
 /// A decoder and its dimensions.
 struct DecoderModel<B: Backend> {
@@ -35,5 +35,13 @@ impl<B: Backend> Model<B> for DecoderModel<B> {
     ) -> Result<()> {
         let outcome = self.decoder.forward(backend, ws, kv, batch, out);
         backend.finish().and(outcome)
+    }
+
+    fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) -> Result<()> {
+        if let Some(sentence) = self.info.no_shift() {
+            return Err(Error::Unsupported(sentence));
+        }
+        self.decoder.shift(backend, kv, shift);
+        backend.finish()
     }
 }

@@ -5,12 +5,12 @@ use super::bind::Binder;
 use super::{Model, ModelInfo, parts};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::nn::Batch;
 use crate::nn::attention::{AttentionParams, RopeParams};
 use crate::nn::encoder::{Encoder, EncoderLayer};
 use crate::nn::head::Output;
 use crate::nn::mlp::Mlp;
 use crate::nn::workspace::Workspace;
+use crate::nn::{Batch, Shift};
 
 /// An encoder and its dimensions.
 struct EncoderModel<B: Backend> {
@@ -41,6 +41,10 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
             Output::Logits(_) | Output::Each { .. } => Err(Error::Unsupported(self.info.no_logits())),
         };
         backend.finish().and(outcome)
+    }
+
+    fn shift(&self, _: &mut B, _: &mut B::Kv, _: &Shift<'_>) -> Result<()> {
+        Err(Error::Unsupported(self.info.no_logits()))
     }
 }
 

@@ -9,10 +9,10 @@ use crate::backend::Backend;
 use crate::backend::cpu::CpuBackend;
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, quoted};
-use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::pooling::Pooling;
 use crate::nn::workspace::{Workspace, WorkspaceShape};
+use crate::nn::{Batch, Shift};
 
 mod bind;
 mod decoder;
@@ -88,6 +88,21 @@ impl ModelInfo {
     }
 }
 
+impl ModelInfo {
+    /// The sentence for who asks for tokens to be moved, where they cannot be.
+    pub fn no_shift(&self) -> Option<String> {
+        match self.n_ctx_max {
+            _ if !self.causal => Some(self.no_logits()),
+            Some(_) => Some(format!(
+                "the architecture \"{}\" has learned positions, which are added to tokens before all layers: what was \
+                 computed at one position cannot be moved to another",
+                self.architecture
+            )),
+            None => None,
+        }
+    }
+}
+
 /// The numbers of a mixture of experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpertInfo {
@@ -115,6 +130,10 @@ pub trait Model<B: Backend>: Send + Sync {
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()>;
+
+    /// Moves keys and values, as if their tokens had been run at earlier positions. `Unsupported` where
+    /// [`ModelInfo::no_shift`] says why.
+    fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) -> Result<()>;
 
     /// The workspace shape for batches of up to `n_tokens` rows.
     fn workspace_shape(&self, n_tokens: usize) -> WorkspaceShape {

@@ -4,8 +4,8 @@
 use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Source};
-use crate::backend::{Attention, Backend, KvAppend, Rope};
+use super::{Batch, Shift, Source};
+use crate::backend::{Attention, Backend, KvAppend, KvRows, Rope, Turn};
 use crate::kernels::RopeStyle;
 
 /// Rotary position parameters.
@@ -31,6 +31,23 @@ impl RopeParams {
     }
 }
 
+/// Cosines and sines by which keys are turned back when their tokens move.
+pub struct TurnBack {
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    style: RopeStyle,
+}
+
+impl TurnBack {
+    /// The rotation that makes of a key at some position the same key `by` positions earlier, in a context of `n_ctx`
+    /// positions. The key's length is not touched: [`RopeParams::magnitude`] is in it already.
+    fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> TurnBack {
+        let angles = rope.inv_freq(n_ctx).iter().map(|&f| libm::sincos(by as f64 * f64::from(f)));
+        let (sin, cos) = angles.map(|(sin, cos)| (-sin as f32, cos as f32)).unzip();
+        TurnBack { cos, sin, style: rope.style }
+    }
+}
+
 /// Head counts and variations of attention; layers of one kind share them.
 #[derive(Debug, Clone)]
 pub struct AttentionParams {
@@ -50,6 +67,26 @@ pub struct AttentionParams {
     pub window: Option<usize>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
+}
+
+impl AttentionParams {
+    /// How the keys of these layers are turned by `shift`; `None` where they know no positions.
+    pub fn turn_back(&self, shift: &Shift<'_>) -> Option<TurnBack> {
+        self.rope.as_ref().map(|rope| TurnBack::new(rope, shift.by, shift.n_ctx))
+    }
+}
+
+/// Moves keys and values of one layer, the keys turned by `turn`.
+pub fn shift<B: Backend>(
+    backend: &mut B,
+    kv: &mut B::Kv,
+    layer: usize,
+    shift: &Shift<'_>,
+    turn: Option<&TurnBack>,
+) {
+    let turn = turn.map(|t| Turn { cos: &t.cos, sin: &t.sin, style: t.style });
+    let rows = KvRows::Moved { from: shift.from, turn };
+    backend.kv_append(KvAppend { kv, layer, rows, slots: shift.to });
 }
 
 /// One attention block: projections, norms of queries and keys, output.
@@ -116,7 +153,8 @@ impl<B: Backend> SelfAttention<B> {
                 });
             }
         }
-        backend.kv_append(KvAppend { kv, layer, k: &ws.k, v: &ws.v, slots: batch.slots });
+        let rows = KvRows::New { k: &ws.k, v: &ws.v };
+        backend.kv_append(KvAppend { kv, layer, rows, slots: batch.slots });
         let attention = Attention {
             kv,
             layer,

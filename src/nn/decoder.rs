@@ -3,12 +3,12 @@
 //! fields and so says all that is particular to it.
 #![forbid(unsafe_code)]
 
-use super::attention::{AttentionParams, SelfAttention};
+use super::attention::{self, AttentionParams, SelfAttention};
 use super::head::{Head, Output};
 use super::mlp::Mlp;
 use super::norm::{NormKind, NormLayer};
 use super::workspace::Workspace;
-use super::{Batch, Source};
+use super::{Batch, Shift, Source};
 use crate::backend::{AddNorm, Backend, Embed};
 use crate::error::Result;
 
@@ -113,6 +113,14 @@ impl<B: Backend> Decoder<B> {
             self.add(layer.post_ffn_norm.as_ref(), None, backend, ws, n);
         }
         self.head.forward(&self.token_embd, backend, ws, batch, out)
+    }
+
+    /// Moves keys and values of all layers, each kind's turned by its own frequencies.
+    pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
+        let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
+        for (i, layer) in self.layers.iter().enumerate() {
+            attention::shift(backend, kv, i, shift, turns[layer.attention].as_ref());
+        }
     }
 
     /// Adds `ws.proj`, normalised by `post`, to the residual stream, whose norm `next` then goes to `ws.norm`.

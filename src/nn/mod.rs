@@ -25,6 +25,19 @@ pub enum Source {
     Residual,
 }
 
+/// Tokens whose keys and values move, as if they had been run some positions earlier.
+#[derive(Debug, Clone, Copy)]
+pub struct Shift<'a> {
+    /// The KV slots they lie in, by ascending positions.
+    pub from: &'a [u32],
+    /// The slots they go to, likewise. A slot that was not read yet is not written to.
+    pub to: &'a [u32],
+    /// How many positions earlier.
+    pub by: usize,
+    /// Positions that a sequence of this context can have.
+    pub n_ctx: usize,
+}
+
 /// Some rows of tokens to run, planned by the context. All slices but `outputs` and `pages` have one entry per row.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {

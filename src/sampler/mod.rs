@@ -204,6 +204,13 @@ impl Sampler {
         self.history.push_back(token);
     }
 
+    /// Tells the stages that look back that `text` is all the text there is, whatever was accepted before.
+    pub fn read(&mut self, text: &[u32]) {
+        self.history.clear();
+        let skipped = text.len().saturating_sub(self.n_history);
+        self.history.extend(&text[skipped..]);
+    }
+
     /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left, and
     /// [`Stage::Xtc`] takes one of its own. The token is not accepted yet.
     ///

@@ -9,6 +9,7 @@
 //!   awake than there are CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
 
+mod background;
 mod both;
 mod cpus;
 mod demand;
@@ -20,6 +21,7 @@ mod sync;
 mod tests;
 mod topology;
 
+pub use background::{Background, background, this_thread};
 pub use both::both;
 pub use cpus::CpuSet;
 pub use disjoint::DisjointMut;

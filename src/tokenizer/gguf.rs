@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::charsmap::Charsmap;
+use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Pattern, PreTokenizer, Stage};
 use super::pre_registry::Entry;
@@ -55,15 +56,15 @@ struct Parts {
 }
 
 /// Builds the tokenizer.
-pub(super) fn read(meta: &Metadata) -> Result<Tokenizer> {
-    let mut vocab = read_vocab(meta)?;
+pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
+    let mut vocab = read_vocab(meta, looks)?;
     let kind = meta.require_str("tokenizer.ggml.model")?;
     let (parts, roles) = match kind {
-        "gpt2" => bpe(meta, &mut vocab)?,
-        "gemma4" => gemma4(meta, &mut vocab)?,
-        "llama" => spm(meta, &mut vocab)?,
-        "bert" => wordpiece(meta, &mut vocab)?,
-        "t5" => unigram(meta, &mut vocab)?,
+        "gpt2" => bpe(meta, &mut vocab, looks)?,
+        "gemma4" => gemma4(meta, &mut vocab, looks)?,
+        "llama" => spm(meta, &mut vocab, looks)?,
+        "bert" => wordpiece(meta, &mut vocab, looks)?,
+        "t5" => unigram(meta, &mut vocab, looks)?,
         other => {
             return Err(Error::Unsupported(format!(
                 "the kind of vocabulary {other:?} (key \"tokenizer.ggml.model\") is not supported; known are bert, \
@@ -104,7 +105,7 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
 }
 
 /// Reads and checks the arrays of texts and types; without types, all tokens are normal.
-fn read_vocab(meta: &Metadata) -> Result<Vocab<'_>> {
+fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
     let tokens = meta.require_strings(TOKENS)?;
     if tokens.is_empty() {
         return Err(Error::Format(format!(
@@ -115,6 +116,7 @@ fn read_vocab(meta: &Metadata) -> Result<Vocab<'_>> {
         return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
     }
     let text = |(id, bytes): (usize, _)| {
+        looks.at(id)?;
         std::str::from_utf8(bytes)
             .map_err(|e| Error::Format(format!("the text of token {id} in {TOKENS:?} is not UTF-8: {e}")))
     };
@@ -234,11 +236,13 @@ fn read_merges(
     vocab: &Vocab<'_>,
     lexicon: &Lexicon,
     speller: &Speller,
+    looks: Looks<'_>,
 ) -> Result<super::merges::Merges> {
     let lines = meta.require_strings(MERGES)?;
     check_n_merges(MERGES, lines.len())?;
     let mut merges = MergeReader::new(vocab, lexicon, speller, lines.len());
     for (rank, line) in lines.iter().enumerate() {
+        looks.at(rank)?;
         let line =
             std::str::from_utf8(line).map_err(|e| bad_merge(MERGES, rank, &format!("is not UTF-8: {e}")))?;
         let Some((left, right)) = split_merge(line) else {
@@ -253,12 +257,12 @@ fn read_merges(
 }
 
 /// Byte-level BPE.
-fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
     let entry = Entry::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
     let roles = read_roles(meta, vocab, &Defaults { add_bos: entry.add_bos, ..Defaults::default() })?;
     let speller = Speller::new(Spelling::Alphabet);
-    let lexicon = Lexicon::new(vocab, &speller)?;
-    let merges = read_merges(meta, vocab, &lexicon, &speller)?;
+    let lexicon = Lexicon::new(vocab, &speller, looks)?;
+    let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
     let units = Units::bytes(&lexicon, true);
     let bpe = Bpe { merges, units, ignore_merges: entry.ignore_merges, whole_line_feeds: false };
     let steps = if entry.nfc { vec![Step::nfc()?] } else { vec![] };
@@ -274,13 +278,13 @@ fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
 }
 
 /// Gemma 4: SentencePiece's pieces with merges written out; lines are merged on their own.
-fn gemma4(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+fn gemma4(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
     let defaults =
         Defaults { bos: Some(2), eos: Some(1), unk: Some(3), add_bos: true, ..Defaults::default() };
     let roles = read_roles(meta, vocab, &defaults)?;
     let speller = Speller::new(Spelling::Pieces);
-    let lexicon = Lexicon::new(vocab, &speller)?;
-    let merges = read_merges(meta, vocab, &lexicon, &speller)?;
+    let lexicon = Lexicon::new(vocab, &speller, looks)?;
+    let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
     let units = Units::Chars { byte_fallback: true, unk: roles.unk, fuse_unk: true };
     let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4")?;
     let normalizer = prefix_if_asked(meta, false)?;
@@ -303,7 +307,7 @@ fn prefix_if_asked(meta: &Metadata, default: bool) -> Result<Normalizer> {
 }
 
 /// SentencePiece's BPE by scores.
-fn spm(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+fn spm(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
     let defaults =
         Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, ..Defaults::default() };
     let roles = read_roles(meta, vocab, &defaults)?;
@@ -312,7 +316,7 @@ fn spm(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
     let strips_space = !normalizer.steps.is_empty();
     normalizer.steps.push(Step::Replace(SPACE.to_owned(), " ".to_owned()));
     let parts = Parts {
-        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
+        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
         model: Model::Spm(Spm { scores, unk: roles.unk }),
         strips_space,
         normalizer,
@@ -323,7 +327,7 @@ fn spm(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
 }
 
 /// BERT's words. The conversion to GGUF marks tokens that begin a word with `▁` and drops the `##` of the others.
-fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
     let defaults = Defaults {
         bos: Some(101),
         sep: Some(102),
@@ -336,7 +340,7 @@ fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
     let lowercase = meta.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
     let strip_accents = meta.bool("tokenizer.ggml.normalizer.strip_accents")?;
     let parts = Parts {
-        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?,
+        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
         model: Model::WordPiece(WordPiece { unk: roles.unk, max_chars: MAX_CHARS }),
         normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)?] },
         pre: PreTokenizer { stages: vec![Stage::bert()?] },
@@ -347,7 +351,7 @@ fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
 }
 
 /// T5's and XLM-RoBERTa's pieces.
-fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
+fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
     let defaults = Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() };
     let roles = read_roles(meta, vocab, &defaults)?;
     let mut scores: Vec<f64> = read_scores(meta, vocab.len())?.into_iter().map(f64::from).collect();
@@ -359,9 +363,9 @@ fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>) -> Result<(Parts, Roles)> {
             _ => {}
         }
     }
-    let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Pieces))?;
+    let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?;
     let min_score = if min_score.is_finite() { min_score } else { 0.0 };
-    let unigram = Unigram::new(&lexicon, scores, min_score, roles.unk, false)?;
+    let unigram = Unigram::new(&lexicon, scores, min_score, roles.unk, false, looks)?;
     let mut steps = Vec::new();
     if let Some(blob) = read_charsmap(meta)? {
         steps.push(Step::Charsmap { map: Box::new(Charsmap::new(&blob, CHARSMAP)?), graphemes: false });

@@ -4,6 +4,7 @@
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::json_file::{ConfigFile, MergeFile, ModelFile, RoleFile, TemplateFile, TokenizerFile, VocabFile};
 use super::json_parts::{self, DecoderFacts, PreParts};
+use super::looks::Looks;
 use super::normalize::Normalizer;
 use super::roles::Roles;
 use super::special::{Added, SpecialTokens};
@@ -17,9 +18,8 @@ use crate::error::{Error, Result};
 const MERGES: &str = "model.merges";
 
 /// Builds the tokenizer.
-pub(super) fn read(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
-    let file: TokenizerFile<'_> = serde_json::from_slice(json)
-        .map_err(|e| Error::Format(format!("the tokenizer.json cannot be read: {e}")))?;
+pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Result<Tokenizer> {
+    let file = TokenizerFile::read(json, looks)?;
     let config: ConfigFile = match config {
         Some(config) => serde_json::from_slice(config)
             .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {e}")))?,
@@ -32,11 +32,11 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
     let kind = kind(&file.model)?;
     let spelling = spelling(kind, byte_level, &decoder);
 
-    let mut vocab = read_vocab(&file, kind)?;
+    let mut vocab = read_vocab(&file, kind, looks)?;
     let roles = read_roles(&file, &config, &mut vocab)?;
     let speller = Speller::new(spelling);
-    let lexicon = Lexicon::new(&vocab, &speller)?;
-    let model = read_model(&file.model, kind, &vocab, &lexicon, &speller, roles.unk)?;
+    let lexicon = Lexicon::new(&vocab, &speller, looks)?;
+    let model = read_model(&file.model, kind, &vocab, &lexicon, &speller, roles.unk, looks)?;
     let (specials, normalized_specials) = read_specials(&file, &vocab, &normalizer)?;
     Ok(Tokenizer {
         specials,
@@ -62,14 +62,14 @@ enum Kind {
 }
 
 fn kind(model: &ModelFile<'_>) -> Result<Kind> {
-    match model.kind.as_deref() {
+    match model.settings.kind.as_deref() {
         Some("BPE") => Ok(Kind::Bpe),
         Some("WordPiece") => Ok(Kind::WordPiece),
         Some("Unigram") => Ok(Kind::Unigram),
         // Files of early versions do not name it.
         None if model.merges.is_some() => Ok(Kind::Bpe),
         None if matches!(model.vocab, VocabFile::Scores(_)) => Ok(Kind::Unigram),
-        None if model.max_input_chars_per_word.is_some() => Ok(Kind::WordPiece),
+        None if model.settings.max_input_chars_per_word.is_some() => Ok(Kind::WordPiece),
         other => Err(Error::Unsupported(format!(
             "the model {:?} of the tokenizer.json is not supported; known are BPE, Unigram, WordPiece",
             other.unwrap_or_default()
@@ -87,7 +87,7 @@ fn spelling(kind: Kind, byte_level: bool, decoder: &DecoderFacts) -> Spelling {
 }
 
 /// Puts the model's tokens and the added ones in order of their ids.
-fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind) -> Result<Vocab<'f>> {
+fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> Result<Vocab<'f>> {
     let model: Vec<(&str, u32)> = match &file.model.vocab {
         VocabFile::Ids(tokens) => tokens.iter().map(|(text, id)| (&**text, *id)).collect(),
         VocabFile::Scores(tokens) => (0..).zip(tokens).map(|(id, (text, _))| (&**text, id)).collect(),
@@ -105,8 +105,9 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind) -> Result<Vocab<'f>> 
     }
     let n = last as usize + 1;
     let mut vocab = Vocab { texts: vec![""; n], types: vec![TokenType::Unused; n] };
-    let bytes = kind != Kind::WordPiece && file.model.byte_fallback == Some(true);
-    for (text, id) in model {
+    let bytes = kind != Kind::WordPiece && file.model.settings.byte_fallback == Some(true);
+    for (i, (text, id)) in model.into_iter().enumerate() {
+        looks.at(i)?;
         let is_byte = bytes && byte_token(text).is_some();
         vocab.texts[id as usize] = text;
         vocab.types[id as usize] = if is_byte { TokenType::Byte } else { TokenType::Normal };
@@ -134,11 +135,11 @@ fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'
     set_frame(&mut prefix, config.add_bos_token, named(&config.bos_token));
     set_frame(&mut suffix, config.add_eos_token, named(&config.eos_token));
     let model = &file.model;
-    let unk = match &model.unk_token {
+    let unk = match &model.settings.unk_token {
         Some(text) => Some(vocab.find(text).ok_or_else(|| {
             Error::Format(format!("the field \"model.unk_token\" is {text:?}, which is not a token"))
         })?),
-        None => model.unk_id,
+        None => model.settings.unk_id,
     };
     if let Some(id) = unk.filter(|&id| id as usize >= vocab.len()) {
         let n = vocab.len();
@@ -201,15 +202,16 @@ fn read_model(
     lexicon: &Lexicon,
     speller: &Speller,
     unk: Option<u32>,
+    looks: Looks<'_>,
 ) -> Result<Model> {
-    let unk_in_model = unk.filter(|_| file.unk_token.is_some() || file.unk_id.is_some());
-    let byte_fallback = file.byte_fallback.unwrap_or(false);
-    let prefix = file.continuing_subword_prefix.as_deref().unwrap_or_default();
+    let unk_in_model = unk.filter(|_| file.settings.unk_token.is_some() || file.settings.unk_id.is_some());
+    let byte_fallback = file.settings.byte_fallback.unwrap_or(false);
+    let prefix = file.settings.continuing_subword_prefix.as_deref().unwrap_or_default();
     match (kind, &file.vocab) {
         (Kind::Bpe, VocabFile::Ids(_)) => {
             for (field, affix) in [
                 ("continuing_subword_prefix", prefix),
-                ("end_of_word_suffix", file.end_of_word_suffix.as_deref().unwrap_or_default()),
+                ("end_of_word_suffix", file.settings.end_of_word_suffix.as_deref().unwrap_or_default()),
             ] {
                 if !affix.is_empty() {
                     return Err(Error::Unsupported(format!(
@@ -217,14 +219,14 @@ fn read_model(
                     )));
                 }
             }
-            let merges = read_merges(file, vocab, lexicon, speller)?;
+            let merges = read_merges(file, vocab, lexicon, speller, looks)?;
             let units = if speller.spelling() == Spelling::Alphabet {
                 Units::bytes(lexicon, false)
             } else {
-                let fuse_unk = file.fuse_unk.unwrap_or(false);
+                let fuse_unk = file.settings.fuse_unk.unwrap_or(false);
                 Units::Chars { byte_fallback, unk: unk_in_model, fuse_unk }
             };
-            let ignore_merges = file.ignore_merges.unwrap_or(false);
+            let ignore_merges = file.settings.ignore_merges.unwrap_or(false);
             Ok(Model::Bpe(Bpe { merges, units, ignore_merges, whole_line_feeds: false }))
         }
         (Kind::WordPiece, VocabFile::Ids(_)) => {
@@ -233,7 +235,7 @@ fn read_model(
                     "the field \"model.continuing_subword_prefix\" is {prefix:?}; only \"##\" is supported"
                 )));
             }
-            let max_chars = file.max_input_chars_per_word.unwrap_or(MAX_CHARS).min(1000);
+            let max_chars = file.settings.max_input_chars_per_word.unwrap_or(MAX_CHARS).min(1000);
             Ok(Model::WordPiece(WordPiece { unk: unk_in_model, max_chars }))
         }
         (Kind::Unigram, VocabFile::Scores(tokens)) => {
@@ -243,7 +245,7 @@ fn read_model(
             }
             let min_score = scores[..tokens.len()].iter().copied().fold(f64::INFINITY, f64::min);
             let min_score = if min_score.is_finite() { min_score } else { 0.0 };
-            let unigram = Unigram::new(lexicon, scores, min_score, unk_in_model, byte_fallback)?;
+            let unigram = Unigram::new(lexicon, scores, min_score, unk_in_model, byte_fallback, looks)?;
             Ok(Model::Unigram(unigram))
         }
         (Kind::Unigram, _) => {
@@ -258,11 +260,13 @@ fn read_merges(
     vocab: &Vocab<'_>,
     lexicon: &Lexicon,
     speller: &Speller,
+    looks: Looks<'_>,
 ) -> Result<super::merges::Merges> {
     let list = file.merges.as_deref().unwrap_or_default();
     check_n_merges(MERGES, list.len())?;
     let mut merges = MergeReader::new(vocab, lexicon, speller, list.len());
     for (rank, merge) in list.iter().enumerate() {
+        looks.at(rank)?;
         let (left, right) = match merge {
             MergeFile::Pair(left, right) => (&**left, &**right),
             MergeFile::Line(line) => split_merge(line).ok_or_else(|| {

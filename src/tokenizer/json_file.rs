@@ -2,31 +2,44 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::looks::Looks;
+use crate::error::{self, Error};
 
 /// A string that stays where it is unless it has escapes.
 #[derive(Debug, Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// `tokenizer.json`.
-#[derive(Deserialize)]
 pub(super) struct TokenizerFile<'a> {
-    #[serde(borrow, default)]
     pub(super) added_tokens: Vec<AddedFile<'a>>,
-    #[serde(default)]
     pub(super) normalizer: Value,
-    #[serde(default)]
     pub(super) pre_tokenizer: Value,
-    #[serde(default)]
     pub(super) post_processor: Value,
-    #[serde(default)]
     pub(super) decoder: Value,
-    #[serde(borrow)]
     pub(super) model: ModelFile<'a>,
+}
+
+impl<'a> TokenizerFile<'a> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// `Format` for JSON that is malformed or holds something else; what ends it early.
+    pub(super) fn read(json: &'a [u8], looks: Looks<'_>) -> error::Result<TokenizerFile<'a>> {
+        let watch = Watch { looks, ended: Cell::default() };
+        let mut json = serde_json::Deserializer::from_slice(json);
+        let read = json.deserialize_map(FileReader(&watch)).and_then(|file| json.end().map(|()| file));
+        read.map_err(|e| {
+            let malformed = || Error::Format(format!("the tokenizer.json cannot be read: {e}"));
+            watch.ended.take().unwrap_or_else(malformed)
+        })
+    }
 }
 
 /// A token on top of the model's.
@@ -47,15 +60,18 @@ pub(super) struct AddedFile<'a> {
     pub(super) special: bool,
 }
 
-/// The model; which of the fields count depends on its kind.
-#[derive(Deserialize)]
+/// The model.
 pub(super) struct ModelFile<'a> {
+    pub(super) vocab: VocabFile<'a>,
+    pub(super) merges: Option<Vec<MergeFile<'a>>>,
+    pub(super) settings: ModelSettings,
+}
+
+/// The small fields of the model; which of them count depends on its kind.
+#[derive(Deserialize)]
+pub(super) struct ModelSettings {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    #[serde(borrow)]
-    pub(super) vocab: VocabFile<'a>,
-    #[serde(borrow)]
-    pub(super) merges: Option<Vec<MergeFile<'a>>>,
     pub(super) unk_token: Option<String>,
     pub(super) unk_id: Option<u32>,
     pub(super) byte_fallback: Option<bool>,
@@ -80,33 +96,147 @@ pub(super) enum MergeFile<'a> {
     Pair(Cow<'a, str>, Cow<'a, str>),
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for VocabFile<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = VocabFile<'de>;
+/// What may end the reading. Its error is kept, since one of serde's is only a text.
+struct Watch<'l> {
+    looks: Looks<'l>,
+    ended: Cell<Option<Error>>,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("tokens with ids, or a list of tokens with scores")
-            }
+impl Watch<'_> {
+    fn at<E: de::Error>(&self, i: usize) -> Result<(), E> {
+        self.looks.at(i).map_err(|e| {
+            let text = E::custom(&e);
+            self.ended.set(Some(e));
+            text
+        })
+    }
+}
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut tokens = Vec::new();
-                while let Some((Text(text), id)) = map.next_entry()? {
-                    tokens.push((text, id));
-                }
-                Ok(VocabFile::Ids(tokens))
-            }
+struct FileReader<'w>(&'w Watch<'w>);
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut tokens = Vec::new();
-                while let Some((Text(text), score)) = list.next_element()? {
-                    tokens.push((text, score));
-                }
-                Ok(VocabFile::Scores(tokens))
+impl<'de> Visitor<'de> for FileReader<'_> {
+    type Value = TokenizerFile<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the parts of a tokenizer")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut added_tokens, mut model) = (Vec::new(), None);
+        let [mut normalizer, mut pre_tokenizer, mut post_processor, mut decoder] = [const { Value::Null }; 4];
+        while let Some(Text(key)) = map.next_key()? {
+            match &*key {
+                "added_tokens" => added_tokens = map.next_value()?,
+                "normalizer" => normalizer = map.next_value()?,
+                "pre_tokenizer" => pre_tokenizer = map.next_value()?,
+                "post_processor" => post_processor = map.next_value()?,
+                "decoder" => decoder = map.next_value()?,
+                "model" => model = Some(map.next_value_seed(ModelReader(self.0))?),
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
-        deserializer.deserialize_any(Reader)
+        let model = model.ok_or_else(|| de::Error::missing_field("model"))?;
+        Ok(TokenizerFile { added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model })
+    }
+}
+
+struct ModelReader<'w>(&'w Watch<'w>);
+
+impl<'de> DeserializeSeed<'de> for ModelReader<'_> {
+    type Value = ModelFile<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ModelReader<'_> {
+    type Value = ModelFile<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the parts of a model")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut vocab, mut merges, mut rest) = (None, None, Map::new());
+        while let Some(Text(key)) = map.next_key()? {
+            match &*key {
+                "vocab" => vocab = Some(map.next_value_seed(VocabReader(self.0))?),
+                "merges" => merges = map.next_value_seed(MergesReader(self.0))?,
+                _ => _ = rest.insert(key.into_owned(), map.next_value()?),
+            }
+        }
+        let vocab = vocab.ok_or_else(|| de::Error::missing_field("vocab"))?;
+        let settings = ModelSettings::deserialize(Value::Object(rest)).map_err(de::Error::custom)?;
+        Ok(ModelFile { vocab, merges, settings })
+    }
+}
+
+struct VocabReader<'w>(&'w Watch<'w>);
+
+impl<'de> DeserializeSeed<'de> for VocabReader<'_> {
+    type Value = VocabFile<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for VocabReader<'_> {
+    type Value = VocabFile<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tokens with ids, or a list of tokens with scores")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut tokens = Vec::new();
+        while let Some((Text(text), id)) = map.next_entry()? {
+            self.0.at(tokens.len())?;
+            tokens.push((text, id));
+        }
+        Ok(VocabFile::Ids(tokens))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut tokens = Vec::new();
+        while let Some((Text(text), score)) = list.next_element()? {
+            self.0.at(tokens.len())?;
+            tokens.push((text, score));
+        }
+        Ok(VocabFile::Scores(tokens))
+    }
+}
+
+/// Reads the list of merges, or `null`.
+struct MergesReader<'w>(&'w Watch<'w>);
+
+impl<'de> DeserializeSeed<'de> for MergesReader<'_> {
+    type Value = Option<Vec<MergeFile<'de>>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MergesReader<'_> {
+    type Value = Option<Vec<MergeFile<'de>>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of merges")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut merges = Vec::new();
+        while let Some(merge) = list.next_element()? {
+            self.0.at(merges.len())?;
+            merges.push(merge);
+        }
+        Ok(Some(merges))
     }
 }
 

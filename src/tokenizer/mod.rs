@@ -22,6 +22,7 @@ mod json_file;
 mod json_parts;
 #[cfg(all(test, feature = "hf"))]
 mod json_tests;
+mod looks;
 mod merges;
 mod normalize;
 mod pre;
@@ -38,6 +39,7 @@ mod wordpiece;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 use bpe::Bpe;
+use looks::Looks;
 use normalize::Normalizer;
 use pre::PreTokenizer;
 use roles::Roles;
@@ -91,7 +93,15 @@ impl Tokenizer {
     /// `Unsupported` for a kind of vocabulary or a pre-tokenizer that is not known, by name; `Format` for keys that
     /// are missing, of the wrong type, or contradict each other.
     pub fn from_gguf(meta: &Metadata) -> Result<Tokenizer> {
-        gguf::read(meta)
+        Tokenizer::from_gguf_under(meta, &|| Ok(()))
+    }
+
+    /// As [`Tokenizer::from_gguf`]; `step` is called every few thousand entries, and its error ends the building.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_gguf`], and what `step` gives.
+    pub fn from_gguf_under(meta: &Metadata, step: &dyn Fn() -> Result<()>) -> Result<Tokenizer> {
+        gguf::read(meta, Looks(step))
     }
 
     /// Builds the tokenizer that a `tokenizer.json` describes. `config`, the `tokenizer_config.json` beside it, names
@@ -101,7 +111,20 @@ impl Tokenizer {
     /// `Format` for JSON that is malformed or contradicts itself; `Unsupported` for parts that are not known, by name.
     #[cfg(feature = "hf")]
     pub fn from_json(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
-        json::read(json, config)
+        Tokenizer::from_json_under(json, config, &|| Ok(()))
+    }
+
+    /// As [`Tokenizer::from_json`]; `step` is called every few thousand entries, and its error ends the building.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_json`], and what `step` gives.
+    #[cfg(feature = "hf")]
+    pub fn from_json_under(
+        json: &[u8],
+        config: Option<&[u8]>,
+        step: &dyn Fn() -> Result<()>,
+    ) -> Result<Tokenizer> {
+        json::read(json, config, Looks(step))
     }
 
     /// The number of tokens; every id is below it.

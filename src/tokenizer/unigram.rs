@@ -2,6 +2,9 @@
 //! scores, found by dynamic programming (T. Kudo, "Subword Regularization", 2018).
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
+use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
 
@@ -39,19 +42,32 @@ impl Unigram {
     /// Orders the vocabulary. `scores` has one for each token; user-defined pieces should have 0.
     ///
     /// # Errors
-    /// `Format` if there is no unknown token.
+    /// `Format` if there is no unknown token; what ends it early.
     pub(super) fn new(
         lexicon: &Lexicon,
         scores: Vec<f64>,
         min_score: f64,
         unk: Option<u32>,
         byte_fallback: bool,
+        looks: Looks<'_>,
     ) -> Result<Unigram> {
         let unk = unk.ok_or_else(|| Error::Format("a Unigram vocabulary needs an unknown token".into()))?;
         let bytes = |&id: &u32| lexicon.get(id).unwrap_or_default();
-        let mut sorted: Vec<u32> =
-            lexicon.spelled().filter(|id| (1..=MAX_SEARCHED).contains(&bytes(id).len())).collect();
-        sorted.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+        // What begins with the same two bytes is sorted together: no one sort is long.
+        let mut by_start: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
+        for (i, id) in lexicon.spelled().enumerate() {
+            looks.at(i)?;
+            let piece = bytes(&id);
+            if (1..=MAX_SEARCHED).contains(&piece.len()) {
+                by_start.entry(&piece[..piece.len().min(2)]).or_default().push(id);
+            }
+        }
+        let mut sorted = Vec::new();
+        for mut pieces in by_start.into_values() {
+            looks.at_one_of(sorted.len()..sorted.len() + pieces.len())?;
+            pieces.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+            sorted.append(&mut pieces);
+        }
         let starts = (0..=256)
             .map(|first| sorted.partition_point(|id| usize::from(bytes(id)[0]) < first) as u32)
             .collect();

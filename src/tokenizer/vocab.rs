@@ -5,6 +5,7 @@ use ahash::RandomState;
 
 use hashbrown::HashTable;
 
+use super::looks::Looks;
 use crate::error::{Error, Result};
 
 /// How SentencePiece writes a space.
@@ -184,14 +185,15 @@ impl Lexicon {
     /// Spells out and indexes a vocabulary. Of tokens with the same bytes the first counts.
     ///
     /// # Errors
-    /// `Format` for a byte token that is not written as one, or texts that take 4 GiB.
-    pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller) -> Result<Lexicon> {
+    /// `Format` for a byte token that is not written as one, or texts that take 4 GiB; what ends it early.
+    pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller, looks: Looks<'_>) -> Result<Lexicon> {
         let mut pieces = Pieces::with_capacity(vocab.len());
         let mut spelled = Vec::with_capacity(vocab.len());
         let mut bytes = [None; 256];
         let mut piece = Vec::new();
         let in_alphabet = speller.spelling == Spelling::Alphabet;
         for (id, text, ty) in vocab.iter() {
+            looks.at(id as usize)?;
             piece.clear();
             let byte = if in_alphabet { None } else { byte_token(text) };
             if let Some(byte) = byte {
@@ -234,7 +236,10 @@ impl Lexicon {
             bytes,
             max_len: 0,
         };
-        spelled.into_iter().for_each(|id| lexicon.index(id));
+        for (i, id) in spelled.into_iter().enumerate() {
+            looks.at(i)?;
+            lexicon.index(id);
+        }
         Ok(lexicon)
     }
 

@@ -300,6 +300,32 @@ static void nonsense_is_refused(void)
     ember_context_free(c);
 }
 
+static int32_t enough(const uint32_t *tokens, float *logits, size_t n, void *user_data)
+{
+    int *left = user_data;
+    (void)tokens, (void)logits, (void)n;
+    return (*left)-- == 0;
+}
+
+/* A stage of the host's that ends the generation is no error. */
+static void a_stage_has_had_enough(void)
+{
+    ember_context *context = new_context(model, 64, 1);
+    ember_generate_options *o = for_tokens(9);
+    ember_sampler *sampler = NULL;
+    ember_generator *generator = NULL;
+    int left = 3;
+    OK(ember_sampler_new(0, &sampler, E));
+    OK(ember_sampler_add_callback(sampler, enough, &left, E));
+    OK(ember_generator_new(context, PROMPT, NUL, o, sampler, &generator, E));
+    const struct got got = all(generator);
+    CHECK(got.n_tokens == 3 && got.finish_reason == EMBER_FINISH_CANCELLED);
+    ember_generator_free(generator);
+    ember_sampler_free(sampler);
+    ember_generate_options_free(o);
+    ember_context_free(context);
+}
+
 int main(int argc, char **argv)
 {
     model = load_model(model_path(argc, argv));
@@ -309,6 +335,7 @@ int main(int argc, char **argv)
     a_prefix_is_reused();
     it_is_cancelled();
     it_keeps_what_it_needs_and_shares_the_context();
+    a_stage_has_had_enough();
     nonsense_is_refused();
     ember_model_release(model);
     return finish("generator");

@@ -25,10 +25,14 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_context_decode", "positions"}, {"ember_context_decode", "sequences"}, {"ember_context_decode", "want_logits"},
     {"ember_embed", "lengths"}, {"ember_context_set_cancel_token", "token"},
     {"ember_generate_options_set_cancel_token", "token"}, {"ember_model_options_set_cancel_token", "token"},
+    {"ember_generate_options_set_draft", "draft"},
     {"ember_log_set", "callback"}, {"ember_model_options_set_progress", "callback"},
     {"ember_model_load_borrowed", "release"}, {"ember_model_load_borrowed", "options"},
     {"ember_model_load_buffer", "options"}, {"ember_model_load_fd", "options"},
     {"ember_memory_estimate", "model_options"}, {"ember_memory_estimate", "context_options"},
+    {"ember_engine_new", "options"}, {"ember_engine_submit", "options"}, {"ember_engine_submit_tokens", "options"},
+    {"ember_engine_submit", "sampler"}, {"ember_engine_submit_tokens", "sampler"},
+    {"ember_engine_submit", "callback"}, {"ember_engine_submit_tokens", "callback"}, {"ember_engine_step", "out_more"},
     {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
 };
 
@@ -134,7 +138,9 @@ static void wrong_handle(const struct function *f, int i, int type)
 
 static void wrong_struct_size(const struct function *f, int i, size_t known)
 {
-    const size_t sizes[] = {0, 1, 15, SIZE_MAX, SIZE_MAX / 2 + 1, 16, known, known + 64};
+    /* The smallest that is taken has room for the size and one more word. */
+    const size_t least = 2 * sizeof(size_t);
+    const size_t sizes[] = {0, 1, least - 1, SIZE_MAX, SIZE_MAX / 2 + 1, least, known, known + 64};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct handles handles = {{NULL}};
         union value arguments[MOST_PARAMETERS];
@@ -213,6 +219,9 @@ static void wrong_number(const struct function *f, int i)
     else if (is(p, "int32_t", "fd"))
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
             call_with(f, i, (union value){.number = numbers[k]}, ANY_ERROR, p->name, "of no file");
+    else if (is(p, "int32_t", "priority"))
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            call_with(f, i, (union value){.number = numbers[k]}, EMBER_OK, NULL, "extreme");
     else if (is(p, "int32_t", NULL))
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
             call_with(f, i, (union value){.number = numbers[k]}, EMBER_E_INVALID_ARGUMENT, p->name, "no enumerator");

@@ -83,6 +83,36 @@ static void copies(void)
     ember_context_free(context);
 }
 
+/* The first tokens stay, some are forgotten, and those behind them move to their places. */
+static void shifts(void)
+{
+    float before[FIXTURE_VOCAB], after[FIXTURE_VOCAB];
+    ember_context *context = new_context(model, 0, 2);
+    FAILS(EMBER_E_UNSUPPORTED, "learned positions", ember_context_sequence_shift(context, 0, 0, 0, E));
+    ember_context_free(context);
+    ember_model *rotary = load_model("tests/fixtures/models/gemma3.gguf");
+    context = new_context(rotary, 0, 2);
+    decode(context, 0, TOKENS, N);
+    OK(ember_context_sequence_copy(context, 0, 1, N, E));
+    OK(ember_context_sequence_shift(context, 1, 2, 10, E));
+    CHECK(length(context, 0) == N && length(context, 1) == N - 10);
+    OK(ember_context_sequence_shift(context, 1, 2, 0, E));
+    CHECK(length(context, 1) == N - 10);
+    step(context, 1, after);
+    step(context, 0, before);
+    CHECK(memcmp(before, after, sizeof before) != 0);
+    OK(ember_context_sequence_shift(context, 1, 3, N - 10 + 1 - 3, E)); /* as rewinding does */
+    CHECK(length(context, 1) == 3);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "it has 3", ember_context_sequence_shift(context, 1, 3, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "it has 3",
+          ember_context_sequence_shift(context, 1, UINT32_MAX, UINT32_MAX, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 2", ember_context_sequence_shift(context, 2, 0, 0, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_sequence_shift(NULL, 0, 0, 0, E));
+    CHECK(length(context, 0) == N + 1 && length(context, 1) == 3);
+    ember_context_free(context);
+    ember_model_release(rotary);
+}
+
 static void few_pages(void)
 {
     ember_context_options *options = NULL;
@@ -350,6 +380,7 @@ int main(int argc, char **argv)
         return failed;
     }
     copies();
+    shifts();
     few_pages();
     prefixes();
     states_in_buffers();

@@ -7,10 +7,10 @@ use bytemuck::cast_slice_mut;
 use half::f16;
 
 use super::Zeroed;
-use crate::backend::{KvPages, KvShape, KvType};
+use crate::backend::{KvPages, KvShape, KvType, Turn};
 use crate::error::{Error, Result};
 use crate::kernels::attention::{PAGE_LEN, SCALED};
-use crate::kernels::{Kernels, KvStore};
+use crate::kernels::{Kernels, KvBlock, KvStore};
 use crate::memory::Memory;
 
 /// Keys and values of all layers, `[page][layer][K, V][n_head_kv]` blocks: what a page holds lies together.
@@ -125,6 +125,39 @@ impl HostKv {
     }
 }
 
+impl HostKv {
+    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are turned by `turn`. `x` has room for
+    /// a head.
+    pub fn relocate(
+        &mut self,
+        kernels: &Kernels,
+        layer: usize,
+        (from, to): (&[u32], &[u32]),
+        turn: Option<Turn<'_>>,
+        x: &mut [f32],
+    ) {
+        let shape = self.shape;
+        let x = &mut x[..shape.head_dim];
+        for (part, turn) in [(Part::K, turn), (Part::V, None)] {
+            for (&from, &to) in from.iter().zip(to) {
+                for head in 0..shape.n_head_kv {
+                    let block = |slot: u32| shape.block(slot as usize / PAGE_LEN, layer, part, head);
+                    take(&shape, part, from, &self.bytes[block(from)], x);
+                    turn_head(kernels, turn, x);
+                    put(kernels, &shape, part, to, x, &mut self.bytes[block(to)]);
+                }
+            }
+        }
+    }
+}
+
+/// Turns the pairs of one head's vector.
+pub fn turn_head(kernels: &Kernels, turn: Option<Turn<'_>>, x: &mut [f32]) {
+    if let Some(turn) = turn {
+        (kernels.rope)(x, turn.cos, turn.sin, turn.style);
+    }
+}
+
 impl KvPages for HostKv {
     fn page_bytes(&self) -> usize {
         self.shape.page_stride()
@@ -195,6 +228,23 @@ pub fn put(kernels: &Kernels, shape: &KvShape, part: Part, slot: u32, x: &[f32],
                 }
             });
         }
+    }
+}
+
+/// Reads one head's vector from its block. Numbers that [`put`] wrote are the same when it writes them again.
+pub fn take(shape: &KvShape, part: Part, slot: u32, block: &[u8], x: &mut [f32]) {
+    let (slot, dim) = (slot as usize % PAGE_LEN, shape.head_dim);
+    let at = |i: usize| match part {
+        Part::K => i * PAGE_LEN + slot,
+        Part::V => slot * dim + i,
+    };
+    let x = x.iter_mut().enumerate();
+    match shape.kv_type(part).block(block, dim) {
+        KvBlock::F32(values) => x.for_each(|(i, x)| *x = values[at(i)]),
+        KvBlock::F16(values) => x.for_each(|(i, x)| *x = values[at(i)].to_f32()),
+        KvBlock::Q8_0(codes, scales) => x.for_each(|(i, x)| {
+            *x = f32::from(codes[at(i)]) * scales[i / SCALED * PAGE_LEN + slot].to_f32();
+        }),
     }
 }
 

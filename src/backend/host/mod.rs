@@ -6,6 +6,6 @@ mod packer;
 mod weight;
 
 pub use crate::memory::Zeroed;
-pub use kv::{HostKv, Part, put};
+pub use kv::{HostKv, Part, put, take, turn_head};
 pub use packer::{Loading, Packer};
 pub use weight::HostWeight;

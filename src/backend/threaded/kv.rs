@@ -1,15 +1,35 @@
 //! Keys and values into the cache, by several threads where there are many.
 
-use super::super::KvAppend;
-use super::super::host::{Part, put};
+use super::super::host::{HostKv, Part, put, take, turn_head};
+use super::super::{KvAppend, KvRows, Turn};
 use super::{ELEMENTS_PER_TASK, ThreadedBackend};
 use crate::kernels::Kernels;
 use crate::kernels::attention::PAGE_LEN;
+use crate::memory::Zeroed;
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// See [`crate::backend::Backend::kv_append`]. A task takes the keys or the values of one head in some of the pages.
-pub(super) fn append(kernels: &Kernels, pool: &mut ThreadPool, args: KvAppend<'_, ThreadedBackend>) {
-    let KvAppend { kv, layer, k, v, slots } = args;
+/// See [`crate::backend::Backend::kv_append`]. `scratch` has room for a head for each thread.
+pub(super) fn append(
+    kernels: &Kernels,
+    pool: &mut ThreadPool,
+    args: KvAppend<'_, ThreadedBackend>,
+    scratch: &mut [f32],
+) {
+    let KvAppend { kv, layer, rows, slots } = args;
+    match rows {
+        KvRows::New { k, v } => store(kernels, pool, (kv, layer), (k, v), slots),
+        KvRows::Moved { from, turn } => relocate(kernels, pool, (kv, layer), (from, slots), turn, scratch),
+    }
+}
+
+/// Stores new rows. A task takes the keys or the values of one head in some of the pages.
+fn store(
+    kernels: &Kernels,
+    pool: &mut ThreadPool,
+    (kv, layer): (&mut HostKv, usize),
+    (k, v): (&Zeroed<f32>, &Zeroed<f32>),
+    slots: &[u32],
+) {
     let shape = kv.shape;
     let (n_head, dim) = (shape.n_head_kv, shape.head_dim);
     let enough = 2 * slots.len() * n_head * dim / ELEMENTS_PER_TASK;
@@ -29,6 +49,34 @@ pub(super) fn append(kernels: &Kernels, pool: &mut ThreadPool, args: KvAppend<'_
                 let block = unsafe { bytes.slice(block) };
                 put(kernels, &shape, part, slot, &x[(row * n_head + head) * dim..][..dim], block);
             }
+        }
+    });
+}
+
+/// Moves rows. A task takes the keys or the values of one head, whose rows must move one after another.
+fn relocate(
+    kernels: &Kernels,
+    pool: &mut ThreadPool,
+    (kv, layer): (&mut HostKv, usize),
+    (from, to): (&[u32], &[u32]),
+    turn: Option<Turn<'_>>,
+    scratch: &mut [f32],
+) {
+    let shape = kv.shape;
+    let room = scratch.len() / pool.n_threads();
+    let scratch = DisjointMut::new(scratch);
+    let bytes = DisjointMut::new(kv.bytes_mut());
+    pool.run(2 * shape.n_head_kv, &|thread, task| {
+        let (part, turn) = if task % 2 == 0 { (Part::K, turn) } else { (Part::V, None) };
+        let block = |slot: u32| shape.block(slot as usize / PAGE_LEN, layer, part, task / 2);
+        // SAFETY: thread numbers are distinct, and so are their parts of the scratch.
+        let x = unsafe { scratch.slice(thread * room..thread * room + shape.head_dim) };
+        for (&from, &to) in from.iter().zip(to) {
+            // SAFETY: blocks do not overlap, and each belongs to one task by its part and head.
+            take(&shape, part, from, unsafe { bytes.slice(block(from)) }, x);
+            turn_head(kernels, turn, x);
+            // SAFETY: as before, and the block read from is no longer borrowed.
+            put(kernels, &shape, part, to, x, unsafe { bytes.slice(block(to)) });
         }
     });
 }

@@ -355,7 +355,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        kv::append(self.kernels, &mut self.pool, args);
+        kv::append(self.kernels, &mut self.pool, args, &mut self.rows);
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {

@@ -13,6 +13,9 @@ pub const LANES: usize = 8;
 /// one thread then reads 17 to 20 GB/s of Q4_0 instead of 8, of the 20 that a plain sum reads.
 const AHEAD: usize = 8192;
 
+/// For how many vectors weights are fetched ahead; more keep the machine busy until they come by themselves.
+pub const FEW: usize = 16;
+
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
 const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
 /// Twice the values of the codes of MXFP4, plus 12.

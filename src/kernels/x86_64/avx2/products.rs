@@ -76,8 +76,9 @@ macro_rules! product {
                     out.fill([0.0; LANES]);
                 }
                 let mut single = [_mm256_setzero_ps(); 2];
+                let fetches = SINGLE || out.len() <= 2 * FEW;
                 for $i in 0..n {
-                    if SINGLE {
+                    if fetches {
                         $parts.prefetch($i, $codes.bytes() + $scales.bytes());
                     }
                     let piece = &$parts.codes[$i * $codes.bytes()..][..$codes.bytes()];

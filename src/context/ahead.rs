@@ -1,0 +1,47 @@
+//! Tokens that are run before it is known whether they come: they lie ready behind their sequence, which does not hold them
+//! until it is known.
+#![forbid(unsafe_code)]
+
+use super::{Context, Tokens};
+use crate::cancel::CancelToken;
+use crate::error::Result;
+
+/// Most tokens that lie ready.
+pub const MAX_AHEAD: usize = 32;
+
+impl Context {
+    /// As [`Context::decode_under`] for the token `id` of sequence `seq`; `ahead`, up to [`MAX_AHEAD`] tokens that may follow it,
+    /// run with it and lie ready for [`Context::advance`], until the next call that decodes or that changes the sequence. With
+    /// the default types of the KV cache they give the same bits as when they are run one after another.
+    pub fn decode_ahead(
+        &mut self,
+        seq: u32,
+        id: u32,
+        ahead: &[u32],
+        cancel: Option<&CancelToken>,
+    ) -> Result<()> {
+        let ahead = &ahead[..ahead.len().min(MAX_AHEAD)];
+        let n = 1 + ahead.len();
+        let mut ids = [id; 1 + MAX_AHEAD];
+        ids[1..n].copy_from_slice(ahead);
+        let (seqs, outputs) = ([seq; 1 + MAX_AHEAD], [true; 1 + MAX_AHEAD]);
+        let tokens =
+            Tokens { ids: &ids[..n], positions: None, seqs: Some(&seqs[..n]), outputs: Some(&outputs[..n]) };
+        self.decode_with(tokens, ahead.len(), |context| context.run(&tokens, cancel))
+    }
+
+    /// Takes token `id` into sequence `seq` without running it, if it is the next that lies ready there and its logits are;
+    /// whether that was so. [`Context::end_logits`] are its own then.
+    pub fn advance(&mut self, seq: u32, id: u32) -> bool {
+        let Ok(len) = self.n_past(seq) else { return false };
+        let has_logits = self.places.iter().any(|&(s, position)| s == seq && position as usize == len);
+        let taken = has_logits && self.sequences.advance(seq, id);
+        self.timings.n_decode += u64::from(taken);
+        taken
+    }
+
+    /// Takes memory for the logits of `n` tokens, so that decoding them allocates nothing. The last call's may be gone.
+    pub fn reserve_logits(&mut self, n: usize) -> Result<()> {
+        self.reserve_outputs(n)
+    }
+}

@@ -1,0 +1,59 @@
+//! What an engine has done.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+/// Counters since the engine was made, and how things stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Metrics {
+    /// Requests that wait.
+    pub n_queued: usize,
+    /// Requests under way.
+    pub n_active: usize,
+    /// Requests that were taken.
+    pub n_submitted: u64,
+    /// Requests that were refused because the queue was full.
+    pub n_refused: u64,
+    /// Requests that ended by themselves, by a stop string or by their callback.
+    pub n_finished: u64,
+    /// Requests that were cancelled, or ended by their time limit.
+    pub n_cancelled: u64,
+    /// Requests that ended with an error.
+    pub n_failed: u64,
+    /// How often a request had to give up its pages for others, and was run again later.
+    pub n_preempted: u64,
+    /// Tokens of prompts of requests that began.
+    pub n_prompt: u64,
+    /// Of these, those that were not computed again but found in the cache.
+    pub n_reused: u64,
+    /// Tokens that were run, of prompts and of those run again.
+    pub n_prefilled: u64,
+    /// Tokens generated.
+    pub n_generated: u64,
+    /// Batches.
+    pub n_steps: u64,
+    /// Time spent on them.
+    pub busy: Duration,
+    /// Pages of the KV cache.
+    pub n_pages: usize,
+    /// Pages that no request under way has.
+    pub n_free_pages: usize,
+}
+
+impl Metrics {
+    /// Tokens generated for each second of work, prompts and all.
+    pub fn tokens_per_s(&self) -> f64 {
+        match self.busy.as_secs_f64() {
+            0.0 => 0.0,
+            busy => self.n_generated as f64 / busy,
+        }
+    }
+
+    /// The share of the prompts' tokens that was found in the cache, 0 to 1.
+    pub fn cache_hit_rate(&self) -> f64 {
+        match self.n_prompt {
+            0 => 0.0,
+            n => self.n_reused as f64 / n as f64,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Many generations on one context: requests are submitted from any thread, wait in a bounded queue, and run together.
+//!
+//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the room that is left pieces of
+//! the prompts of those that begin (continuous batching: Yu et al. 2022, Orca; chunked prefill: Agrawal et al. 2023,
+//! arXiv:2308.16369). Nothing happens between steps: somebody has to call [`Engine::step`], or [`Request::next`], which does
+//! it itself while nobody else does; with [`EngineOptions::thread`] a thread of the engine's own does nothing else.
+//!
+//! - `queue`: who is next, and how many may wait.
+//! - `request`: one generation as its owner sees it, and its events.
+//! - `pump`: the step.
+//! - `metrics`: what was done so far.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::cancel::CancelToken;
+use crate::context::{Context, ContextOptions, LoadedModel};
+use crate::error::{Error, Result};
+use crate::generate::{GenerateOptions, Generator, Prompt};
+use crate::sampler::Sampler;
+use crate::threads::{self, Background};
+
+mod metrics;
+mod pump;
+mod queue;
+mod request;
+
+pub use metrics::Metrics;
+use pump::{Job, Pump};
+use queue::Queue;
+pub use request::{EventCallback, OwnedEvent, Request, Sink};
+
+/// What an engine is made with.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// How its context is made; `n_seq` and `keep_prefixes` are the engine's own.
+    pub context: ContextOptions,
+    /// How many requests run together.
+    pub n_parallel: usize,
+    /// How many more may wait, at least 1.
+    pub max_queue: usize,
+    /// Whether requests that begin alike share what was computed for the first of them.
+    pub share_prefixes: bool,
+    /// Whether a thread of the engine's own does the steps.
+    pub thread: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            context: ContextOptions::default(),
+            n_parallel: 8,
+            max_queue: 256,
+            share_prefixes: true,
+            thread: false,
+        }
+    }
+}
+
+/// `InvalidArgument` for a queue in which no request could wait for the next step.
+pub fn check_max_queue(max_queue: usize) -> Result<usize> {
+    match max_queue {
+        0 => Err(Error::InvalidArgument("max_queue must be at least 1, got 0".into())),
+        n => Ok(n),
+    }
+}
+
+/// What the engine's threads and the owners of its requests share.
+struct Shared {
+    pump: Mutex<Pump>,
+    /// Who is at the pump; 0: nobody.
+    pumping: AtomicUsize,
+    queue: Mutex<Queue>,
+    /// Told after each step and each submission.
+    changed: Condvar,
+    metrics: Mutex<Metrics>,
+    /// Ends a step early when the engine goes.
+    closing: CancelToken,
+    /// Whether the steps are done by the engine's own thread alone.
+    has_thread: bool,
+}
+
+/// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
+pub struct Engine {
+    model: Arc<LoadedModel>,
+    n_ctx: usize,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<Background>>,
+    /// Calls of [`Engine::step`] under way.
+    n_steppers: AtomicUsize,
+}
+
+impl Engine {
+    /// An engine over `model`, with a context of its own.
+    ///
+    /// Errors: `InvalidArgument` for options that are out of range, `Unsupported` for an encoder and for a thread where there
+    /// are none, `NoMemory`.
+    pub fn new(model: &Arc<LoadedModel>, options: &EngineOptions) -> Result<Engine> {
+        model.require_logits()?;
+        check_max_queue(options.max_queue)?;
+        let context = ContextOptions {
+            n_seq: options.n_parallel,
+            keep_prefixes: options.share_prefixes,
+            ..options.context.clone()
+        };
+        let mut context = Context::new(model, &context).map_err(|e| match e {
+            Error::InvalidArgument(m) => Error::InvalidArgument(m.replace("n_seq", "n_parallel")),
+            other => other,
+        })?;
+        let closing = CancelToken::new();
+        context.set_cancel_token(Some(closing.clone()));
+        let n_ctx = context.options().n_ctx;
+        let (n_pages, n_free_pages) = context.kv_pages();
+        let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
+        let shared = Arc::new(Shared {
+            pump: Mutex::new(Pump::new(context)),
+            pumping: Default::default(),
+            queue: Mutex::new(Queue::new(options.max_queue)),
+            changed: Condvar::new(),
+            metrics: Mutex::new(metrics),
+            closing,
+            has_thread: options.thread,
+        });
+        let thread = match options.thread {
+            true => Some(threads::background("ember-engine", shared.clone().worker())?),
+            false => None,
+        };
+        Ok(Engine {
+            model: Arc::clone(model),
+            n_ctx,
+            shared,
+            thread: Mutex::new(thread),
+            n_steppers: AtomicUsize::new(0),
+        })
+    }
+
+    /// Positions that each request has, for its prompt and what is generated.
+    pub fn n_ctx(&self) -> usize {
+        self.n_ctx
+    }
+
+    /// Has `prompt` continued. It is tokenized here and runs as soon as there is room; its events go to `sink`.
+    ///
+    /// The prompt is the whole text, from its beginning on. `options.seq` and `options.reuse_prefix` mean nothing here.
+    ///
+    /// Errors: `QueueFull` when as many requests wait as may, `ContextFull` for a prompt that no sequence holds, and those of
+    /// [`Generator::new`].
+    pub fn submit(
+        &self,
+        prompt: Prompt<'_>,
+        options: &GenerateOptions,
+        sampler: Sampler,
+        sink: Sink,
+    ) -> Result<Request> {
+        let refused = |e: Error| {
+            if matches!(e, Error::QueueFull(_)) {
+                self.shared.metrics.lock().n_refused += 1;
+            }
+            e
+        };
+        self.shared.queue.lock().check_room().map_err(refused)?;
+        let generator = Generator::anywhere(&self.model, self.n_ctx, prompt, options)?;
+        if generator.tokens().len() > self.n_ctx {
+            return Err(Error::ContextFull(format!(
+                "the prompt has {} tokens, but a request of this engine holds n_ctx {}",
+                generator.tokens().len(),
+                self.n_ctx
+            )));
+        }
+        let state = Arc::new(request::State::new(options.cancel.clone()));
+        let job = Job::new(generator, sampler, sink, Arc::clone(&state), options.priority);
+        {
+            let mut queue = self.shared.queue.lock();
+            if self.shared.closing.is_cancelled() {
+                return Err(Error::Cancelled("the engine was closed".into()));
+            }
+            queue.push(job).map_err(refused)?;
+            self.shared.metrics.lock().n_submitted += 1;
+            self.shared.changed.notify_all();
+        }
+        Ok(Request::new(Arc::clone(&self.shared), state))
+    }
+
+    /// Does one step, after waiting up to `patience` for something to do. Returns whether there is more to do.
+    ///
+    /// Errors: `Busy` when another thread is at it, or the engine's own, or the caller is a callback of the step.
+    pub fn step(&self, patience: Duration) -> Result<bool> {
+        self.n_steppers.fetch_add(1, SeqCst);
+        let _leave = Leaves(&self.n_steppers);
+        self.shared.may_step()?;
+        self.shared.wait_for_work(patience);
+        self.shared.pump().ok_or_else(|| Error::Busy("another thread does a step of the engine".into()))
+    }
+
+    /// What was done so far, and what there is to do.
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = *self.shared.metrics.lock();
+        metrics.n_queued = self.shared.queue.lock().len();
+        metrics
+    }
+
+    /// Whether the calling thread is in a step of this engine: in a callback of one of its requests.
+    pub fn is_within(&self) -> bool {
+        self.shared.is_within()
+    }
+
+    /// Whether a call of [`Engine::step`] is under way, or the calling thread is in any step.
+    pub fn is_busy(&self) -> bool {
+        self.n_steppers.load(SeqCst) > 0 || self.is_within()
+    }
+
+    /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request.
+    pub fn close(&self) -> Result<()> {
+        if self.is_within() {
+            return Err(Error::Busy(
+                "the engine is at work: this is a callback of one of its requests".into(),
+            ));
+        }
+        self.shared.closing.cancel();
+        {
+            let _queue = self.shared.queue.lock();
+            self.shared.changed.notify_all();
+        }
+        drop(self.thread.lock().take());
+        self.shared.end_all();
+        Ok(())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.close().is_err() {
+            log::error!(
+                "an engine was dropped within one of its own callbacks; its requests end with the step"
+            );
+        }
+    }
+}
+
+impl Shared {
+    fn is_within(&self) -> bool {
+        self.pumping.load(SeqCst) == threads::this_thread()
+    }
+
+    /// What the engine's own thread does.
+    fn worker(self: Arc<Self>) -> impl FnOnce() + Send + 'static {
+        move || {
+            while !self.closing.is_cancelled() {
+                if matches!(self.pump(), Some(true)) {
+                    continue;
+                }
+                let mut queue = self.queue.lock();
+                if queue.len() == 0 && !self.closing.is_cancelled() {
+                    self.changed.wait(&mut queue);
+                }
+            }
+        }
+    }
+
+    /// Waits until a request waits or runs, `patience` at most.
+    fn wait_for_work(&self, patience: Duration) {
+        let until = Instant::now().checked_add(patience);
+        let mut queue = self.queue.lock();
+        while queue.len() == 0 && self.metrics.lock().n_active == 0 && !self.closing.is_cancelled() {
+            if self.sleep(&mut queue, until) {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until something changed; true when it is `until` already. `None`: never.
+    fn sleep(&self, queue: &mut parking_lot::MutexGuard<'_, Queue>, until: Option<Instant>) -> bool {
+        match until {
+            Some(until) => self.changed.wait_until(queue, until).timed_out(),
+            None => {
+                self.changed.wait(queue);
+                false
+            }
+        }
+    }
+
+    /// `Busy` for a thread that cannot do a step.
+    fn may_step(&self) -> Result<()> {
+        if self.has_thread {
+            return Err(Error::Busy("the engine has a thread of its own, which does the steps".into()));
+        }
+        if self.is_within() {
+            return Err(Error::Busy("this is a callback of the engine's step that is under way".into()));
+        }
+        Ok(())
+    }
+
+    /// One step, unless somebody else is at it. Returns whether there is more to do.
+    fn pump(&self) -> Option<bool> {
+        let mut pump = self.pump.try_lock()?;
+        self.pumping.store(threads::this_thread(), SeqCst);
+        let leave = Leave(&self.pumping);
+        let more = match self.closing.is_cancelled() {
+            true => pump.end_all(&self.queue, &self.metrics),
+            false => pump.step(&self.queue, &self.metrics),
+        };
+        drop((leave, pump));
+        // Whoever looked at the pump with the queue locked and found it taken is asleep now.
+        let _queue = self.queue.lock();
+        self.changed.notify_all();
+        Some(more)
+    }
+
+    /// Ends every request that is left as cancelled.
+    fn end_all(&self) {
+        let mut pump = self.pump.lock();
+        self.pumping.store(threads::this_thread(), SeqCst);
+        let leave = Leave(&self.pumping);
+        pump.end_all(&self.queue, &self.metrics);
+        drop((leave, pump));
+        let _queue = self.queue.lock();
+        self.changed.notify_all();
+    }
+}
+
+/// Says that nobody is at the pump, after a panic too.
+struct Leave<'a>(&'a AtomicUsize);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, SeqCst);
+    }
+}
+
+/// Counts a call less, after a panic too.
+struct Leaves<'a>(&'a AtomicUsize);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}

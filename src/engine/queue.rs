@@ -1,0 +1,71 @@
+//! Requests that wait for room.
+#![forbid(unsafe_code)]
+
+use super::pump::Job;
+use crate::error::{Error, Result};
+
+/// How many requests of higher priority that came later may go before a request until it goes before them all.
+const MOST_PASSED: u32 = 32;
+
+/// The waiting requests: those of higher priority first, of equal ones those that came first. Nobody waits for ever.
+pub(super) struct Queue {
+    jobs: Vec<Job>,
+    most: usize,
+    /// Number of the next request.
+    next: u64,
+}
+
+impl Queue {
+    pub(super) fn new(most: usize) -> Queue {
+        Queue { jobs: Vec::new(), most, next: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// `QueueFull` when as many wait as may.
+    pub(super) fn check_room(&self) -> Result<()> {
+        match self.jobs.len() < self.most {
+            true => Ok(()),
+            false => Err(Error::QueueFull(format!(
+                "{} requests wait already, as many as may: submit it again later",
+                self.jobs.len()
+            ))),
+        }
+    }
+
+    /// Adds a request that came now.
+    pub(super) fn push(&mut self, mut job: Job) -> Result<()> {
+        self.check_room()?;
+        job.number = self.next;
+        self.next += 1;
+        self.jobs.push(job);
+        Ok(())
+    }
+
+    /// Takes back one that was taken, and shall be the next.
+    pub(super) fn put_back(&mut self, mut job: Job) {
+        job.n_passed = u32::MAX;
+        self.jobs.push(job);
+    }
+
+    /// The request that is next.
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        let urgent = |job: &Job| job.n_passed >= MOST_PASSED;
+        let key = |job: &Job| match urgent(job) {
+            true => (0, 0, job.number),
+            false => (1, -i64::from(job.priority), job.number),
+        };
+        let (at, _) = self.jobs.iter().enumerate().min_by_key(|(_, job)| key(job))?;
+        let job = self.jobs.swap_remove(at);
+        let older = self.jobs.iter_mut().filter(|other| other.number < job.number);
+        older.for_each(|other| other.n_passed = other.n_passed.saturating_add(1));
+        Some(job)
+    }
+
+    /// Takes out those that `is` is true of.
+    pub(super) fn take_if(&mut self, is: impl FnMut(&mut Job) -> bool) -> Vec<Job> {
+        self.jobs.extract_if(.., is).collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! One generation as its owner sees it.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::Shared;
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::generate::{Event, EventKind, FinishReason, Token, TokenLogprob, Usage};
+
+/// What is called with a request's events.
+pub type EventCallback = Box<dyn FnMut(&Event<'_>) -> ControlFlow<()> + Send>;
+
+/// Where a request's events go.
+pub enum Sink {
+    /// They are kept until [`Request::next`] takes them.
+    Pull,
+    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event tells why
+    /// it ended; [`FinishReason::Failed`]: [`Request::error`] says what of.
+    Callback(EventCallback),
+}
+
+/// An event that is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnedEvent {
+    text: String,
+    bytes: Vec<u8>,
+    tops: Vec<TokenLogprob>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Echo,
+    Token { id: u32, logprob: Option<f32> },
+    End(FinishReason),
+}
+
+impl OwnedEvent {
+    fn of(event: &Event<'_>) -> OwnedEvent {
+        let (bytes, tops, kind) = match event.kind {
+            EventKind::Echo => (Vec::new(), Vec::new(), Kind::Echo),
+            EventKind::Token(Token { id, bytes, logprob, tops }) => {
+                (bytes.to_vec(), tops.to_vec(), Kind::Token { id, logprob })
+            }
+            EventKind::End(reason) => (Vec::new(), Vec::new(), Kind::End(reason)),
+        };
+        OwnedEvent { text: event.text.to_owned(), bytes, tops, kind }
+    }
+
+    /// The event.
+    pub fn event(&self) -> Event<'_> {
+        let kind = match self.kind {
+            Kind::Echo => EventKind::Echo,
+            Kind::Token { id, logprob } => {
+                EventKind::Token(Token { id, bytes: &self.bytes, logprob, tops: &self.tops })
+            }
+            Kind::End(reason) => EventKind::End(reason),
+        };
+        Event { text: &self.text, kind }
+    }
+}
+
+/// What the engine and the owner know of a request.
+pub(super) struct State {
+    /// The owner's switch, and the one of the request's options.
+    cancel: [Option<CancelToken>; 2],
+    told: Mutex<Told>,
+}
+
+/// What the owner is told.
+#[derive(Default)]
+struct Told {
+    events: VecDeque<OwnedEvent>,
+    usage: Usage,
+    error: Option<Error>,
+}
+
+impl State {
+    pub(super) fn new(cancel: Option<CancelToken>) -> State {
+        State { cancel: [Some(CancelToken::new()), cancel], told: Mutex::default() }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.iter().flatten().any(CancelToken::is_cancelled)
+    }
+
+    /// Tells the owner an event, and that `usage` was what there was before it.
+    pub(super) fn tell(&self, sink: &mut Sink, event: &Event<'_>, mut usage: Usage) -> ControlFlow<()> {
+        match event.kind {
+            EventKind::Echo => {}
+            EventKind::Token(_) => usage.n_generated += 1,
+            EventKind::End(reason) => usage.finish = Some(reason),
+        }
+        let mut told = self.told.lock();
+        told.usage = usage;
+        match sink {
+            Sink::Pull => {
+                told.events.push_back(OwnedEvent::of(event));
+                ControlFlow::Continue(())
+            }
+            Sink::Callback(callback) => {
+                drop(told);
+                callback(event)
+            }
+        }
+    }
+
+    pub(super) fn set_usage(&self, usage: Usage) {
+        self.told.lock().usage = usage;
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        self.told.lock().error = Some(error);
+    }
+}
+
+/// A request that was submitted. Dropping it cancels it, if it has not ended. It keeps its engine's memory, not its work:
+/// when the engine is closed, the request ends.
+pub struct Request {
+    shared: Arc<Shared>,
+    state: Arc<State>,
+}
+
+impl Request {
+    pub(super) fn new(shared: Arc<Shared>, state: Arc<State>) -> Request {
+        Request { shared, state }
+    }
+
+    /// The next event of a request with [`Sink::Pull`], for which this waits up to `patience`; `None`: there is none yet.
+    /// While it waits and no other thread does the engine's steps, it does them; a patience of 0 does none. After the last
+    /// event, that one comes again, without text.
+    ///
+    /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way, which could
+    /// wait for ever.
+    pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
+        let until = Instant::now().checked_add(patience);
+        loop {
+            if let Some(event) = self.pop()? {
+                return Ok(Some(event));
+            }
+            if patience.is_zero() || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(None);
+            }
+            if self.shared.is_within() {
+                return Err(Error::Busy("this is a callback of the step that would make the event".into()));
+            }
+            if !self.shared.has_thread && self.shared.pump().is_some() {
+                continue;
+            }
+            let mut queue = self.shared.queue.lock();
+            let is_pumped = self.shared.has_thread || self.shared.pump.is_locked();
+            if is_pumped && !self.has_news() {
+                self.shared.sleep(&mut queue, until);
+            }
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let told = self.state.told.lock();
+        !told.events.is_empty() || told.error.is_some() || told.usage.finish.is_some()
+    }
+
+    fn pop(&self) -> Result<Option<OwnedEvent>> {
+        let mut told = self.state.told.lock();
+        if let Some(event) = told.events.pop_front() {
+            return Ok(Some(event));
+        }
+        match (&told.error, told.usage.finish) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(reason)) => {
+                Ok(Some(OwnedEvent::of(&Event { text: "", kind: EventKind::End(reason) })))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Ends the request with the engine's next step. Any thread.
+    pub fn cancel(&self) {
+        self.state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
+    }
+
+    /// What was done so far.
+    pub fn usage(&self) -> Usage {
+        self.state.told.lock().usage
+    }
+
+    /// What it ended with, if that was an error.
+    pub fn error(&self) -> Option<Error> {
+        self.state.told.lock().error.clone()
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}

@@ -1,0 +1,77 @@
+//! What a step runs: the prompt, then token by token, or some that are guessed at once.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use super::{Generator, Phase};
+use crate::cancel::Watch;
+use crate::context::{Context, LoadedModel, Tokens};
+use crate::error::{Error, Result};
+use crate::generate::{GenerateOptions, Shift};
+
+impl Generator {
+    /// Runs what the next event needs.
+    pub(super) fn run(&mut self, context: &mut Context) -> Result<()> {
+        let start = Instant::now();
+        Watch::new(self.options.cancel.as_ref(), None).check()?;
+        let seq = self.options.seq;
+        if self.phase == Phase::Prompt && self.options.reuse_prefix {
+            self.resume(context, seq)?;
+        }
+        self.check_sequence(context)?;
+        if let (Phase::Tokens, [id]) = (self.phase, self.feed()) {
+            self.run_token(context, *id)?;
+        } else if !self.feed().is_empty() {
+            if let Some(drafter) = &self.drafter {
+                context.reserve_logits(1 + drafter.most())?;
+            }
+            let ids = self.feed();
+            let seqs = vec![seq; ids.len()];
+            let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(ids) };
+            context.decode_under(tokens, self.options.cancel.as_ref())?;
+        }
+        self.fed(self.feed().len(), start.elapsed());
+        Ok(())
+    }
+
+    /// Runs the token of the event before, unless it lies ready, with those that are guessed to follow it.
+    fn run_token(&mut self, context: &mut Context, id: u32) -> Result<()> {
+        let (seq, n_ctx) = (self.options.seq, context.options().n_ctx);
+        if let (Some(Shift { keep, drop }), true) = (self.options.shift, self.n_run >= n_ctx) {
+            context.shift(seq, keep, drop)?;
+            self.tokens.drain(keep..keep + drop);
+            self.n_run -= drop;
+            self.usage.n_shifted += drop;
+        }
+        let is_last = self.stopping || self.text.is_stopped();
+        let left = if is_last { 0 } else { self.options.max_tokens - self.usage.n_generated };
+        let room = n_ctx.saturating_sub(self.n_run + 1);
+        let cancel = self.options.cancel.as_ref();
+        let Some(drafter) = &mut self.drafter else { return context.decode_ahead(seq, id, &[], cancel) };
+        if context.advance(seq, id) {
+            drafter.accepted();
+            self.usage.n_accepted += 1;
+            return Ok(());
+        }
+        let drafts = drafter.draft(&self.tokens, left.min(room))?;
+        match context.decode_ahead(seq, id, drafts, cancel) {
+            Err(Error::ContextFull(_)) if !drafts.is_empty() => context.decode_ahead(seq, id, &[], cancel),
+            outcome => {
+                self.usage.n_drafted += if outcome.is_ok() { drafter.ran() } else { 0 };
+                outcome
+            }
+        }
+    }
+}
+
+/// Whether the numbers of `shift` fit a context of `n_ctx`, and the model's tokens can be moved.
+pub(super) fn check_shift(options: &GenerateOptions, model: &LoadedModel, n_ctx: usize) -> Result<()> {
+    let Some(Shift { keep, drop }) = options.shift else { return Ok(()) };
+    model.require_shift()?;
+    match drop > 0 && keep.checked_add(drop).is_some_and(|n| n < n_ctx) {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!(
+            "a shift that keeps {keep} tokens and forgets {drop} leaves nothing of n_ctx {n_ctx} tokens, or forgets nothing"
+        ))),
+    }
+}

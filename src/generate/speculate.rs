@@ -1,0 +1,373 @@
+//! Tokens that are probably next, to be run together with the one before them: from the text itself or by a smaller model.
+//! Which of them come true is for the model and the sampler to say; here is only guessed, and how much guessing pays.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::cancel::CancelToken;
+use crate::context::{Context, LoadedModel, MAX_AHEAD, Tokens};
+use crate::error::{Error, Result};
+
+/// Most tokens that are drafted at a time.
+pub const MAX_DRAFT: usize = MAX_AHEAD;
+/// Longest run of tokens that is looked up.
+pub const MAX_NGRAM: usize = 16;
+/// Tokens at the end of the text that are searched for an earlier occurrence of its last ones.
+const SEARCHED: usize = 1 << 16;
+/// Shortest run of tokens that is looked up, if the caller allows as many: one token stands everywhere in a text.
+const SHORTEST: usize = 2;
+/// By how much the likeliest token must be above the second likeliest in the draft model's logits to be drafted: likelier
+/// by a factor of two. What the smaller model hardly knows is cheaper left to the larger one.
+const CLEAR: f32 = 0.7;
+/// Most steps without drafts after some that came to nothing.
+const LONGEST_PAUSE: u32 = 32;
+
+/// Drafts by prompt lookup (Saxena 2023): what followed the last tokens where they stood before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lookup {
+    /// Most tokens to draft, at most [`MAX_DRAFT`].
+    pub n_draft: usize,
+    /// Longest run of tokens to look for, at most [`MAX_NGRAM`].
+    pub ngram: usize,
+}
+
+impl Lookup {
+    /// `InvalidArgument` for numbers out of range.
+    pub fn check(&self) -> Result<()> {
+        check_number("n_draft", self.n_draft, 0, MAX_DRAFT)?;
+        check_number("ngram", self.ngram, 1, MAX_NGRAM)
+    }
+}
+
+/// A context that is lent to a generator for as long as it drafts.
+pub trait Lender: Send + Sync {
+    /// Calls `f` with the context. `Busy` when another call uses it.
+    fn lend(&self, f: &mut dyn FnMut(&mut Context) -> Result<()>) -> Result<()>;
+}
+
+impl Lender for Mutex<Context> {
+    fn lend(&self, f: &mut dyn FnMut(&mut Context) -> Result<()>) -> Result<()> {
+        match self.try_lock() {
+            Some(mut context) => f(&mut context),
+            None => Err(Error::Busy("the draft context is in use by another call".into())),
+        }
+    }
+}
+
+/// Drafts by a smaller model with the same vocabulary (Leviathan et al. 2023, arXiv:2211.17192), always its likeliest tokens.
+#[derive(Clone)]
+pub struct DraftModel {
+    /// Its context, used during a generator's steps only.
+    pub context: Arc<dyn Lender>,
+    /// The sequence of that context that is used; it becomes the beginning of the text, whatever it held.
+    pub seq: u32,
+    /// Most tokens to draft, at most [`MAX_DRAFT`].
+    pub n_draft: usize,
+}
+
+impl DraftModel {
+    /// `InvalidArgument` for a number out of range.
+    pub fn check(&self) -> Result<()> {
+        check_number("n_draft", self.n_draft, 0, MAX_DRAFT)
+    }
+}
+
+impl fmt::Debug for DraftModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DraftModel")
+            .field("seq", &self.seq)
+            .field("n_draft", &self.n_draft)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Guesses tokens, for one generator.
+#[derive(Debug)]
+pub struct Drafter {
+    lookup: Option<Lookup>,
+    model: Option<DraftModel>,
+    cancel: Option<CancelToken>,
+    pace: Pace,
+    /// The tokens drafted last.
+    drafts: Vec<u32>,
+    /// Rows of the target's embedding; the draft model's may have more.
+    n_vocab: usize,
+}
+
+impl Drafter {
+    /// A drafter for texts of `target`; `None` when nothing is asked for.
+    ///
+    /// Errors: `InvalidArgument` for numbers out of range, and for a draft model with another vocabulary.
+    pub fn new(
+        lookup: Option<Lookup>,
+        model: Option<DraftModel>,
+        cancel: Option<CancelToken>,
+        target: &LoadedModel,
+    ) -> Result<Option<Drafter>> {
+        let lookup = lookup.filter(|lookup| lookup.n_draft > 0);
+        let model = model.filter(|model| model.n_draft > 0);
+        if let Some(lookup) = lookup {
+            lookup.check()?;
+        }
+        if let Some(model) = &model {
+            model.check()?;
+            model.context.lend(&mut |context| {
+                context.n_past(model.seq)?;
+                check_vocabularies(target, context.model())
+            })?;
+        }
+        let most = lookup.map_or(0, |l| l.n_draft).max(model.as_ref().map_or(0, |m| m.n_draft));
+        let drafts = Vec::with_capacity(most);
+        let n_vocab = target.info().n_vocab;
+        Ok((most > 0).then_some(Drafter { lookup, model, cancel, pace: Pace::new(most), drafts, n_vocab }))
+    }
+
+    /// Most tokens that [`Drafter::draft`] gives.
+    pub fn most(&self) -> usize {
+        self.pace.most
+    }
+
+    /// Tokens that may follow `tokens`, `most` at most; perhaps none.
+    ///
+    /// Errors: those of running the draft model; `Busy` when its context is in use.
+    pub fn draft(&mut self, tokens: &[u32], most: usize) -> Result<&[u32]> {
+        self.drafts.clear();
+        let most = most.min(self.pace.next());
+        if most == 0 {
+            return Ok(&[]);
+        }
+        if let Some(Lookup { n_draft, ngram }) = self.lookup {
+            self.drafts.extend(look_up(tokens, ngram, most.min(n_draft)));
+        }
+        if self.drafts.is_empty()
+            && let Some(DraftModel { context, seq, n_draft }) = &self.model
+        {
+            let (most, drafts) = (most.min(*n_draft), &mut self.drafts);
+            let cancel = self.cancel.as_ref();
+            match context.lend(&mut |context| guess(context, *seq, tokens, most, cancel, drafts)) {
+                Ok(()) | Err(Error::ContextFull(_)) => {}
+                Err(other) => return Err(other),
+            }
+            let known = drafts.iter().position(|&id| id as usize >= self.n_vocab);
+            drafts.truncate(known.unwrap_or(most));
+        }
+        Ok(&self.drafts)
+    }
+
+    /// What was drafted was run; how many tokens those are.
+    pub fn ran(&mut self) -> usize {
+        self.pace.drafted = self.drafts.len();
+        self.drafts.len()
+    }
+
+    /// One more of the tokens that were run came true.
+    pub fn accepted(&mut self) {
+        self.pace.accepted += 1;
+    }
+}
+
+fn check_number(name: &str, n: usize, least: usize, most: usize) -> Result<()> {
+    match (least..=most).contains(&n) {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!("{name} must be {least} to {most}, got {n}"))),
+    }
+}
+
+/// How many tokens are drafted. Running drafts costs little where they come true and something where they do not, and how
+/// much depends on the machine; so what counts is whether half of them did.
+#[derive(Debug)]
+struct Pace {
+    most: usize,
+    /// How many to draft next.
+    len: usize,
+    /// Steps to come without drafts.
+    wait: u32,
+    /// How many steps to wait after drafts that came to nothing: grows with each such time, shrinks with each other.
+    pause: u32,
+    /// How many were run last, and not looked at yet.
+    drafted: usize,
+    /// How many of them came true.
+    accepted: usize,
+}
+
+impl Pace {
+    fn new(most: usize) -> Pace {
+        Pace { most, len: most.min(4), wait: 0, pause: 0, drafted: 0, accepted: 0 }
+    }
+
+    /// How many to draft now.
+    fn next(&mut self) -> usize {
+        let (drafted, accepted) = (std::mem::take(&mut self.drafted), std::mem::take(&mut self.accepted));
+        if drafted > 0 {
+            self.len = match accepted == drafted {
+                true => 2 * drafted,
+                false => accepted + 1,
+            }
+            .min(self.most);
+            if 2 * accepted >= drafted {
+                self.pause /= 2;
+            } else {
+                self.pause = (2 * self.pause).clamp(1, LONGEST_PAUSE);
+                self.wait = self.pause;
+            }
+        }
+        if self.wait > 0 {
+            self.wait -= 1;
+            return 0;
+        }
+        self.len
+    }
+}
+
+/// What followed the last tokens of `tokens` where they stood before: where most of them did, up to `ngram`, and of such
+/// places at the last. `most` tokens, or none: what follows up to the end of the text is taken to repeat.
+fn look_up(tokens: &[u32], ngram: usize, most: usize) -> impl Iterator<Item = u32> {
+    let tokens = &tokens[tokens.len().saturating_sub(SEARCHED)..];
+    let (mut best, mut at) = (SHORTEST.min(ngram) - 1, tokens.len());
+    for end in (1..tokens.len()).rev() {
+        let last = tokens[tokens.len() - ngram.min(tokens.len())..].iter().rev();
+        let n = last.zip(tokens[..end].iter().rev()).take_while(|(a, b)| a == b).count();
+        if n > best {
+            (best, at) = (n, end);
+            if n == ngram {
+                break;
+            }
+        }
+    }
+    let followed = &tokens[at..];
+    let most = if followed.is_empty() { 0 } else { most };
+    (0..most).map(|i| followed[i % followed.len()])
+}
+
+/// Runs what sequence `seq` of a draft model's context lacks of `tokens`, and puts the likeliest continuation into `drafts`:
+/// `most` tokens, fewer where the model is in doubt or the context is full.
+fn guess(
+    context: &mut Context,
+    seq: u32,
+    tokens: &[u32],
+    most: usize,
+    cancel: Option<&CancelToken>,
+    drafts: &mut Vec<u32>,
+) -> Result<()> {
+    let room = (context.options().n_ctx + 1).saturating_sub(tokens.len());
+    if room == 0 {
+        return Ok(());
+    }
+    // The last token has to run for its logits.
+    let held = context.reuse_prefix(seq, tokens, tokens.len() - 1)?;
+    run(context, seq, &tokens[held..], cancel)?;
+    while drafts.len() < most.min(room) {
+        match clearly_likeliest(context.end_logits(seq)?) {
+            Some(id) => drafts.push(id),
+            None => break,
+        }
+        if drafts.len() < most.min(room) {
+            run(context, seq, &drafts[drafts.len() - 1..], cancel)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs tokens at the end of a sequence.
+fn run(context: &mut Context, seq: u32, ids: &[u32], cancel: Option<&CancelToken>) -> Result<()> {
+    let few = [seq; MAX_DRAFT + 1];
+    let many;
+    let seqs = match few.get(..ids.len()) {
+        Some(seqs) => seqs,
+        None => {
+            many = vec![seq; ids.len()];
+            &many
+        }
+    };
+    context.decode_under(Tokens { seqs: Some(seqs), ..Tokens::next(ids) }, cancel)
+}
+
+/// The token with the largest logit, the first of equals, if the second largest is well below.
+fn clearly_likeliest(logits: &[f32]) -> Option<u32> {
+    let (mut id, mut first, mut second) = (None, f32::NEG_INFINITY, f32::NEG_INFINITY);
+    for (i, &logit) in (0..).zip(logits) {
+        if logit > first {
+            (id, second, first) = (Some(i), first, logit);
+        } else if logit > second {
+            second = logit;
+        }
+    }
+    id.filter(|_| first - second >= CLEAR)
+}
+
+/// `InvalidArgument` unless the tokens of both models stand for the same bytes. Embeddings may have more rows than there are
+/// tokens.
+fn check_vocabularies(target: &LoadedModel, draft: &LoadedModel) -> Result<()> {
+    let differ = |what: String| {
+        Err(Error::InvalidArgument(format!(
+            "the draft model {} has another vocabulary than {}: {what}",
+            draft.name(),
+            target.name()
+        )))
+    };
+    draft.require_logits()?;
+    match (target.tokenizer(), draft.tokenizer()) {
+        (Ok(a), Ok(b)) => {
+            if a.n_vocab() != b.n_vocab() {
+                return differ(format!("{} tokens, not {}", b.n_vocab(), a.n_vocab()));
+            }
+            for id in 0..a.n_vocab() as u32 {
+                if a.token_bytes(id)? != b.token_bytes(id)? {
+                    return differ(format!("token {id} stands for other bytes"));
+                }
+            }
+            Ok(())
+        }
+        (Err(_), Err(_)) if target.info().n_vocab == draft.info().n_vocab => Ok(()),
+        (Err(_), Err(_)) => differ(format!("{} tokens, not {}", draft.info().n_vocab, target.info().n_vocab)),
+        _ => differ("one of them has no tokenizer".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_followed_the_longest_run_is_found() {
+        let found = |tokens: &[u32], ngram, most| look_up(tokens, ngram, most).collect::<Vec<_>>();
+        assert_eq!(found(&[1, 2, 3, 4, 5, 1, 2, 3], 3, 4), [4, 5, 1, 2]);
+        assert_eq!(found(&[1, 2, 3, 9, 2, 3, 7, 2, 3], 3, 1), [7], "the last of equals");
+        assert_eq!(found(&[1, 2, 3, 9, 5, 2, 3, 7, 1, 2, 3], 3, 2), [9, 5], "the longest first");
+        assert_eq!(found(&[1, 2, 3, 4, 9, 3], 3, 4), [0; 0], "one token is not enough");
+        assert_eq!(found(&[1, 2, 3, 4, 9, 3], 1, 4), [4, 9, 3, 4], "unless it is asked for");
+        assert_eq!(found(&[7, 7, 7, 7], 3, 9), [7; 9]);
+        assert_eq!(found(&[1], 3, 4), [0; 0]);
+        assert_eq!(found(&[1, 1], 3, 4), [0; 0]);
+    }
+
+    /// Steps of a generation whose drafts come true as `accepted` says of how many, and how many were drafted in all.
+    fn drafted(steps: usize, accepted: impl Fn(usize) -> usize) -> usize {
+        let mut pace = Pace::new(8);
+        let mut n = 0;
+        for _ in 0..steps {
+            let len = pace.next();
+            (pace.drafted, pace.accepted) = (len, accepted(len));
+            n += len;
+        }
+        n
+    }
+
+    #[test]
+    fn few_drafts_are_made_where_none_come_true() {
+        assert!(drafted(1000, |_| 0) < 1000 / 25);
+        assert!(drafted(1000, |n| n) > 7900);
+        assert!(drafted(1000, |n| n.min(3)) > 3000);
+    }
+
+    #[test]
+    fn tokens_in_doubt_are_not_drafted() {
+        assert_eq!(clearly_likeliest(&[0.0, 3.0, 2.0]), Some(1));
+        assert_eq!(clearly_likeliest(&[0.0, 3.0, 2.5]), None);
+        assert_eq!(clearly_likeliest(&[5.0, 3.0, 5.0]), None);
+        assert_eq!(clearly_likeliest(&[f32::NAN, f32::NAN]), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! A thread that does one thing of its own.
+#![forbid(unsafe_code)]
+
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+
+/// A thread. Dropping it waits for its end.
+pub struct Background(Option<JoinHandle<()>>);
+
+/// Runs `work` on a thread called `name`. `Unsupported` where there are none, or none can be had.
+pub fn background(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Background> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    let thread =
+        spawned.map_err(|e| Error::Unsupported(format!("the thread \"{name}\" cannot be started: {e}")))?;
+    Ok(Background(Some(thread)))
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if self.0.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("a thread of the library ended with a defect");
+        }
+    }
+}
+
+/// A number that is another one for each thread that lives, never 0. (The standard library's name of a thread gives a thread
+/// of C a handle that is never freed.)
+pub fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
+}
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_different_numbers_and_are_waited_for() {
+        let here = this_thread();
+        assert_eq!((here, here != 0), (this_thread(), true));
+        let (tell, hear) = std::sync::mpsc::channel();
+        let thread = background("test", move || tell.send(this_thread()).expect("somebody hears"));
+        drop(thread.expect("a thread"));
+        assert_ne!(hear.try_recv().expect("it has ended"), here);
+    }
+}

@@ -1,0 +1,421 @@
+//! Every allocation fails in its turn, alone and with all that follow: calls end with EMBER_E_NOMEM or with the right result,
+//! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails when told to.
+#![cfg(not(target_family = "wasm"))]
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
+
+#[path = "../fuzz/src/tiny.rs"]
+mod tiny;
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+
+use ember::capi::{self, ember_context, ember_model};
+use ember::error::ember_status::{self, *};
+use ember::memory::Reserve;
+
+/// The system's allocator, which counts what is out and fails when it is told to, on all threads.
+struct Failing;
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+/// Allocations until the one that fails, and whether those after it do.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+static FOR_GOOD: AtomicBool = AtomicBool::new(false);
+static HIT: AtomicBool = AtomicBool::new(false);
+/// Bytes that did not come back yet.
+static LIVING: AtomicI64 = AtomicI64::new(0);
+
+fn fails() -> bool {
+    if !ARMED.load(SeqCst) {
+        return false;
+    }
+    let now = LEFT.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
+    let fails = now && (FOR_GOOD.load(SeqCst) || !HIT.load(SeqCst));
+    HIT.fetch_or(fails, SeqCst);
+    fails
+}
+
+// SAFETY: the calls go to the system's allocator or give NULL, as an allocator may; `realloc` and `alloc_zeroed` are made
+// of them.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if fails() {
+            return null_mut();
+        }
+        LIVING.fetch_add(layout.size() as i64, SeqCst);
+        // SAFETY: the caller's promise is the one that this call asks for.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVING.fetch_sub(layout.size() as i64, SeqCst);
+        // SAFETY: the caller's promise is the one that this call asks for.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Reserve<Failing> = Reserve::new(Failing);
+
+/// Which allocation fails.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    at: usize,
+    for_good: bool,
+}
+
+/// Runs `call` with a fault; tells whether it came to that.
+fn faulty<T>(fault: Option<Fault>, call: impl FnOnce() -> T) -> (T, bool) {
+    let Some(Fault { at, for_good }) = fault else { return (call(), false) };
+    LEFT.store(at, SeqCst);
+    FOR_GOOD.store(for_good, SeqCst);
+    HIT.store(false, SeqCst);
+    ARMED.store(true, SeqCst);
+    let result = call();
+    ARMED.store(false, SeqCst);
+    (result, HIT.load(SeqCst))
+}
+
+/// What a run of something came to: the status of the call that had the fault, whether it had it, and a number that tells
+/// one result from another.
+type Outcome = (ember_status, bool, u64);
+
+/// Runs `run`, which leaves nothing behind, with every fault, or with every `stride`th. It may fail with EMBER_E_NOMEM
+/// alone, and must if `makes` something that stays.
+fn every_fault(what: &str, stride: usize, makes: bool, mut run: impl FnMut(Option<Fault>) -> Outcome) {
+    // What is made once and kept: caches, and what a thread has.
+    run(None);
+    let (status, _, right) = run(None);
+    assert_eq!(status, EMBER_OK, "{what}");
+    let mut n_faults = [0; 2];
+    for for_good in [false, true] {
+        for at in (0..).step_by(stride) {
+            let fault = Fault { at, for_good };
+            let living = LIVING.load(SeqCst);
+            let (status, hit, result) = run(Some(fault));
+            if !hit {
+                assert!(status == EMBER_OK && result == right, "{what}: {status:?}");
+                break;
+            }
+            n_faults[usize::from(for_good)] += 1;
+            match status {
+                EMBER_E_NOMEM => {}
+                EMBER_OK if !makes => assert_eq!(result, right, "{what}, {fault:?}"),
+                _ => panic!("{what}: {status:?}, {fault:?}"),
+            }
+            assert_eq!(LIVING.load(SeqCst), living, "{what}: bytes are left, {fault:?}");
+            assert_eq!(ALLOCATOR.used(), 0, "{what}: the reserve is not whole, {fault:?}");
+        }
+        let (status, _, result) = run(None);
+        assert!(status == EMBER_OK && result == right, "{what}: {status:?} afterwards");
+    }
+    println!("{what}: {n_faults:?} faults");
+}
+
+/// Calls a C function without a place for an error.
+macro_rules! c {
+    ($function:ident($($arg:expr),* $(,)?)) => {
+        // SAFETY: handles that live, and arrays of the lengths that go with them.
+        unsafe { capi::$function($($arg,)* null_mut()) }
+    };
+}
+
+/// Frees a handle.
+macro_rules! free {
+    ($function:ident($handle:expr)) => {
+        // SAFETY: made by Ember, and used no more; NULL is fine.
+        unsafe { capi::$function($handle) }
+    };
+}
+
+fn load(file: &[u8], fault: Option<Fault>) -> (ember_status, bool, *mut ember_model) {
+    let mut model = null_mut();
+    let (status, hit) =
+        faulty(fault, || c!(ember_model_load_buffer(file.as_ptr(), file.len(), null(), &mut model)));
+    assert_eq!(status == EMBER_OK, !model.is_null());
+    (status, hit, model)
+}
+
+fn context(model: *mut ember_model, fault: Option<Fault>) -> (ember_status, bool, *mut ember_context) {
+    let (mut options, mut context) = (null_mut(), null_mut());
+    assert_eq!(c!(ember_context_options_new(&mut options)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_n_ctx(options, 64)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_n_seq(options, 2)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_n_threads(options, 2)), EMBER_OK);
+    let (status, hit) = faulty(fault, || c!(ember_context_new(model, options, &mut context)));
+    free!(ember_context_options_free(options));
+    assert_eq!(status == EMBER_OK, !context.is_null());
+    (status, hit, context)
+}
+
+/// A sum in which the order counts.
+fn digest<T: Copy>(values: &[T], bits: impl Fn(T) -> u64) -> u64 {
+    values.iter().fold(7, |sum: u64, &x| sum.wrapping_mul(0x100_0000_01b3).wrapping_add(bits(x)))
+}
+
+const PROMPT: [u32; 5] = [1, 3, 4, 9, 5];
+
+fn decode(context: *mut ember_context) -> ember_status {
+    let wants = [1u8; PROMPT.len()];
+    c!(ember_context_decode(context, PROMPT.as_ptr(), null(), null(), wants.as_ptr(), PROMPT.len()))
+}
+
+/// The logits of all of the prompt.
+fn logits(context: *mut ember_context, n_vocab: usize) -> u64 {
+    let one = |i: usize| {
+        let mut logits = null();
+        assert_eq!(c!(ember_context_logits(context, i, &mut logits)), EMBER_OK);
+        // SAFETY: so many logits, which stay until the next call.
+        digest(unsafe { std::slice::from_raw_parts(logits, n_vocab) }, |x| x.to_bits().into())
+    };
+    digest(&[0, 1, 2, 3, 4], one)
+}
+
+/// Decodes in a context of its own; after a failure once more, in the same.
+fn run_decode(model: *mut ember_model, n_vocab: usize, fault: Option<Fault>) -> Outcome {
+    let (_, _, context) = context(model, None);
+    let (status, hit) = faulty(fault, || decode(context));
+    let mut n_past = 0;
+    assert_eq!(c!(ember_context_n_past(context, 0, &mut n_past)), EMBER_OK);
+    if status != EMBER_OK {
+        assert_eq!(n_past, 0, "on any error the sequences are as before");
+        assert_eq!(decode(context), EMBER_OK);
+    }
+    let result = logits(context, n_vocab);
+    free!(ember_context_free(context));
+    (status, hit, result)
+}
+
+/// Adds the tokens of events up; allocates nothing.
+unsafe extern "C" fn add_up(event: *const capi::ember_event, sum: *mut c_void) -> i32 {
+    // SAFETY: valid during the call.
+    let event = unsafe { &*event };
+    // SAFETY: the user data is a number of the caller's.
+    let sum = unsafe { &mut *sum.cast::<u64>() };
+    *sum = sum.wrapping_mul(31).wrapping_add(u64::from(event.token)).wrapping_add(event.text_len as u64);
+    0
+}
+
+/// Generates with stop strings, log-probabilities and a chain of stages; after a failure once more, in the same context.
+fn run_generate(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (_, _, context) = context(model, None);
+    let (mut options, mut sampler) = (null_mut(), null_mut());
+    assert_eq!(c!(ember_generate_options_new(&mut options)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_max_tokens(options, 6)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_ignore_eog(options, true)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_add_stop(options, c"zz".as_ptr(), 2)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_n_top(options, 3)), EMBER_OK);
+    let mut generate = |fault| {
+        assert_eq!(c!(ember_sampler_new(7, &mut sampler)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_penalties(sampler, 16, 1.1, 0.0, 0.0)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_top_k(sampler, 5)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_temperature(sampler, 0.9)), EMBER_OK);
+        let mut sum = 0u64;
+        let data = (&raw mut sum).cast();
+        let (status, hit) = faulty(fault, || {
+            let (text, callback) = (c"a ab".as_ptr(), Some(add_up as _));
+            c!(ember_generate(context, text, 4, options, sampler, callback, data, null_mut()))
+        });
+        free!(ember_sampler_free(sampler));
+        (status, hit, sum)
+    };
+    let mut outcome = generate(fault);
+    if outcome.0 != EMBER_OK {
+        assert_eq!(c!(ember_context_rewind(context, 0, 0)), EMBER_OK);
+        let (status, _, sum) = generate(None);
+        assert_eq!(status, EMBER_OK);
+        outcome.2 = sum;
+    }
+    free!(ember_generate_options_free(options));
+    free!(ember_context_free(context));
+    outcome
+}
+
+/// Saves a state, and loads it into another context.
+fn run_state(model: *mut ember_model, n_vocab: usize, fault: Option<Fault>) -> Outcome {
+    let ((_, _, from), (_, _, to)) = (context(model, None), context(model, None));
+    assert_eq!(decode(from), EMBER_OK);
+    let mut n = 0;
+    let _ = c!(ember_context_state_save(from, 0, null_mut(), 0, &mut n));
+    let mut state = vec![0; n];
+    let (status, hit) = faulty(fault, || {
+        match c!(ember_context_state_save(from, 0, state.as_mut_ptr(), state.len(), &mut n)) {
+            EMBER_OK => c!(ember_context_state_load(to, 1, state.as_ptr(), state.len())),
+            status => status,
+        }
+    });
+    let mut n_past = 0;
+    assert_eq!(c!(ember_context_n_past(to, 1, &mut n_past)), EMBER_OK);
+    assert_eq!(n_past as usize, if status == EMBER_OK { PROMPT.len() } else { 0 });
+    let result = digest(&state, u64::from);
+    assert_eq!(logits(from, n_vocab), logits(from, n_vocab));
+    free!(ember_context_free(from));
+    free!(ember_context_free(to));
+    (status, hit, if status == EMBER_OK { result } else { 0 })
+}
+
+/// Tokens of a text, a conversation's text, embeddings and scores: what gives the host some numbers.
+fn run_texts(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (_, _, context) = context(model, None);
+    let messages = br#"[{"role":"user","content":"ab"}]"#;
+    let (mut ids, mut text) = ([0u32; 64], [0u8; 256]);
+    let (mut vectors, mut scores) =
+        ([0f32; 512], [capi::ember_token_score { token: 0, logprob: 0.0, rank: 0 }; 64]);
+    let (statuses, hit) = faulty(fault, || {
+        let (mut n_ids, mut n_text, mut n) = (0, 0, 0);
+        let (from, prompt) = (c"a b abcd".as_ptr(), PROMPT.as_ptr());
+        let lengths = [2usize, 3];
+        [
+            c!(ember_model_tokenize(model, from, 8, true, true, ids.as_mut_ptr(), 64, &mut n_ids)),
+            match c!(ember_chat_apply_template(
+                model,
+                messages.as_ptr().cast(),
+                messages.len(),
+                null(),
+                text.as_mut_ptr(),
+                256,
+                &mut n_text
+            )) {
+                EMBER_E_UNSUPPORTED => EMBER_OK, // the bundled model has no template
+                status => status,
+            },
+            c!(ember_embed_tokens(
+                context,
+                prompt,
+                5,
+                lengths.as_ptr(),
+                2,
+                null(),
+                vectors.as_mut_ptr(),
+                512,
+                &mut n
+            )),
+            c!(ember_score_tokens(
+                context,
+                prompt,
+                5,
+                1,
+                null(),
+                scores.as_mut_ptr(),
+                64,
+                &mut n,
+                null_mut()
+            )),
+        ]
+    });
+    free!(ember_context_free(context));
+    let status = statuses.into_iter().find(|&status| status != EMBER_OK).unwrap_or(EMBER_OK);
+    let sums = [
+        digest(&ids, u64::from),
+        digest(&text, u64::from),
+        digest(&vectors, |x| x.to_bits().into()),
+        digest(&scores, |score| u64::from(score.rank) << 32 | u64::from(score.logprob.to_bits())),
+    ];
+    (status, hit, digest(&sums, |sum| sum))
+}
+
+/// All of that with one model. Loading meets every `stride`th of its allocations only, since there are most of them.
+fn every_fault_of(name: &str, file: &[u8], stride: usize) {
+    every_fault(&format!("{name}: load"), stride, true, |fault| {
+        let (status, hit, model) = load(file, fault);
+        free!(ember_model_release(model));
+        (status, hit, 0)
+    });
+    let (_, _, model) = load(file, None);
+    let mut info = capi::ember_model_info {
+        struct_size: size_of::<capi::ember_model_info>(),
+        // SAFETY: a struct of numbers.
+        ..unsafe { std::mem::zeroed() }
+    };
+    assert_eq!(c!(ember_model_info_get(model, &mut info)), EMBER_OK);
+    let n_vocab = info.n_vocab as usize;
+    every_fault(&format!("{name}: new context"), 1, true, |fault| {
+        let (status, hit, context) = context(model, fault);
+        free!(ember_context_free(context));
+        (status, hit, 0)
+    });
+    every_fault(&format!("{name}: decode"), 1, false, |fault| run_decode(model, n_vocab, fault));
+    every_fault(&format!("{name}: generate"), 1, false, |fault| run_generate(model, fault));
+    every_fault(&format!("{name}: state"), 1, false, |fault| run_state(model, n_vocab, fault));
+    every_fault(&format!("{name}: texts"), 1, false, |fault| run_texts(model, fault));
+    free!(ember_model_release(model));
+}
+
+/// A host's allocator, whose user data is the number of blocks that it gives before it has no more.
+unsafe extern "C" fn allocate(size: usize, alignment: usize, left: *mut c_void) -> *mut c_void {
+    // SAFETY: the test's counter.
+    let left = unsafe { &*left.cast::<AtomicUsize>() };
+    if left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
+        return null_mut();
+    }
+    let layout = Layout::from_size_align(size, alignment).expect("a size and a power of two");
+    // SAFETY: Ember asks for no empty block.
+    unsafe { std::alloc::alloc_zeroed(layout) }.cast()
+}
+
+unsafe extern "C" fn deallocate(block: *mut c_void, size: usize, alignment: usize, _: *mut c_void) {
+    let layout = Layout::from_size_align(size, alignment).expect("what it was allocated with");
+    // SAFETY: given by `allocate` for the same numbers.
+    unsafe { std::alloc::dealloc(block.cast(), layout) };
+}
+
+/// The host's allocator has no block left at each of its calls, from loading to the end of a generation.
+fn every_block_of_the_host(file: &[u8]) {
+    let mut statuses = Vec::new();
+    for n_blocks in 0.. {
+        let living = LIVING.load(SeqCst);
+        let left = AtomicUsize::new(n_blocks);
+        let (mut options, mut model, mut made) = (null_mut(), null_mut(), null_mut());
+        assert_eq!(c!(ember_model_options_new(&mut options)), EMBER_OK);
+        let data = (&raw const left).cast_mut().cast();
+        let status = c!(ember_model_options_set_allocator(options, Some(allocate), Some(deallocate), data));
+        assert_eq!(status, EMBER_OK);
+        let mut status = c!(ember_model_load_buffer(file.as_ptr(), file.len(), options, &mut model));
+        if status == EMBER_OK {
+            (status, _, made) = context(model, None);
+        }
+        if status == EMBER_OK {
+            status = decode(made);
+        }
+        // More blocks make the same calls work.
+        if status == EMBER_E_NOMEM && !made.is_null() {
+            left.store(1000, SeqCst);
+            assert_eq!(decode(made), EMBER_OK);
+        }
+        free!(ember_context_free(made));
+        free!(ember_model_release(model));
+        free!(ember_model_options_free(options));
+        if statuses.len() > 3 {
+            assert!(LIVING.load(SeqCst) <= living + 256, "{n_blocks} blocks: bytes are left");
+        }
+        statuses.push(status);
+        if status == EMBER_OK {
+            break;
+        }
+        assert_eq!(status, EMBER_E_NOMEM, "{n_blocks} blocks");
+    }
+    println!("the host's allocator: {} faults", statuses.len() - 1);
+    assert!(statuses.len() > 5, "large buffers come from the host");
+}
+
+fn bundled() -> Vec<u8> {
+    std::fs::read(common::bundled_model()).expect("the bundled model")
+}
+
+/// One test, so that no other one allocates meanwhile.
+#[test]
+fn every_allocation_may_fail() {
+    every_block_of_the_host(&tiny::llama());
+    every_fault_of("tiny", &tiny::llama(), 11);
+    every_fault_of("bundled", &bundled(), 499);
+}
+
+/// Takes some minutes: `make alloc-failure`.
+#[test]
+#[ignore = "the same with every allocation of loading, of which there are thousands"]
+fn every_allocation_of_loading_may_fail() {
+    every_fault_of("tiny", &tiny::llama(), 1);
+    every_fault_of("bundled", &bundled(), 1);
+}

@@ -1,0 +1,142 @@
+"""Takes the blocks of the README and of other pages apart: readme.py FOLDER PAGE…
+
+Blocks of C without a main function become parts of programs, FOLDER/NAME.c, each with a model and a context. Of blocks of
+commands, those that run what was built go to FOLDER/commands, a script. What takes hours, fetches gigabytes or installs
+things is held to the sources instead: targets and variables to the Makefile, options of Python programs to what they read, a
+test of cargo's to its file. Of the pages of the bindings only the commands are taken. A command of a kind that is not known ends this with an error, so that nobody adds one that is
+not looked at.
+"""
+
+import pathlib
+import re
+import shlex
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Where the pages' own names stand for something.
+NAMES = {"/path/to/your.gguf": "tales.gguf", "your.gguf": "tales.gguf", "MODEL.gguf": "tales.gguf", "-n 100": "-n 10"}
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PROGRAM = """#include <stdio.h>
+#include <stdlib.h>
+
+#include "ember.h"
+
+int main(void)
+{
+    ember_error *err = NULL;
+    ember_model *model = NULL;
+    ember_context *context = NULL;
+    if (ember_model_load("%(model)s", EMBER_NUL_TERMINATED, NULL, &model, &err) != EMBER_OK ||
+        ember_context_new(model, NULL, &context, &err) != EMBER_OK)
+        exit(1);
+    {
+%(block)s
+        %(show)s
+    }
+    int failed = err != NULL;
+    if (failed)
+        fprintf(stderr, "%%s\\n", ember_error_message(err));
+    ember_error_free(err);
+    ember_context_free(context);
+    ember_model_release(model);
+    return failed;
+}
+"""
+# The functions that blocks of C show: the model that they are for, and what tells that they did it.
+PARTS = {
+    "ember_chat_apply_template": ("chat.gguf", 'printf("%.*s", (int)n, prompt);'),
+    "ember_embed": ("minilm", 'printf("%zu %.4f\\n", n, (double)vectors[0]);'),
+}
+
+
+def refuse(page: str, what: str, why: str) -> None:
+    sys.exit(f"{page}: {why}: {what}")
+
+
+def make(page: str, words: list[str]) -> None:
+    for word in words:
+        name, _, value = word.partition("=")
+        known = rf"\b{name}\b" if value else rf"^{re.escape(word)}:"
+        if not re.search(known, MAKEFILE, re.MULTILINE):
+            refuse(page, word, "the Makefile does not know this")
+
+
+def python(page: str, words: list[str]) -> None:
+    program = ROOT / words[0] if (ROOT / words[0]).exists() else (ROOT / page).parent / words[0]
+    source = program.read_text(encoding="utf-8")
+    for word in words[1:]:
+        if word.startswith("--") and f'"{word}"' not in source:
+            refuse(page, word, f"{words[0]} has no such option")
+
+
+def cargo(page: str, words: list[str]) -> None:
+    if words[:2] != ["test", "--test"] or not (ROOT / f"tests/{words[2]}.rs").exists():
+        refuse(page, " ".join(words), "there is no such test")
+
+
+def go(page: str, words: list[str]) -> None:
+    name = words[words.index("-bench") + 1]
+    if not any(f"func Benchmark{name}" in path.read_text(encoding="utf-8") for path in (ROOT / "bindings/go").glob("*_test.go")):
+        refuse(page, name, "there is no such benchmark")
+
+
+def swift(page: str, words: list[str]) -> None:
+    # bindings/swift/test.sh runs the programs.
+    if not any(f"/{word}\"" in (ROOT / "bindings/swift/test.sh").read_text(encoding="utf-8") for word in words):
+        refuse(page, " ".join(words), "there is no such program")
+
+
+def command(page: str, line: str) -> str | None:
+    """A line for the script, or None when it was looked at here."""
+    words = shlex.split(line, comments=True)
+    while words and (words[0] == "nice" or words[0] == "-n" or words[0].isdigit()):
+        words = words[1:]
+    if words and re.fullmatch(r"\w+=\S+", words[0]) and "$(" not in words[0]:
+        words = words[1:]  # a variable
+    kinds = {"make": make, "python": python, "cargo": cargo, "go": go, "swift": swift}
+    match words:
+        case []:
+            return None
+        case [first, *rest] if first in kinds:
+            kinds[first](page, rest)
+            return None
+        # What is installed is the reader's; the lines with a compiler are run by tests/packaging/install.sh.
+        case ["pip", "install", *_] | ["python3", "-m", "pip", "install", *_]:
+            return None
+        case ["cc", "-Iinclude", "examples/c/hello.c", *_] | ["cc", "program.c", "$(pkg-config", *_]:
+            return None
+        # bindings/cpp/tests/run.sh compiles that program so.
+        case ["c++", "-std=c++17", "-Iinclude", "-Ibindings/cpp", "hello.cpp", *_]:
+            return None
+        case ["cc", "-I../../include", "bench/stream.c", *_]:
+            return f"(cd bindings/go && {line.replace('model.gguf 64 8', '../../tales.gguf 4 1')})"
+        case [first, *_] if first.startswith(("build/bin/", "model=$(scripts/")) or first == "printf":
+            for name, ours in NAMES.items():
+                line = line.replace(name, ours)
+            return line
+    refuse(page, line, "nobody runs commands like this")
+
+
+def main(folder: str, pages: list[str]) -> None:
+    script = []
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for language, block in re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            if language == "sh":
+                lines = block.replace("\\\n", " ").splitlines()
+                script += [ours for line in lines if (ours := command(page, line))]
+            elif page.startswith("bindings/"):
+                continue
+            elif language == "c" and "int main(" not in block:
+                parts = [part for part in PARTS if f"{part}(" in block]
+                if len(parts) != 1:
+                    refuse(page, block, "this part of a program is for no model that is known")
+                model, show = PARTS[parts[0]]
+                program = PROGRAM % {"model": model, "block": block, "show": show}
+                (pathlib.Path(folder) / f"{parts[0]}.c").write_text(program, encoding="utf-8")
+            elif language != "c":
+                refuse(page, block, f"a block of {language or 'no language'}")
+    (pathlib.Path(folder) / "commands").write_text("\n".join(script) + "\n", encoding="utf-8")
+
+
+main(sys.argv[1], sys.argv[2:])
