@@ -1,11 +1,12 @@
 // ember.hpp - Ember for C++17 and later: headers alone, over the C functions of ember.h, which say what everything means.
 //
-// - Model, Context, Sampler and Generator own a handle and can be moved, not copied; a moved-from one may only be assigned
+// - Model, Context, Sampler, Generator, Engine and Request own a handle and can be moved, not copied; a moved-from one may only be assigned
 //   to or destroyed. They keep alive in Ember what they need of each other, so they may be destroyed in any order.
 // - What fails throws ember::Error, which has the ember_status and Ember's sentence. Destructors throw nothing.
 // - Text goes in as std::string_view (UTF-8, of any content) and comes out as std::string. Views that point into Ember's
 //   memory (Event, Context::logits) say how long they live.
 // - Threads: a Model may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
+// - Engine may be used by any number of threads at once.
 // - Generation is pulled, event by event. What a function throws that C calls (a stage of a sampler, the progress of a load)
 //   is kept, and thrown by the call that led to it; set_log's has its exceptions swallowed.
 #ifndef EMBER_HPP
@@ -14,78 +15,37 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
+#include <ios>
+#include <istream>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ember/base.hpp"
+#include "ember/engine.hpp"
+#include "ember/event.hpp"
 #include "ember/model.hpp"
 #include "ember/options.hpp"
 #include "ember/sampler.hpp"
 
 namespace ember {
 
-// What happens in a generation: a view that stays until the next event of the same Generator, or its end.
-class Event {
-public:
-    // New text, of whole code points.
-    std::string_view text() const noexcept { return {raw_.text, raw_.text_len}; }
-    // The bytes of the token, perhaps a part of a code point.
-    Span<const std::uint8_t> bytes() const noexcept { return {raw_.bytes, raw_.n_bytes}; }
-    // The likeliest tokens at this place, if GenerateOptions::n_top asked for them.
-    Span<const TokenLogprob> tops() const noexcept { return {raw_.tops, raw_.n_tops}; }
-    EventKind kind() const noexcept { return static_cast<EventKind>(raw_.kind); }
-    bool is_token() const noexcept { return raw_.kind == EMBER_EVENT_TOKEN; }
-    bool is_end() const noexcept { return raw_.kind == EMBER_EVENT_END; }
-    Token token() const noexcept { return raw_.token; }
-    // NaN, if GenerateOptions::logprobs did not ask for it.
-    float logprob() const noexcept { return raw_.logprob; }
-    FinishReason finish_reason() const noexcept { return static_cast<FinishReason>(raw_.finish_reason); }
-
-private:
-    friend class Generator;
-    ember_event raw_{};
-};
-
 // A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
 // was generated stays in the context. Do not move it while a loop goes over it.
 class Generator {
 public:
-    class Iterator {
-    public:
-        using iterator_category = std::input_iterator_tag;
-        using value_type = Event;
-        using difference_type = std::ptrdiff_t;
-        using pointer = const Event *;
-        using reference = const Event &;
-        reference operator*() const noexcept { return generator_->event_; }
-        pointer operator->() const noexcept { return &generator_->event_; }
-        Iterator &operator++() {
-            if (generator_->event_.is_end())
-                generator_ = nullptr;
-            else
-                generator_->next();
-            return *this;
-        }
-        void operator++(int) { ++*this; }
-        friend bool operator==(const Iterator &a, const Iterator &b) noexcept { return a.generator_ == b.generator_; }
-        friend bool operator!=(const Iterator &a, const Iterator &b) noexcept { return !(a == b); }
-
-    private:
-        friend class Generator;
-        explicit Iterator(Generator *generator) noexcept : generator_(generator) {}
-        Generator *generator_;
-    };
-
+    using Iterator = detail::EventIterator<Generator>;
     // The next event; after the last one, that one again.
     const Event &next() {
-        event_.raw_.struct_size = sizeof event_.raw_;
-        detail::relayed([&] { detail::call(ember_generator_next, handle_.get(), &event_.raw_); });
+        ember_event *raw = detail::raw(event_);
+        detail::relayed([&] { detail::call(ember_generator_next, handle_.get(), raw); });
         return event_;
     }
+    // The event that next() gave last.
+    const Event &event() const noexcept { return event_; }
     // Takes the next event: the first runs the prompt.
     Iterator begin() {
         next();
@@ -247,6 +207,63 @@ public:
     }
     void rewind(std::uint32_t n_past, std::uint32_t sequence = 0) {
         detail::call(ember_context_rewind, get(), sequence, n_past);
+    }
+    // Makes sequence `to` the first `n_tokens` tokens of sequence `from`. They share memory until they differ.
+    void copy_sequence(std::uint32_t from, std::uint32_t to, std::uint32_t n_tokens) {
+        detail::call(ember_context_sequence_copy, get(), from, to, n_tokens);
+    }
+    // Empties all sequences but this one.
+    void keep_sequence(std::uint32_t sequence) { detail::call(ember_context_sequence_keep, get(), sequence); }
+    // Makes a sequence as much of the beginning of `tokens` as the KV cache has, and says how many those are. To leave the last
+    // one, for its logits, give all but that.
+    std::size_t reuse(Span<const Token> tokens, std::uint32_t sequence = 0) {
+        std::size_t n = 0;
+        detail::call(ember_context_sequence_reuse, get(), sequence, pointer(tokens), tokens.size(), tokens.size(), &n);
+        return n;
+    }
+
+    // The state of a sequence, or of the whole context, for load_state in any process with the same model.
+    std::vector<std::byte> save_state(std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
+        return detail::fill<std::vector<std::byte>>(0, [&](std::byte *out, std::size_t n, auto... rest) {
+            return ember_context_state_save(get(), sequence, reinterpret_cast<std::uint8_t *>(out), n, rest...);
+        });
+    }
+    void load_state(Span<const std::byte> state, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
+        auto *bytes = reinterpret_cast<const std::uint8_t *>(state.data());
+        detail::call(ember_context_state_load, get(), sequence, bytes, state.size());
+    }
+    // The same with a file: if anything fails, one that was there before is as it was.
+    void save_state_file(std::string_view path, std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
+        detail::call(ember_context_state_save_file, get(), sequence, path.data(), path.size());
+    }
+    void load_state_file(std::string_view path, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
+        detail::call(ember_context_state_load_file, get(), sequence, path.data(), path.size());
+    }
+    // The same with a stream of bytes, part by part. One that fails is a std::ios_base::failure; it is read to its end.
+    void save_state(std::ostream &stream, std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
+        ember_write_callback callback = [](const std::uint8_t *data, std::size_t n, void *user_data) {
+            return detail::Relay::run([&] {
+                auto &to = *static_cast<std::ostream *>(user_data);
+                if (!to.write(reinterpret_cast<const char *>(data), static_cast<std::streamsize>(n)))
+                    throw std::ios_base::failure("the stream did not take the state");
+            });
+        };
+        void *user_data = &stream;
+        detail::relayed([&] { detail::call(ember_context_state_write, get(), sequence, callback, user_data); });
+    }
+    void load_state(std::istream &stream, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
+        ember_read_callback callback = [](std::uint8_t *buffer, std::size_t capacity, void *user_data) {
+            std::int64_t n = 0;
+            bool threw = detail::Relay::run([&] {
+                auto &from = *static_cast<std::istream *>(user_data);
+                if (!from)
+                    throw std::ios_base::failure("the stream did not give the state");
+                n = from.rdbuf()->sgetn(reinterpret_cast<char *>(buffer), static_cast<std::streamsize>(capacity));
+            }) != 0;
+            return threw ? std::int64_t{-1} : n;
+        };
+        void *user_data = &stream;
+        detail::relayed([&] { detail::call(ember_context_state_read, get(), sequence, callback, user_data); });
     }
     ember_context *get() const noexcept { return handle_.get(); }
 

@@ -1,9 +1,14 @@
+//go:build linux
+
 package ember
 
 import (
 	"context"
 	"os"
 	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -52,4 +57,51 @@ func BenchmarkStream(b *testing.B) {
 	b.ReportMetric(median(inside), "ns/token-inside")
 	b.ReportMetric(median(beside), "ns/token-beside")
 	b.ReportMetric(100*median(beside)/median(inside), "%overhead")
+}
+
+// BenchmarkEngine has as many goroutines as EMBER_BENCH_REQUESTS says, by default 256, take 16 tokens each of one engine, and
+// tells how many a second there were, how long a token took beside the library (how much later than the engine's steps the
+// last goroutine was done, for each token), and how many threads the process had meanwhile.
+func BenchmarkEngine(b *testing.B) {
+	path, requests := os.Getenv("EMBER_BENCH_MODEL"), 256
+	if path == "" {
+		path = modelPath
+	}
+	if n, err := strconv.Atoi(os.Getenv("EMBER_BENCH_REQUESTS")); err == nil {
+		requests = n
+	}
+	m, err := Load(context.Background(), path)
+	must(b, err)
+	defer m.Close()
+	e, err := m.NewEngine(WithMaxQueue(requests))
+	must(b, err)
+	defer e.Close()
+	most := 0
+	start := time.Now()
+	for b.Loop() {
+		var group sync.WaitGroup
+		var tokens atomic.Int64
+		for range requests {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				completion, err := e.Complete(context.Background(), prompt, WithMaxTokens(16), WithIgnoreEOG(true))
+				if err != nil {
+					b.Error(err)
+				}
+				if tokens.Add(int64(len(completion.Tokens))) == int64(requests*8) {
+					most = threads(b)
+				}
+			}()
+		}
+		group.Wait()
+		equal(b, "tokens", tokens.Load(), int64(requests*16))
+	}
+	wall := time.Since(start)
+	metrics, err := e.Metrics()
+	must(b, err)
+	n := float64(metrics.GeneratedTokens)
+	b.ReportMetric(n/wall.Seconds(), "tokens/s")
+	b.ReportMetric(float64(wall-metrics.Busy)/n, "ns/token-beside")
+	b.ReportMetric(float64(most), "threads")
 }

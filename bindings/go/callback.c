@@ -1,6 +1,8 @@
 #include "callback.h"
 
 extern uintptr_t emberGoCandidates(uint32_t *tokens, float *logits, size_t n, void *user_data);
+extern void emberGoEvent(ember_event *event, uintptr_t raised, void *user_data);
+extern int32_t emberGoWrite(uint8_t *data, size_t len, void *user_data);
 
 // Of the innermost call on this thread. A sampler's clones share the Go function and may run at once, so it is no place for it.
 static _Thread_local uintptr_t failure;
@@ -31,4 +33,18 @@ ember_status ember_go_next(ember_generator *generator, ember_event *event, uintp
     *raised = failure;
     failure = outer;
     return status;
+}
+
+int32_t ember_go_event(const ember_event *event, void *user_data)
+{
+    // What a stage of this request left on this thread, if that is what ended it: its event comes right behind.
+    uintptr_t failed = failure;
+    failure = 0;
+    emberGoEvent((ember_event *)event, failed, user_data);
+    return 0;
+}
+
+int32_t ember_go_write(const uint8_t *data, size_t len, void *user_data)
+{
+    return emberGoWrite((uint8_t *)data, len, user_data);
 }

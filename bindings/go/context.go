@@ -26,6 +26,9 @@ type ContextInfo struct {
 	Sequences int // sequences, numbered from 0
 	Batch     int // rows run through the model at a time
 	Threads   int // threads, the caller's included
+	PageLen   int // tokens of a page of the KV cache; a sequence takes whole pages
+	Pages     int // pages of the KV cache, see Context.FreePages
+	Backend   Backend
 }
 
 // KVType is what keys and values in the KV cache are rounded to.
@@ -131,6 +134,26 @@ func WithBackend(backend Backend) ContextOption {
 	}}
 }
 
+// WithKVLimit sets the most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one
+// gives [ErrContextFull] and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences need at
+// full length.
+func WithKVLimit(bytes uint64) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_kv_limit(o, C.uint64_t(bytes), &cerr), &cerr)
+	}}
+}
+
+// WithKeepPrefixes says whether whole pages of the KV cache are kept when no sequence has them any more, until the room is
+// needed: texts that begin alike need not be computed again then. [Context.Reuse] finds them, and so does a generation with
+// [WithReusePrefix]. By default false.
+func WithKeepPrefixes(keep bool) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_keep_prefixes(o, C.bool(keep), &cerr), &cerr)
+	}}
+}
+
 // WithContextMemoryLimit sets the most bytes that the large buffers of the context may have. What [WithMemoryLimit] sets counts
 // as well. 0, the default: no limit of its own.
 func WithContextMemoryLimit(bytes uint64) ContextOption {
@@ -192,10 +215,24 @@ func (c *Context) prepare(p *C.ember_context) (err error) {
 	if err := check(C.ember_context_set_cancel_token(p, c.token.pointer, &cerr), &cerr); err != nil {
 		return err
 	}
-	info := C.ember_context_info{struct_size: C.sizeof_ember_context_info}
-	err = check(C.ember_context_info_get(p, &info, &cerr), &cerr)
-	c.info = ContextInfo{int(info.n_ctx), int(info.n_seq), int(info.n_batch), int(info.n_threads)}
+	info, err := contextInfo(p)
+	c.info = ContextInfo{
+		Size:      int(info.n_ctx),
+		Sequences: int(info.n_seq),
+		Batch:     int(info.n_batch),
+		Threads:   int(info.n_threads),
+		PageLen:   int(info.page_len),
+		Pages:     int(info.n_pages),
+		Backend:   Backend(info.backend),
+	}
 	return err
+}
+
+func contextInfo(p *C.ember_context) (C.ember_context_info, error) {
+	var cerr *C.ember_error
+	info := C.ember_context_info{struct_size: C.sizeof_ember_context_info}
+	err := check(C.ember_context_info_get(p, &info, &cerr), &cerr)
+	return info, err
 }
 
 // Close frees the context, once a call that is under way has ended.

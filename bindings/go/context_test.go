@@ -10,7 +10,7 @@ import (
 
 func TestContextInfo(t *testing.T) {
 	c := newContext(t, WithSize(64), WithSequences(3), WithBatch(16), WithKVType(KVF32), WithBackend(BackendAuto))
-	equal(t, "options", c.Info(), ContextInfo{Size: 64, Sequences: 3, Batch: 16, Threads: 1})
+	equal(t, "options", c.Info(), ContextInfo{Size: 64, Sequences: 3, Batch: 16, Threads: 1, PageLen: 32, Pages: 6})
 	m := bundled(t)
 	_, err := m.NewContext(WithSequences(0))
 	refusal(t, err, ErrInvalidArgument, "0")

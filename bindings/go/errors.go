@@ -26,6 +26,7 @@ const (
 	ErrNotFound        Status = C.EMBER_E_NOT_FOUND        // there is no such key, token or row
 	ErrInternal        Status = C.EMBER_E_INTERNAL         // a defect in Ember, caught
 	ErrCancelled       Status = C.EMBER_E_CANCELLED        // the context.Context ended the call
+	ErrQueueFull       Status = C.EMBER_E_QUEUE_FULL       // as many requests wait as may; nothing was done
 )
 
 // ErrClosed is given by the methods of what was closed, and of values that nothing in this package made.

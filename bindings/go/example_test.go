@@ -1,11 +1,16 @@
 package ember_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"time"
 
 	"ember.example/ember"
@@ -229,4 +234,90 @@ func Example_loading() {
 		log.Fatal(err)
 	}
 	fmt.Println(len(tokens.([]string)))
+}
+
+func Example_engine() {
+	model := try(ember.Load(ctx, modelPath))
+	defer model.Close()
+
+	engine, err := model.NewEngine(ember.WithParallel(16), ember.WithContextOptions(ember.WithSize(512)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		for event, err := range engine.Generate(r.Context(), r.FormValue("prompt"), ember.WithMaxTokens(40),
+			ember.WithTimeLimit(time.Minute)) {
+			switch {
+			case errors.Is(err, ember.ErrQueueFull):
+				http.Error(w, "busy, try again later", http.StatusServiceUnavailable)
+			case err != nil:
+				log.Print(err) // the client has gone: r.Context() has ended the request
+			default:
+				fmt.Fprint(w, event.Text)
+			}
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(handle))
+	defer server.Close()
+	var group sync.WaitGroup
+	for range 50 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			answer, err := http.Get(server.URL + "?prompt=The+wolf+said")
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if text, err := io.ReadAll(answer.Body); err != nil || len(text) == 0 {
+				log.Fatal(err)
+			}
+		}()
+	}
+	group.Wait()
+	metrics, err := engine.Metrics()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(metrics.Finished, metrics.GeneratedTokens)
+	// Output: 50 2000
+}
+
+func Example_states() {
+	model := try(ember.Load(ctx, modelPath))
+	defer model.Close()
+
+	c, err := model.NewContext(ember.WithSequences(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Complete(ctx, "Once upon a time there was", ember.WithMaxTokens(8)); err != nil {
+		log.Fatal(err)
+	}
+	length, err := c.NPast(0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.CopySequence(0, 1, length); err != nil { // shares memory until the two differ
+		log.Fatal(err)
+	}
+	var saved bytes.Buffer
+	if err := c.WriteState(1, &saved); err != nil { // to any io.Writer; SaveStateFile to a file
+		log.Fatal(err)
+	}
+	if err := c.KeepSequence(0); err != nil {
+		log.Fatal(err)
+	}
+	if err := c.ReadState(1, &saved); err != nil { // in this process or in another one, with the same model
+		log.Fatal(err)
+	}
+	for sequence := range 2 {
+		answer, err := c.Complete(ctx, " and", ember.WithMaxTokens(4), ember.WithSequence(sequence))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(answer.Text)
+	}
 }

@@ -33,6 +33,8 @@ const (
 	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // no room for another token
 	FinishStopString  FinishReason = C.EMBER_FINISH_STOP_STRING  // a stop text was generated
 	FinishCancelled   FinishReason = C.EMBER_FINISH_CANCELLED    // the context.Context ended it
+	FinishTimeLimit   FinishReason = C.EMBER_FINISH_TIME_LIMIT   // it took longer than WithTimeLimit says
+	FinishFailed      FinishReason = C.EMBER_FINISH_FAILED       // an error ended the request of an engine
 )
 
 // String gives a short name, for example "max_tokens".
@@ -50,6 +52,10 @@ func (r FinishReason) String() string {
 		return "stop_string"
 	case FinishCancelled:
 		return "cancelled"
+	case FinishTimeLimit:
+		return "time_limit"
+	case FinishFailed:
+		return "failed"
 	}
 	return "unknown"
 }
@@ -177,30 +183,18 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 func (g *Generator) Next() (Event, error) {
 	p, err := g.h.useAlone()
 	if err != nil {
-		return Event{Token: NoToken}, err
+		return Event{Token: NoToken, Finish: FinishNone}, err
 	}
 	defer g.h.done()
 	// The context is the generator's for this call.
 	if _, err := g.context.h.useAlone(); err != nil {
-		return Event{Token: NoToken}, err
+		return Event{Token: NoToken, Finish: FinishNone}, err
 	}
 	defer g.context.h.done()
 	if err := check(C.ember_go_next(p, &g.event, &g.raised, &g.cerr), &g.cerr); err != nil {
-		return Event{Token: NoToken}, settled(g.raised, err)
+		return Event{Token: NoToken, Finish: FinishNone}, settled(g.raised, err)
 	}
-	event := Event{
-		Kind:    EventKind(g.event.kind),
-		Text:    string(unsafe.Slice((*byte)(unsafe.Pointer(g.event.text)), int(g.event.text_len))),
-		Token:   Token(g.event.token),
-		Logprob: float32(g.event.logprob),
-		Finish:  FinishReason(g.event.finish_reason),
-	}
-	if n := int(g.event.n_bytes); n > 0 {
-		event.Bytes = append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(g.event.bytes)), n)...)
-	}
-	if n := int(g.event.n_tops); n > 0 {
-		event.Top = append([]TokenLogprob(nil), unsafe.Slice((*TokenLogprob)(unsafe.Pointer(g.event.tops)), n)...)
-	}
+	event := eventOf(&g.event)
 	if event.Kind == EventEnd {
 		usage, err := usageOf(p)
 		if err != nil {
@@ -215,6 +209,24 @@ func (g *Generator) Next() (Event, error) {
 	return event, nil
 }
 
+// eventOf copies an event of the library's.
+func eventOf(from *C.ember_event) Event {
+	event := Event{
+		Kind:    EventKind(from.kind),
+		Text:    string(unsafe.Slice((*byte)(unsafe.Pointer(from.text)), int(from.text_len))),
+		Token:   Token(from.token),
+		Logprob: float32(from.logprob),
+		Finish:  FinishReason(from.finish_reason),
+	}
+	if n := int(from.n_bytes); n > 0 {
+		event.Bytes = append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(from.bytes)), n)...)
+	}
+	if n := int(from.n_tops); n > 0 {
+		event.Top = append([]TokenLogprob(nil), unsafe.Slice((*TokenLogprob)(unsafe.Pointer(from.tops)), n)...)
+	}
+	return event
+}
+
 // Usage tells what the generation did so far.
 func (g *Generator) Usage() (Usage, error) {
 	p, err := g.h.useAlone()
@@ -226,9 +238,15 @@ func (g *Generator) Usage() (Usage, error) {
 }
 
 func usageOf(p *C.ember_generator) (Usage, error) {
+	return usage(func(out *C.ember_generate_result, err **C.ember_error) C.ember_status {
+		return C.ember_generator_usage(p, out, err)
+	})
+}
+
+func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) (Usage, error) {
 	var cerr *C.ember_error
 	result := C.ember_generate_result{struct_size: C.sizeof_ember_generate_result}
-	err := check(C.ember_generator_usage(p, &result, &cerr), &cerr)
+	err := check(call(&result, &cerr), &cerr)
 	return Usage{
 		PromptTokens:    int(result.n_prompt),
 		ReusedTokens:    int(result.n_reused),
@@ -266,16 +284,23 @@ func (c *Context) GenerateTokens(ctx context.Context, prompt []Token, options ..
 	return events(func() (*Generator, error) { return c.NewGeneratorTokens(ctx, prompt, options...) })
 }
 
-func events(start func() (*Generator, error)) iter.Seq2[Event, error] {
+// eventSource is what gives events until the last one.
+type eventSource interface {
+	Next() (Event, error)
+	Close() error
+}
+
+// events gives those of what start makes, and closes it.
+func events[S eventSource](start func() (S, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		g, err := start()
+		s, err := start()
 		if err != nil {
-			yield(Event{Token: NoToken}, err)
+			yield(Event{Token: NoToken, Finish: FinishNone}, err)
 			return
 		}
-		defer g.Close()
+		defer s.Close()
 		for {
-			event, err := g.Next()
+			event, err := s.Next()
 			if !yield(event, err) || err != nil || event.Kind == EventEnd {
 				return
 			}
@@ -292,10 +317,15 @@ type Completion struct {
 
 // Complete runs a generation to its end. With an error it gives what there was until then.
 func (c *Context) Complete(ctx context.Context, prompt string, options ...GenerateOption) (Completion, error) {
+	return complete(c.Generate(ctx, prompt, options...))
+}
+
+// complete joins events.
+func complete(events iter.Seq2[Event, error]) (Completion, error) {
 	completion := Completion{Usage: Usage{Finish: FinishNone}}
 	var text strings.Builder
 	var last error
-	for event, err := range c.Generate(ctx, prompt, options...) {
+	for event, err := range events {
 		text.WriteString(event.Text)
 		if event.Token != NoToken {
 			completion.Tokens = append(completion.Tokens, event.Token)

@@ -5,7 +5,13 @@ package ember
 */
 import "C"
 
-// GenerateOption is an option of [Context.Generate], [Context.NewGenerator] and [Context.Score].
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// GenerateOption is an option of [Context.Generate], [Context.NewGenerator], [Context.Score] and [Engine.Submit].
 type GenerateOption struct {
 	apply func(*generateConfig) error
 }
@@ -132,6 +138,31 @@ func WithEcho(echo bool) GenerateOption {
 	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
 		return C.ember_generate_options_set_echo(o, C.bool(echo), err)
 	})
+}
+
+// WithTimeLimit ends the generation with [FinishTimeLimit] when a token comes after that time, counted from the making of the
+// generator or the submission to an engine on. 0, the default: any. Unlike the deadline of a context.Context this is no error.
+func WithTimeLimit(limit time.Duration) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		if limit < 0 {
+			return invalid(fmt.Sprintf("the time limit is %v", limit))
+		}
+		milliseconds := (limit + time.Millisecond - 1) / time.Millisecond
+		var cerr *C.ember_error
+		return check(C.ember_generate_options_set_time_limit(config.options, C.uint64_t(milliseconds), &cerr), &cerr)
+	}}
+}
+
+// WithPriority says which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal
+// ones the one that came first. One that was passed by 32 others is next all the same. By default 0.
+func WithPriority(priority int) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		if priority < math.MinInt32 || priority > math.MaxInt32 {
+			return invalid(fmt.Sprintf("the priority is %d, which 32 bits do not hold", priority))
+		}
+		var cerr *C.ember_error
+		return check(C.ember_generate_options_set_priority(config.options, C.int32_t(priority), &cerr), &cerr)
+	}}
 }
 
 // WithLogprobs has events tell the log-probability of their token.

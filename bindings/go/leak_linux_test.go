@@ -3,9 +3,11 @@ package ember
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -20,10 +22,51 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
+// threads counts those of the process.
+func threads(t testing.TB) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	must(t, err)
+	return len(tasks)
+}
+
+// Hundreds of goroutines that wait for events are goroutines and no threads.
+func TestWaitingTakesNoThreads(t *testing.T) {
+	const requests = 300
+	e := newEngine(t, WithMaxQueue(requests))
+	running, let := held(t, e)
+	defer running.Close()
+	var group, started sync.WaitGroup
+	before := threads(t)
+	for range requests {
+		r, err := e.Submit(context.Background(), prompt, WithMaxTokens(1))
+		must(t, err)
+		group.Add(1)
+		started.Add(1)
+		go func() {
+			defer group.Done()
+			started.Done()
+			if _, err := r.Wait(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	started.Wait()
+	for range 100 {
+		runtime.Gosched()
+	}
+	if grown := threads(t) - before; grown > 20 {
+		t.Errorf("%d threads more for %d requests", grown, requests)
+	}
+	let()
+	group.Wait()
+}
+
 // What the library allocates for a call is freed with it: rounds of everything take no more memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	ctx := context.Background()
 	m := bundled(t)
+	e := newEngine(t)
 	round := func() {
 		c, err := m.NewContext(WithThreads(2), WithSize(64))
 		must(t, err)
@@ -47,8 +90,13 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 		must(t, err)
 		_, err = m.Meta("no such key")
 		refusal(t, err, ErrNotFound, "")
+		must(t, c.WriteState(0, io.Discard))
 		c.Close()
+		r, err := e.Submit(ctx, prompt, WithMaxTokens(3), WithSampler(s), WithTop(4))
+		must(t, err)
 		s.Close()
+		_, err = r.Wait()
+		must(t, err)
 	}
 	for range 20 {
 		round()

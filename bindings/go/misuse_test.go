@@ -182,6 +182,12 @@ func TestForgottenHandlesAreFreed(t *testing.T) {
 		must(t, err)
 		_, err = g.Next()
 		must(t, err)
+		e, err := m.NewEngine()
+		must(t, err)
+		r, err := e.Submit(ctx, prompt, WithSampler(s))
+		must(t, err)
+		_, err = r.Next()
+		must(t, err)
 	}
 	for range 3 {
 		forget()

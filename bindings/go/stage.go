@@ -73,10 +73,15 @@ func settled(raised C.uintptr_t, err error) error {
 	if raised == 0 {
 		return err
 	}
-	h := cgo.Handle(raised)
-	o := h.Value().(outcome)
-	h.Delete()
+	o := takeOutcome(raised)
 	return o.settle(err)
+}
+
+// takeOutcome gives what emberGoCandidates left.
+func takeOutcome(raised C.uintptr_t) outcome {
+	h := cgo.Handle(raised)
+	defer h.Delete()
+	return h.Value().(outcome)
 }
 
 // DRY makes tokens less likely which would carry on a passage that is among the lastN accepted latest already: multiplier times

@@ -26,6 +26,7 @@ using ModelInfo = ember_model_info;
 using ContextInfo = ember_context_info;
 using Memory = ember_memory;
 using Timings = ember_timings;
+using EngineMetrics = ember_engine_metrics;
 using Usage = ember_generate_result;
 using TokenLogprob = ember_token_logprob;
 using TokenScore = ember_token_score;
@@ -118,17 +119,33 @@ public:
     ~Relay() { innermost() = outer_; }
     Relay(const Relay &) = delete;
     Relay &operator=(const Relay &) = delete;
-    // Runs a function that C has called: 0, or 1 when it threw.
-    template <class Function> static std::int32_t run(Function &&function) noexcept {
+    // Runs a function that C has called: 0, or 1 when it threw. What it threw goes to `keep` when no call waits for it.
+    template <class Function, class Keep> static std::int32_t run(Function &&function, Keep &&keep) noexcept {
         try {
             function();
             return 0;
         } catch (...) {
             if (innermost() != nullptr)
                 innermost()->thrown_ = std::current_exception();
+            else
+                keep(std::current_exception());
             return 1;
         }
     }
+    template <class Function> static std::int32_t run(Function &&function) noexcept {
+        return run(std::forward<Function>(function), [](const std::exception_ptr &) {});
+    }
+    // While this lives, no call on this thread waits for what functions throw: it does the work of others too.
+    class Aside {
+    public:
+        Aside() noexcept : outer_(std::exchange(innermost(), nullptr)) {}
+        ~Aside() { innermost() = outer_; }
+        Aside(const Aside &) = delete;
+        Aside &operator=(const Aside &) = delete;
+
+    private:
+        Relay *outer_;
+    };
     void rethrow() {
         if (thrown_)
             std::rethrow_exception(std::exchange(thrown_, nullptr));

@@ -157,6 +157,8 @@ class ContextOptions {
     EMBER_OPTION(ContextOptions, ember_kv_type, kv_type)
     EMBER_OPTION(ContextOptions, ember_kv_type, k_type)
     EMBER_OPTION(ContextOptions, ember_kv_type, v_type)
+    EMBER_OPTION(ContextOptions, std::uint64_t, kv_limit)
+    EMBER_OPTION(ContextOptions, bool, keep_prefixes)
     EMBER_OPTION(ContextOptions, std::uint64_t, memory_limit)
     EMBER_OPTION(ContextOptions, ember_backend, backend)
 
@@ -174,10 +176,40 @@ public:
         detail::set(options, ember_context_options_set_kv_type, kv_type_);
         detail::set(options, ember_context_options_set_k_type, k_type_);
         detail::set(options, ember_context_options_set_v_type, v_type_);
+        detail::set(options, ember_context_options_set_kv_limit, kv_limit_);
+        detail::set(options, ember_context_options_set_keep_prefixes, keep_prefixes_);
         detail::set(options, ember_context_options_set_memory_limit, memory_limit_);
         detail::set(options, ember_context_options_set_backend, backend_);
         return options;
     }
+};
+
+// `context` says how the engine's context is made. With `thread` a thread of the engine's own does all steps.
+class EngineOptions {
+    EMBER_OPTION(EngineOptions, std::uint32_t, n_parallel)
+    EMBER_OPTION(EngineOptions, std::uint32_t, max_queue)
+    EMBER_OPTION(EngineOptions, bool, share_prefixes)
+    EMBER_OPTION(EngineOptions, bool, thread)
+
+public:
+    EngineOptions &context(const ContextOptions &options) {
+        context_ = options.handle();
+        return *this;
+    }
+    using Handle = detail::Handle<ember_engine_options, ember_engine_options_free>;
+    Handle handle() const {
+        auto options = detail::make<Handle>(ember_engine_options_new);
+        detail::set(options, ember_engine_options_set_n_parallel, n_parallel_);
+        detail::set(options, ember_engine_options_set_max_queue, max_queue_);
+        detail::set(options, ember_engine_options_set_share_prefixes, share_prefixes_);
+        detail::set(options, ember_engine_options_set_thread, thread_);
+        if (context_)
+            detail::call(ember_engine_options_set_context_options, options.get(), context_.get());
+        return options;
+    }
+
+private:
+    std::shared_ptr<const ember_context_options> context_;
 };
 
 // stop() may be called several times.
@@ -192,6 +224,8 @@ class GenerateOptions {
     EMBER_OPTION(GenerateOptions, bool, echo)
     EMBER_OPTION(GenerateOptions, bool, logprobs)
     EMBER_OPTION(GenerateOptions, std::uint32_t, n_top)
+    EMBER_OPTION(GenerateOptions, std::uint64_t, time_limit_ms)
+    EMBER_OPTION(GenerateOptions, std::int32_t, priority)
     EMBER_OPTION(GenerateOptions, CancelToken, cancel_token)
 
 public:
@@ -212,6 +246,8 @@ public:
         detail::set(options, ember_generate_options_set_echo, echo_);
         detail::set(options, ember_generate_options_set_logprobs, logprobs_);
         detail::set(options, ember_generate_options_set_n_top, n_top_);
+        detail::set(options, ember_generate_options_set_time_limit, time_limit_ms_);
+        detail::set(options, ember_generate_options_set_priority, priority_);
         detail::set_cancel(options, ember_generate_options_set_cancel_token, cancel_token_);
         for (const std::string &text : stops_)
             detail::call(ember_generate_options_add_stop, options.get(), text.data(), text.size());

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +19,27 @@
 namespace ember {
 
 namespace detail {
-using Stage = std::function<void(Span<const Token>, Span<float>)>;
+// A function, and what it threw in a step of an engine, where the requests that it ended look for it.
+class Stage {
+public:
+    using Function = std::function<void(Span<const Token>, Span<float>)>;
+    explicit Stage(Function function) : function_(std::move(function)) {}
+    std::int32_t run(Span<const Token> tokens, Span<float> logits) const noexcept {
+        return Relay::run([&] { function_(tokens, logits); }, [&](std::exception_ptr thrown) {
+            std::lock_guard<std::mutex> lock(mutex_);
+            thrown_ = std::move(thrown);
+        });
+    }
+    std::exception_ptr take() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return std::exchange(thrown_, nullptr);
+    }
+
+private:
+    Function function_;
+    mutable std::mutex mutex_;
+    mutable std::exception_ptr thrown_;
+};
 // The functions that the library has the addresses of.
 using Stages = std::vector<std::shared_ptr<const Stage>>;
 } // namespace detail
@@ -73,7 +95,7 @@ public:
     Sampler &stage(std::function<void(Span<const Token>, Span<float>)> function) & {
         stages_.push_back(std::make_shared<const detail::Stage>(std::move(function)));
         ember_candidates_callback callback = [](const Token *tokens, float *logits, std::size_t n, void *user_data) {
-            return detail::Relay::run([&] { (*static_cast<const detail::Stage *>(user_data))({tokens, n}, {logits, n}); });
+            return static_cast<const detail::Stage *>(user_data)->run({tokens, n}, {logits, n});
         };
         return add(ember_sampler_add_callback, callback, const_cast<void *>(static_cast<const void *>(stages_.back().get())));
     }
@@ -122,6 +144,7 @@ private:
     using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
     Sampler(Handle handle, detail::Stages stages) noexcept : stages_(std::move(stages)), handle_(std::move(handle)) {}
     friend class Context;
+    friend class Engine;
     detail::Stages stages_;
     Handle handle_;
 };

@@ -11,6 +11,7 @@ PROGRAM = """#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <sstream>
 #include <thread>
 #include "ember.hpp"
 int main() {{

@@ -84,6 +84,7 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/test_golden" "$model" "$golden"
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
+        "$out/test_engine" "$model" "$out"
         "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
         refuses 1 "$out/chat" -m "$model"
         for program in "$out"/readme_*.cpp; do

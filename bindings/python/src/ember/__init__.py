@@ -3,7 +3,8 @@
 from ._abi import Backend, EventKind, FinishReason, KvType, LogLevel, Pack, Pooling, Status
 from ._library import CancelToken, lib
 from ._log import set_log
-from .context import Completion, Context, ContextInfo, Embeddings, Score, Timings, TokenScore
+from .context import Context, ContextInfo, Embeddings, Score, Timings, TokenScore
+from .engine import AsyncRequest, Engine, EngineMetrics, Request
 from .errors import (
     BufferTooSmallError,
     BusyError,
@@ -17,13 +18,14 @@ from .errors import (
     IoError,
     NotFoundError,
     OutOfMemoryError,
+    QueueFullError,
     UnsupportedError,
     Utf8Error,
 )
-from .generation import Event, GenerateOptions, Generation, Sampler, TokenLogprob, Usage
+from .generation import Completion, Event, GenerateOptions, Generation, Sampler, TokenLogprob, Usage
 from .metadata import Metadata
 from .model import Model, ModelInfo
-from .options import ContextOptions, LoadOptions, Memory, estimate_memory, inspect
+from .options import ContextOptions, EngineOptions, LoadOptions, Memory, estimate_memory, inspect
 
 
 def version() -> str:
@@ -45,6 +47,7 @@ def has_feature(name: str) -> bool:
 
 
 __all__ = [
+    "AsyncRequest",
     "Backend",
     "BufferTooSmallError",
     "BusyError",
@@ -58,6 +61,9 @@ __all__ = [
     "ContextOptions",
     "Embeddings",
     "EmberError",
+    "Engine",
+    "EngineMetrics",
+    "EngineOptions",
     "Event",
     "EventKind",
     "FinishReason",
@@ -78,6 +84,8 @@ __all__ = [
     "OutOfMemoryError",
     "Pack",
     "Pooling",
+    "QueueFullError",
+    "Request",
     "Sampler",
     "Score",
     "Status",

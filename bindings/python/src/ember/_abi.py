@@ -20,6 +20,7 @@ from ctypes import (
 )
 from typing import Any
 
+EMBER_FOREVER = 4294967295
 EMBER_ALL_SEQUENCES = 4294967295
 EMBER_TOKEN_NONE = 4294967295
 
@@ -38,6 +39,7 @@ class Status(enum.IntEnum):
     NOT_FOUND = 10
     INTERNAL = 11
     CANCELLED = 12
+    QUEUE_FULL = 13
 
 
 class KvType(enum.IntEnum):
@@ -66,12 +68,15 @@ class FinishReason(enum.IntEnum):
     CONTEXT_FULL = 3
     STOP_STRING = 4
     CANCELLED = 5
+    TIME_LIMIT = 6
+    FAILED = 7
 
 
 class EventKind(enum.IntEnum):
     ECHO = 0
     TOKEN = 1
     END = 2
+    NONE = 3
 
 
 class Pooling(enum.IntEnum):
@@ -125,6 +130,30 @@ class ember_event(ctypes.Structure):
     ]
 
 
+class ember_engine_metrics(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("n_submitted", c_uint64),
+        ("n_refused", c_uint64),
+        ("n_finished", c_uint64),
+        ("n_cancelled", c_uint64),
+        ("n_failed", c_uint64),
+        ("n_preempted", c_uint64),
+        ("n_prompt", c_uint64),
+        ("n_reused", c_uint64),
+        ("n_prefilled", c_uint64),
+        ("n_generated", c_uint64),
+        ("n_steps", c_uint64),
+        ("busy_ns", c_uint64),
+        ("tokens_per_s", c_double),
+        ("cache_hit_rate", c_double),
+        ("n_queued", c_uint32),
+        ("n_active", c_uint32),
+        ("n_pages", c_uint32),
+        ("n_free_pages", c_uint32),
+    ]
+
+
 class ember_generate_result(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -134,6 +163,9 @@ class ember_generate_result(ctypes.Structure):
         ("n_generated", c_uint32),
         ("finish_reason", c_int32),
         ("n_reused", c_uint32),
+        ("n_drafted", c_uint32),
+        ("n_accepted", c_uint32),
+        ("n_shifted", c_uint64),
     ]
 
 
@@ -543,6 +575,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_sequence_shift": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_uint32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_set_cancel_token": (
         c_int32,
         [
@@ -693,6 +735,119 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_engine_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_engine_metrics_get": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_engine_metrics),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_new": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_engine_options_new": (
+        c_int32,
+        [
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_set_context_options": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_set_max_queue": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_set_n_parallel": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_set_share_prefixes": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_options_set_thread": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_step": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_bool),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_submit": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            ember_event_callback,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_engine_submit_tokens": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            ember_event_callback,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_error_free": (
         None,
         [
@@ -755,6 +910,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_generate_options_set_draft": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_uint32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_generate_options_set_echo": (
         c_int32,
         [
@@ -787,6 +952,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_generate_options_set_lookup": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_generate_options_set_max_tokens": (
         c_int32,
         [
@@ -811,6 +985,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_generate_options_set_priority": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_generate_options_set_render_special": (
         c_int32,
         [
@@ -832,6 +1014,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_generate_options_set_shift": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_generate_options_set_time_limit": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint64,
             POINTER(c_void_p),
         ],
     ),
@@ -1368,6 +1567,35 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_uint32),
             c_size_t,
             POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_request_cancel": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_request_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_request_next": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(ember_event),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_request_usage": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_generate_result),
             POINTER(c_void_p),
         ],
     ),

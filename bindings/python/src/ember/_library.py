@@ -53,6 +53,11 @@ def keep_raised(error: BaseException) -> None:
     _raised[threading.get_ident()] = error
 
 
+def take_raised() -> BaseException | None:
+    """What a callback raised on this thread, where no call of Python's led to it."""
+    return _raised.pop(threading.get_ident(), None)
+
+
 def call(function: Any, *arguments: Any) -> None:
     """Calls a C function with an error slot behind its arguments."""
     err = ctypes.c_void_p()

@@ -7,12 +7,21 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._abi import FinishReason, Pooling, ember_context_info, ember_score_result, ember_timings, ember_token_score
+from ._abi import Backend, Pooling, ember_context_info, ember_score_result, ember_timings, ember_token_score
 from ._library import CancelToken, Handle, Lease, call, fill, interruptible, lib, text_arrays, token_array, unsigned
 from .errors import InvalidArgumentError
-from .generation import GenerateOptions, Generation, Usage, options_handle, sampler_of
+from .generation import (
+    Completion,
+    GenerateOptions,
+    Generation,
+    completion_of,
+    options_handle,
+    prompt_of,
+    sampler_of,
+)
 from .model import Model
 from .options import ContextOptions, Memory, context_options, memory_of
+from .state import Sequences
 
 if TYPE_CHECKING:
     import numpy
@@ -27,6 +36,10 @@ class ContextInfo(NamedTuple):
     n_seq: int
     n_batch: int
     n_threads: int
+    page_len: int  # tokens of a page of the KV cache; a sequence takes whole pages
+    n_pages: int
+    n_free_pages: int  # that no sequence has at the moment
+    backend: Backend
 
 
 class Timings(NamedTuple):
@@ -39,15 +52,6 @@ class Timings(NamedTuple):
     decode_ns: int
     n_embed: int  # tokens of texts that were embedded
     embed_ns: int
-
-
-class Completion(NamedTuple):
-    """A finished generation."""
-
-    text: str
-    tokens: list[int]
-    finish_reason: FinishReason
-    usage: Usage
 
 
 class TokenScore(NamedTuple):
@@ -95,7 +99,7 @@ class Embeddings(Sequence["memoryview[float]"]):
         return numpy.asarray(self._values, dtype=numpy.float32).reshape(len(self), self.dim)
 
 
-class Context:
+class Context(Sequences):
     """Token sequences being processed over a model. One thread at a time: a second one gets a BusyError."""
 
     def __init__(
@@ -117,7 +121,8 @@ class Context:
         raw = ember_context_info(struct_size=ctypes.sizeof(ember_context_info))
         with self._handle as pointer:
             call(lib.ember_context_info_get, pointer, ctypes.byref(raw))
-        return ContextInfo(raw.n_ctx, raw.n_seq, raw.n_batch, raw.n_threads)
+        info = ContextInfo(*(getattr(raw, name) for name in ContextInfo._fields))
+        return info._replace(backend=Backend(info.backend))
 
     @property
     def memory(self) -> Memory:
@@ -142,12 +147,8 @@ class Context:
         """Continues a sequence by a prompt, a text or token ids, and then by generated tokens: an iterator of events.
         GenerateOptions lists the options. Nothing runs before the first event is taken."""
         sampler = sampler_of(options)
-        if isinstance(prompt, str):
-            content: Any = prompt.encode()
-            make = lib.ember_generator_new
-        else:
-            content = token_array(prompt)
-            make = lib.ember_generator_new_tokens
+        content, is_text = prompt_of(prompt)
+        make = lib.ember_generator_new if is_text else lib.ember_generator_new_tokens
         with options_handle(options) as opt, self._handle as pointer:
             arguments = (pointer, content, len(content), opt)
             if sampler is None:
@@ -169,8 +170,7 @@ class Context:
         with self.generate(prompt, **options) as generation:
             events = list(generation)
             usage = generation.usage
-        tokens = [event.token for event in events if event.token is not None]
-        return Completion("".join(event.text for event in events), tokens, usage.finish_reason, usage)
+        return completion_of(events, usage)
 
     def embed(
         self,

@@ -92,6 +92,12 @@ class CancelledError(EmberError):
     status = Status.CANCELLED
 
 
+class QueueFullError(EmberError):
+    """As many requests wait as may; nothing was done. Try it again later."""
+
+    status = Status.QUEUE_FULL
+
+
 BY_STATUS: dict[int, type[EmberError]] = {
     int(cls.status): cls
     for cls in (
@@ -107,5 +113,6 @@ BY_STATUS: dict[int, type[EmberError]] = {
         NotFoundError,
         InternalError,
         CancelledError,
+        QueueFullError,
     )
 }

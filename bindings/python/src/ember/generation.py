@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -192,6 +193,8 @@ class GenerateOptions(TypedDict, total=False):
     parse_special: bool  # the text of control tokens in the prompt stands for these tokens
     render_special: bool  # generated control tokens appear in the text
     ignore_eog: bool  # go on after an end-of-generation token
+    time_limit: float  # seconds from the call on; a token that comes later is the end, with FinishReason.TIME_LIMIT
+    priority: int  # of an engine's requests that wait the highest begins; 0
     cancel_token: CancelToken
 
 
@@ -246,6 +249,13 @@ def options_handle(options: GenerateOptions) -> Handle:
         for name in _FLAGS:
             if name in given:
                 call(getattr(lib, f"ember_generate_options_set_{name}"), pointer, given[name])
+        if given.get("time_limit") is not None:
+            milliseconds = unsigned("time_limit", math.ceil(given["time_limit"] * 1000), 64)
+            call(lib.ember_generate_options_set_time_limit, pointer, milliseconds)
+        priority = given.get("priority", 0)
+        if not -(1 << 31) <= priority < 1 << 31:
+            raise InvalidArgumentError(f"priority is {priority}, which does not fit 32 bits with a sign")
+        call(lib.ember_generate_options_set_priority, pointer, priority)
         stops = given.get("stop", ())
         for text in (stops,) if isinstance(stops, str) else stops or ():
             raw = text.encode()
@@ -265,6 +275,47 @@ def sampler_of(options: GenerateOptions) -> Sampler | None:
     if sampler is None and stages:
         return Sampler(**stages)
     return sampler
+
+
+def prompt_of(prompt: str | Sequence[int]) -> tuple[Any, bool]:
+    """A prompt as C takes it, and whether it is a text."""
+    return (prompt.encode(), True) if isinstance(prompt, str) else (token_array(prompt), False)
+
+
+def event_of(raw: Any) -> Event:
+    """A copy of an event, whose pointers are Ember's."""
+    kind = _KINDS[raw.kind]
+    text = ctypes.string_at(raw.text, raw.text_len).decode() if raw.text_len else ""
+    if kind is EventKind.TOKEN:
+        logprob = raw.logprob
+        tops = tuple(TokenLogprob(top.token, top.logprob) for top in raw.tops[: raw.n_tops]) if raw.n_tops else ()
+        content = ctypes.string_at(raw.bytes, raw.n_bytes)
+        return Event(kind, text, raw.token, content, logprob if logprob == logprob else None, tops, None)
+    reason = FinishReason(raw.finish_reason) if kind is EventKind.END else None
+    return Event(kind, text, None, b"", None, (), reason)
+
+
+def usage_of(function: Any, pointer: int) -> Usage:
+    """What a function of the library says about a generation."""
+    raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
+    call(function, pointer, ctypes.byref(raw))
+    counts = raw.n_prompt, raw.n_generated, raw.n_reused, raw.prefill_ns, raw.decode_ns
+    return Usage(*counts, FinishReason(raw.finish_reason))
+
+
+class Completion(NamedTuple):
+    """A finished generation."""
+
+    text: str
+    tokens: list[int]
+    finish_reason: FinishReason
+    usage: Usage
+
+
+def completion_of(events: Sequence[Event], usage: Usage) -> Completion:
+    """All events of a generation as one."""
+    tokens = [event.token for event in events if event.token is not None]
+    return Completion("".join(event.text for event in events), tokens, usage.finish_reason, usage)
 
 
 class Generation:
@@ -306,18 +357,9 @@ class Generation:
             self._lock.release()
 
     def _take(self) -> Event:
-        """A copy of the event, whose pointers are Ember's until the next call."""
-        raw = self._event
-        kind = _KINDS[raw.kind]
-        text = ctypes.string_at(raw.text, raw.text_len).decode() if raw.text_len else ""
-        if kind is EventKind.TOKEN:
-            logprob = raw.logprob
-            tops = tuple(TokenLogprob(top.token, top.logprob) for top in raw.tops[: raw.n_tops]) if raw.n_tops else ()
-            content = ctypes.string_at(raw.bytes, raw.n_bytes)
-            return Event(kind, text, raw.token, content, logprob if logprob == logprob else None, tops, None)
-        if kind is EventKind.END:
-            self.finish_reason = FinishReason(raw.finish_reason)
-        return Event(kind, text, None, b"", None, (), self.finish_reason)
+        event = event_of(self._event)
+        self.finish_reason = event.finish_reason
+        return event
 
     def text(self) -> str:
         """Takes all events that are left; their text."""
@@ -326,17 +368,8 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """What it did so far."""
-        raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
         with self._handle as pointer:
-            call(lib.ember_generator_usage, pointer, ctypes.byref(raw))
-        return Usage(
-            raw.n_prompt,
-            raw.n_generated,
-            raw.n_reused,
-            raw.prefill_ns,
-            raw.decode_ns,
-            FinishReason(raw.finish_reason),
-        )
+            return usage_of(lib.ember_generator_usage, pointer)
 
     @property
     def closed(self) -> bool:

@@ -41,7 +41,19 @@ class ContextOptions(TypedDict, total=False):
     k_type: KvType  # keys alone
     v_type: KvType  # values alone
     backend: Backend
+    # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
+    kv_limit: int
+    keep_prefixes: bool  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
     memory_limit: int  # most bytes of its large buffers; 0: no limit of its own
+
+
+class EngineOptions(ContextOptions, total=False):
+    """How to make an engine: the keyword arguments of Engine, and those of its context. The number of sequences and whether
+    prefixes are kept are the engine's own matter."""
+
+    n_parallel: int  # how many requests run together; 8
+    max_queue: int  # how many more may wait; 256
+    share_prefixes: bool  # whether what requests begin with alike is computed once; True
 
 
 class Memory(NamedTuple):
@@ -132,8 +144,27 @@ def context_options(options: ContextOptions) -> Handle:
                 call(getattr(lib, f"ember_context_options_set_{name}"), pointer, int(given[name]))
         cpus = token_array(given.get("worker_cpus", ()))
         call(lib.ember_context_options_set_worker_cpus, pointer, cpus, len(cpus))
-        limit = unsigned("memory_limit", given.get("memory_limit", 0), 64)
-        call(lib.ember_context_options_set_memory_limit, pointer, limit)
+        for name in ("kv_limit", "memory_limit"):
+            limit = unsigned(name, given.get(name, 0), 64)
+            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, limit)
+        call(lib.ember_context_options_set_keep_prefixes, pointer, bool(given.get("keep_prefixes", False)))
+    return handle
+
+
+def engine_options(options: EngineOptions) -> Handle:
+    """The library's object for options of an engine that has a thread of its own."""
+    _reject_unknown(options, EngineOptions)
+    given: dict[str, Any] = dict(options)
+    own = {name: given.pop(name) for name in ("n_parallel", "max_queue", "share_prefixes") if name in given}
+    context: Any = given
+    handle = Handle("options object", lib.ember_engine_options_free, lib.ember_engine_options_new)
+    with handle as pointer, context_options(context) as of_context:
+        call(lib.ember_engine_options_set_context_options, pointer, of_context)
+        for name in ("n_parallel", "max_queue"):
+            if name in own:
+                call(getattr(lib, f"ember_engine_options_set_{name}"), pointer, unsigned(name, own[name]))
+        call(lib.ember_engine_options_set_share_prefixes, pointer, bool(own.get("share_prefixes", True)))
+        call(lib.ember_engine_options_set_thread, pointer, True)
     return handle
 
 

@@ -39,6 +39,8 @@ public struct EmberError: Error, Hashable, Sendable {
         public static let `internal` = Status(EMBER_E_INTERNAL)
         /// A ``CancelToken`` ended the call.
         public static let cancelled = Status(EMBER_E_CANCELLED)
+        /// As many requests of an engine wait as may; nothing was done.
+        public static let queueFull = Status(EMBER_E_QUEUE_FULL)
 
         private init(_ status: some RawRepresentable<some BinaryInteger>) { rawValue = number(of: status) }
     }

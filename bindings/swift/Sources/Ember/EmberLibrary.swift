@@ -58,5 +58,5 @@ final class Locked<Value: Sendable>: @unchecked Sendable {
         set { with { $0 = newValue } }
     }
 
-    func with<R>(_ body: (inout Value) -> R) -> R { queue.sync { body(&stored) } }
+    func with<R>(_ body: (inout Value) throws -> R) rethrows -> R { try queue.sync { try body(&stored) } }
 }

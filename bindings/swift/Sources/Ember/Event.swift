@@ -39,6 +39,24 @@ public struct Event: Hashable, Sendable {
     public let usage: Usage?
 }
 
+extension Event {
+    /// A copy of an event of the library's.
+    init(_ event: ember_event, usage: @autoclosure () throws -> Usage?) rethrows {
+        let finishReason = FinishReason(ifAny: event.finish_reason)
+        self.init(
+            kind: Kind(rawValue: event.kind) ?? .token,
+            text: Ember.text(event.text, event.text_len),
+            token: Ember.token(event.token),
+            bytes: Array(UnsafeBufferPointer(start: event.bytes, count: event.n_bytes)),
+            logprob: event.logprob.isNaN ? nil : event.logprob,
+            top: UnsafeBufferPointer(start: event.tops, count: event.n_tops).map {
+                Candidate(token: $0.token, logprob: $0.logprob)
+            },
+            finishReason: finishReason,
+            usage: finishReason == nil ? nil : try usage())
+    }
+}
+
 /// Why a generation ended.
 public struct FinishReason: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     /// The number in the C library.
@@ -56,6 +74,10 @@ public struct FinishReason: RawRepresentable, Hashable, Sendable, CustomStringCo
     public static let stopString = FinishReason(EMBER_FINISH_STOP_STRING)
     /// A ``CancelToken``, or the end of the task, ended it.
     public static let cancelled = FinishReason(EMBER_FINISH_CANCELLED)
+    /// It took longer than ``GenerateOptions/timeLimit``.
+    public static let timeLimit = FinishReason(EMBER_FINISH_TIME_LIMIT)
+    /// An error ended the request of an engine.
+    public static let failed = FinishReason(EMBER_FINISH_FAILED)
 
     private init(_ reason: some RawRepresentable<some BinaryInteger>) { rawValue = number(of: reason) }
 
@@ -73,6 +95,8 @@ public struct FinishReason: RawRepresentable, Hashable, Sendable, CustomStringCo
         case .contextFull: "context_full"
         case .stopString: "stop_string"
         case .cancelled: "cancelled"
+        case .timeLimit: "time_limit"
+        case .failed: "failed"
         default: "reason \(rawValue)"
         }
     }

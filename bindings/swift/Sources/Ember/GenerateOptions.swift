@@ -26,12 +26,17 @@ public struct GenerateOptions: Hashable, Sendable {
     public var logprobs = false
     /// How many of the likeliest tokens events tell, at most 64; more than 0 means ``logprobs`` too.
     public var topLogprobs = 0
+    /// How long the generation may take; a token that comes later ends it as ``FinishReason/timeLimit``.
+    public var timeLimit: Duration?
+    /// Which of the requests that wait in an engine's queue begins first: that of the highest priority.
+    public var priority: Int32 = 0
 
     /// The defaults, or what differs from them.
     public init(
         maxTokens: Int = 128, sequence: Int = 0, parseSpecial: Bool = false, renderSpecial: Bool = false,
         ignoreEndOfGeneration: Bool = false, stop: [String] = [], includeStop: Bool = false, reusePrefix: Bool = false,
-        echo: Bool = false, logprobs: Bool = false, topLogprobs: Int = 0
+        echo: Bool = false, logprobs: Bool = false, topLogprobs: Int = 0, timeLimit: Duration? = nil,
+        priority: Int32 = 0
     ) {
         self.maxTokens = maxTokens
         self.sequence = sequence
@@ -44,6 +49,8 @@ public struct GenerateOptions: Hashable, Sendable {
         self.echo = echo
         self.logprobs = logprobs
         self.topLogprobs = topLogprobs
+        self.timeLimit = timeLimit
+        self.priority = priority
     }
 
     func withHandle<R>(_ cancelToken: CancelToken?, _ body: (OpaquePointer) throws -> R) throws -> R {
@@ -66,6 +73,16 @@ public struct GenerateOptions: Hashable, Sendable {
         try check { ember_generate_options_set_echo(options, echo, $0) }
         try check { ember_generate_options_set_logprobs(options, logprobs, $0) }
         try check { ember_generate_options_set_n_top(options, topLogprobs, $0) }
+        if let timeLimit {
+            let (seconds, attoseconds) = timeLimit.components
+            let rest = (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+            guard timeLimit >= .zero, let whole = UInt64(exactly: seconds), whole < .max / 2000 else {
+                throw EmberError(.invalidArgument, "the time limit is \(timeLimit)")
+            }
+            let milliseconds = whole * 1000 + UInt64(rest)
+            try check { ember_generate_options_set_time_limit(options, milliseconds, $0) }
+        }
+        try check { ember_generate_options_set_priority(options, priority, $0) }
         try withExtendedLifetime(cancelToken) {
             try check { ember_generate_options_set_cancel_token(options, cancelToken?.handle, $0) }
         }

@@ -34,17 +34,7 @@ public final class Generation {
         try context.use { _ in try check { ember_generator_next(handle, &event, $0) } }
         finishReason = FinishReason(ifAny: event.finish_reason)
         if finishReason == .cancelled, let error = sampler?.takeError() { throw error }
-        return Event(
-            kind: Event.Kind(rawValue: event.kind) ?? .token,
-            text: text(event.text, event.text_len),
-            token: token(event.token),
-            bytes: Array(UnsafeBufferPointer(start: event.bytes, count: event.n_bytes)),
-            logprob: event.logprob.isNaN ? nil : event.logprob,
-            top: UnsafeBufferPointer(start: event.tops, count: event.n_tops).map {
-                Event.Candidate(token: $0.token, logprob: $0.logprob)
-            },
-            finishReason: finishReason,
-            usage: finishReason == nil ? nil : try usage)
+        return try Event(event, usage: try usage)
     }
 
     /// Runs `body` with every event that is left.

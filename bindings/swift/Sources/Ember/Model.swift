@@ -31,7 +31,7 @@ public final class Model: Sendable {
     }
 
     /// Loads a GGUF file that is part of an open file: `length` bytes from `offset` on, nil for all that there are. The
-    /// descriptor stays the caller's, who may close it afterwards; its position may change.
+    /// descriptor stays the caller's, who may close it afterwards; its position is neither used nor moved.
     public convenience init(
         fileDescriptor: Int32, offset: UInt64 = 0, length: UInt64? = nil, options: ModelOptions = ModelOptions(),
         cancelToken: CancelToken? = nil, allocator: (any Allocator)? = nil, progress: Progress? = nil

@@ -73,6 +73,29 @@ import Testing
         print(likeliest)
     }
 
+    @Test func together() async throws {
+
+        let engine = try Engine(model, options: EngineOptions(parallel: 16, context: ContextOptions(size: 512)))
+        let answers = try await withThrowingTaskGroup(of: String.self) { group in
+            for name in ["wolf", "king", "sea", "moon"] {
+                group.addTask {
+                    var answer = ""
+                    let options = GenerateOptions(maxTokens: 16, timeLimit: .seconds(60), priority: 1)
+                    do {
+                        for try await event in try engine.submit("The \(name) said", options: options) {
+                            answer += event.text
+                        }
+                    } catch let error as EmberError where error.status == .queueFull {
+                        answer = "busy, try again later"
+                    }
+                    return answer
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        print(answers, try engine.metrics.tokensPerSecond)
+    }
+
     @Test func loading() async throws {
         let path = modelPath
 
@@ -126,12 +149,14 @@ import Testing
     }
 
     @Test func chat() async throws {
-        let context = try AsyncContext(model)
+        let template = template
 
+        let context = try AsyncContext(model)
         var messages = [Message.system("Be brief."), .user("Once upon a time")]
         var answer = ""
         let options = GenerateOptions(maxTokens: 4)
         for try await event in context.chat(messages, chatOptions: template, options: options) {
+            print(event.text, terminator: "")
             answer += event.text
         }
         messages += [.assistant(answer), .user("And then?")]
