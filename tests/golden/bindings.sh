@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes tests/golden/bindings.json anew, or with --check tells whether it is what the library gives, at the machine's best
-# instruction-set level and at the lowest (all must give the same tokens; numbers are compared to within 0.05).
+# instruction-set level and at the lowest (all must give the same tokens; numbers are compared to within 0.1).
 #
 #   tests/golden/bindings.sh LIBDIR [--check]
 #

@@ -1,9 +1,9 @@
-"""Compares two files of golden results: everything must be equal, but numbers with a fraction to within 0.05."""
+"""Compares two files of golden results: everything must be equal, but numbers with a fraction to within 0.1."""
 
 import json
 import sys
 
-TOLERANCE = 0.05
+TOLERANCE = 0.1
 
 
 def compare(want, got, place: str) -> None:

@@ -54,6 +54,6 @@ def test_score(model, context, golden):
     ):
         assert [(one.token, one.rank) for one in got.tokens] == [(one["token"], one["rank"]) for one in case["tokens"]]
         for one, expected in zip(got.tokens, case["tokens"]):
-            assert one.logprob == pytest.approx(expected["logprob"], abs=0.05)
+            assert one.logprob == pytest.approx(expected["logprob"], abs=0.1)
         assert got.logprob == pytest.approx(case["logprob"], abs=0.2)
         assert got.is_greedy == case["is_greedy"]
