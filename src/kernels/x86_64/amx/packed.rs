@@ -114,7 +114,7 @@ macro_rules! products {
                 n: usize,
                 out: &mut [[f32; ROWS]; VECTORS],
             ) {
-                let lines: [[__m512; format::LINES]; N] = std::array::from_fn(|i| lines[i]);
+                let lines = &lines.as_chunks::<N>().0[0];
                 for (t, row) in out.iter_mut().enumerate() {
                     // SAFETY: there are 16 numbers.
                     let mut acc = unsafe { _mm512_loadu_ps(row.as_ptr()) };

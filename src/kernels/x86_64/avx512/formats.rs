@@ -3,29 +3,14 @@
 
 use std::arch::x86_64::*;
 
+pub use crate::kernels::x86_64::avx2::group::Parts;
 use crate::quant::Q8Block;
-use crate::quant::packed::{Codes, Group, Scales};
+use crate::quant::packed::{Codes, Scales};
 
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
 const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
 /// Twice the values of the codes of MXFP4, plus 12.
 const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
-
-/// The parts of a group.
-pub struct Parts<'a> {
-    pub codes: &'a [u8],
-    pub scales: &'a [u8],
-    pub units: &'a [u8],
-}
-
-impl<'a> Parts<'a> {
-    pub fn of(group: &Group<'a>, codes: Codes, scales: Scales) -> Parts<'a> {
-        let n = group.n_pieces;
-        let (codes, rest) = group.bytes.split_at(n * codes.bytes());
-        let (scales, units) = rest.split_at(n * scales.bytes());
-        Parts { codes, scales, units }
-    }
-}
 
 /// The first 64 bytes.
 #[inline]
@@ -96,26 +81,36 @@ fn load_i8(p: &[u8]) -> __m512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn nibbles(p: &[u8]) -> [__m512i; 8] {
     let mask = _mm512_set1_epi8(15);
-    let q: [__m512i; 4] = std::array::from_fn(|j| load(&p[64 * j..]));
-    let low = |j: usize| _mm512_and_si512(q[j], mask);
-    let high = |j: usize| _mm512_and_si512(_mm512_srli_epi16::<4>(q[j]), mask);
-    [low(0), low(1), low(2), low(3), high(0), high(1), high(2), high(3)]
+    let mut q = [mask; 8];
+    for j in 0..4 {
+        let codes = load(&p[64 * j..]);
+        q[j] = _mm512_and_si512(codes, mask);
+        q[4 + j] = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), mask);
+    }
+    q
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
     let values = _mm512_broadcast_i32x4(load_128(values));
-    nibbles(p).map(|q| _mm512_shuffle_epi8(values, q))
+    let mut q = nibbles(p);
+    for q in &mut q {
+        *q = _mm512_shuffle_epi8(values, *q);
+    }
+    q
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn five_bits(p: &[u8]) -> [__m512i; 8] {
-    let q = nibbles(p);
-    let masks = &p[256..320].as_chunks::<8>().0;
+    let mut q = nibbles(p);
+    let masks = p[256..320].as_chunks::<8>().0;
     let sixteen = _mm512_set1_epi8(16);
-    std::array::from_fn(|j| _mm512_mask_add_epi8(q[j], u64::from_le_bytes(masks[j]), q[j], sixteen))
+    for (q, mask) in q.iter_mut().zip(masks) {
+        *q = _mm512_mask_add_epi8(*q, u64::from_le_bytes(*mask), *q, sixteen);
+    }
+    q
 }
 
 /// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: of each quad these.
@@ -137,25 +132,26 @@ fn two_bits(p: &[u8]) -> [__m512i; 8] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn six_bits(p: &[u8]) -> [__m512i; 8] {
-    let (q, planes) = (nibbles(p), [load(&p[256..]), load(&p[320..])]);
+    let mut q = nibbles(p);
     let mask = _mm512_set1_epi8(0x30);
-    let high = |j: usize| {
-        let plane = planes[j / 4];
-        let shifted = match j % 4 {
-            0 => _mm512_slli_epi16::<4>(plane),
-            1 => _mm512_slli_epi16::<2>(plane),
-            2 => plane,
-            _ => _mm512_srli_epi16::<2>(plane),
-        };
-        _mm512_and_si512(shifted, mask)
-    };
-    std::array::from_fn(|j| _mm512_or_si512(q[j], high(j)))
+    for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let bits = load(&p[256 + 64 * plane..]);
+        q[0] = _mm512_or_si512(q[0], _mm512_and_si512(_mm512_slli_epi16::<4>(bits), mask));
+        q[1] = _mm512_or_si512(q[1], _mm512_and_si512(_mm512_slli_epi16::<2>(bits), mask));
+        q[2] = _mm512_or_si512(q[2], _mm512_and_si512(bits, mask));
+        q[3] = _mm512_or_si512(q[3], _mm512_and_si512(_mm512_srli_epi16::<2>(bits), mask));
+    }
+    q
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn eight_bits(p: &[u8]) -> [__m512i; 8] {
-    std::array::from_fn(|j| load(&p[64 * j..]))
+    let mut q = [_mm512_setzero_si512(); 8];
+    for (j, q) in q.iter_mut().enumerate() {
+        *q = load(&p[64 * j..]);
+    }
+    q
 }
 
 /// One module per format, of what instruction sets with registers of 512 bits share.

@@ -4,12 +4,13 @@
 use std::arch::x86_64::*;
 
 use super::formats::{self, Parts};
+use crate::kernels::x86_64::avx2::group::FEW;
 use crate::kernels::PackedProduct;
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
 /// Activation vectors that share the codes of a piece while these are in registers.
-const TOKENS: usize = 8;
+const TOKENS: usize = 16;
 
 /// The products of this level, by format.
 pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
@@ -35,10 +36,10 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn dot<const N: usize>(codes: &[__m512i; 8], first: usize, x: &Q8Block) -> __m512 {
     let mut sum = _mm512_setzero_si512();
-    let quads = x.qs.as_chunks::<4>().0;
-    for (code, quad) in codes.iter().zip(quads).skip(first).take(N) {
-        let quad = i32::from_le_bytes(quad.map(i8::cast_unsigned));
-        sum = _mm512_dpbusd_epi32(sum, *code, _mm512_set1_epi32(quad));
+    let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&x.qs);
+    // No adaptors of iterators: compiled without this function's instructions, they do not melt into it.
+    for j in first..first + N {
+        sum = _mm512_dpbusd_epi32(sum, codes[j], _mm512_set1_epi32(i32::from_le_bytes(quads[j])));
     }
     _mm512_cvtepi32_ps(sum)
 }
@@ -61,23 +62,29 @@ macro_rules! products {
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
                 let parts = Parts::of(group, format::CODES, format::SCALES);
                 let n = group.n_pieces;
+                let fetches = out.len() <= FEW * ROWS;
                 let (mut x, mut out) = (x, out);
                 while !out.is_empty() && n > 0 {
-                    let tokens = (out.len() / ROWS).min(TOKENS);
+                    let tokens = match out.len() / ROWS {
+                        TOKENS.. => TOKENS,
+                        8.. => 8,
+                        fewer => fewer,
+                    };
                     let (x_now, x_rest) = x.split_at(tokens * n);
                     let (out_now, out_rest) = out.split_at_mut(tokens * ROWS);
                     // SAFETY: this function is reached through the table of this level only, which is handed out
                     // on machines that have its instructions.
                     unsafe {
                         match tokens {
-                            8 => tile::<8>(&parts, n, x_now, out_now),
-                            7 => tile::<7>(&parts, n, x_now, out_now),
-                            6 => tile::<6>(&parts, n, x_now, out_now),
-                            5 => tile::<5>(&parts, n, x_now, out_now),
-                            4 => tile::<4>(&parts, n, x_now, out_now),
-                            3 => tile::<3>(&parts, n, x_now, out_now),
-                            2 => tile::<2>(&parts, n, x_now, out_now),
-                            _ => tile::<1>(&parts, n, x_now, out_now),
+                            TOKENS => tile::<TOKENS>(&parts, n, fetches, x_now, out_now),
+                            8 => tile::<8>(&parts, n, fetches, x_now, out_now),
+                            7 => tile::<7>(&parts, n, fetches, x_now, out_now),
+                            6 => tile::<6>(&parts, n, fetches, x_now, out_now),
+                            5 => tile::<5>(&parts, n, fetches, x_now, out_now),
+                            4 => tile::<4>(&parts, n, fetches, x_now, out_now),
+                            3 => tile::<3>(&parts, n, fetches, x_now, out_now),
+                            2 => tile::<2>(&parts, n, fetches, x_now, out_now),
+                            _ => tile::<1>(&parts, n, fetches, x_now, out_now),
                         }
                     }
                     (x, out) = (x_rest, out_rest);
@@ -86,11 +93,14 @@ macro_rules! products {
             }
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-            fn tile<const N: usize>(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
+            fn tile<const N: usize>(parts: &Parts<'_>, n: usize, fetches: bool, x: &[Q8Block], out: &mut [f32]) {
                 let x: [&[Q8Block]; N] = std::array::from_fn(|t| &x[t * n..(t + 1) * n]);
                 let mut acc = [_mm512_setzero_ps(); N];
+                let bytes = format::CODES.bytes();
                 for i in 0..n {
-                    let bytes = format::CODES.bytes();
+                    if fetches {
+                        parts.prefetch(i, bytes + format::SCALES.bytes());
+                    }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
                     for t in 0..N {
                         let x = &x[t][i];
