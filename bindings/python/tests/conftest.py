@@ -3,11 +3,15 @@
 import json
 import os
 import pathlib
+import signal
 
 import ember
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+# Shells have what they start in the background ignore Ctrl-C, which tests wait for.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
