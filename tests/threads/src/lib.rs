@@ -1,6 +1,6 @@
 //! The sources of Ember's thread pool with their tests, and its gate under loom.
 #![cfg(test)]
-#![allow(dead_code, reason = "the rest of Ember uses it")]
+#![allow(dead_code, unused_imports, reason = "the rest of Ember uses it")]
 
 #[path = "../../../src/error.rs"]
 mod error;
