@@ -33,8 +33,12 @@ class Sampler:
         temperature: float | None = None,
     ) -> None:
         """The arguments are stages, in this order."""
-        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
-        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, self.seed)
+        number = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
+        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, number)
+        told = ctypes.c_uint64()
+        with self._handle as pointer:
+            call(lib.ember_sampler_seed, pointer, ctypes.byref(told))
+        self.seed = told.value
         self._callbacks: list[object] = []  # which C has the addresses of
         if top_k is not None:
             self.top_k(top_k)
