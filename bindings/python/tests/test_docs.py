@@ -13,6 +13,7 @@ def test_readme(root, path, chat_path, tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5
     (tmp_path / "model.gguf").symlink_to(path)
+    (tmp_path / "small.gguf").symlink_to(path)
     (tmp_path / "chat.gguf").symlink_to(chat_path)
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -26,8 +27,8 @@ def run(root, name, *arguments, **environment):
         [sys.executable, root / f"bindings/python/examples/{name}.py", *map(str, arguments)],
         capture_output=True,
         encoding="utf-8",
-    )
         env={**os.environ, **environment},
+    )
 
 
 def test_generate(root, path):
