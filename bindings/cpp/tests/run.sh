@@ -64,6 +64,7 @@ refuses() {
 python3 bindings/cpp/tests/readme.py bindings/cpp/README.md "$out"
 mkdir "$out/readme"
 ln -s "$model" "$out/readme/model.gguf"
+ln -s "$model" "$out/readme/small.gguf"
 ln -s "$chat_model" "$out/readme/chat.gguf"
 n=0
 for compiler in ${CXX:-} g++ clang++; do
@@ -85,6 +86,7 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
         "$out/test_engine" "$model" "$out"
+        "$out/test_guesses" "$model" tests/fixtures/models
         "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
         refuses 1 "$out/chat" -m "$model"
         for program in "$out"/readme_*.cpp; do
