@@ -7,6 +7,7 @@
 //   memory (Event, Context::logits) say how long they live.
 // - Threads: a Model may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
 // - Engine may be used by any number of threads at once.
+// - A context that guesses tokens (GenerateOptions::draft) is at work during the calls that it guesses for.
 // - Generation is pulled, event by event. What a function throws that C calls (a stage of a sampler, the progress of a load)
 //   is kept, and thrown by the call that led to it; set_log's has its exceptions swallowed.
 #ifndef EMBER_HPP
@@ -17,6 +18,7 @@
 #include <initializer_list>
 #include <ios>
 #include <istream>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -110,6 +112,8 @@ public:
         n_vocab_ = info.n_vocab;
         n_embd_ = info.n_embd;
     }
+    Context(Context &&) noexcept = default;
+    Context &operator=(Context &&) noexcept = default;
 
     ContextInfo info() const {
         ContextInfo info{};
@@ -212,6 +216,10 @@ public:
     void copy_sequence(std::uint32_t from, std::uint32_t to, std::uint32_t n_tokens) {
         detail::call(ember_context_sequence_copy, get(), from, to, n_tokens);
     }
+    // Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room; those behind them move forward.
+    void shift_sequence(std::uint32_t sequence, std::uint32_t n_keep, std::uint32_t n_drop) {
+        detail::call(ember_context_sequence_shift, get(), sequence, n_keep, n_drop);
+    }
     // Empties all sequences but this one.
     void keep_sequence(std::uint32_t sequence) { detail::call(ember_context_sequence_keep, get(), sequence); }
     // Makes a sequence as much of the beginning of `tokens` as the KV cache has, and says how many those are. To leave the last
@@ -268,6 +276,7 @@ public:
     ember_context *get() const noexcept { return handle_.get(); }
 
 private:
+    friend class GenerateOptions;
     using Handle = detail::Handle<ember_context, ember_context_free>;
     template <class T> static T *pointer(Span<T> span) { return span.empty() ? nullptr : span.data(); }
     template <class Function, class T>
@@ -295,10 +304,17 @@ private:
         score.n_reused = result.n_reused;
         return score;
     }
-    Handle handle_;
+    std::shared_ptr<ember_context> handle_; // options have it too when it is their draft
     std::size_t n_vocab_ = 0;
     std::size_t n_embd_ = 0;
 };
+
+inline GenerateOptions &GenerateOptions::draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence) {
+    draft_ = context.handle_;
+    n_draft_ = n_draft;
+    draft_sequence_ = sequence;
+    return *this;
+}
 
 // Sends log lines to Function, a void(ember_log_level, std::string_view). What it throws is dropped.
 template <auto Function> void set_log(ember_log_level max_level) {

@@ -92,6 +92,24 @@ func number(name string, value int) (C.uint32_t, error) {
 	return C.uint32_t(value), nil
 }
 
+// named is a number for the library, and what it is called in the error when it does not fit.
+type named struct {
+	name  string
+	value int
+}
+
+// numbers is number for several.
+func numbers(all ...named) ([]C.uint32_t, error) {
+	checked := make([]C.uint32_t, len(all))
+	for i, one := range all {
+		var err error
+		if checked[i], err = number(one.name, one.value); err != nil {
+			return nil, err
+		}
+	}
+	return checked, nil
+}
+
 // fill calls the library with a buffer of guess elements, and once more if that was too small. It gives the part in use.
 func fill[T any](guess int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
 	var needed C.size_t

@@ -321,3 +321,47 @@ func Example_states() {
 		fmt.Println(answer.Text)
 	}
 }
+
+func Example_shift() {
+	model := try(ember.Load(ctx, "../../tests/fixtures/models/gemma3.gguf")) // the bundled model has learned positions
+	defer model.Close()
+	c := try(model.NewContext(ember.WithSize(64)))
+	defer c.Close()
+	prompt := []ember.Token{1, 2, 3, 4, 5, 6}
+
+	for event, err := range c.GenerateTokens(ctx, prompt, ember.WithMaxTokens(200), ember.WithShift(4, 32)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Kind == ember.EventEnd {
+			fmt.Println(event.Finish, event.Usage.ShiftedTokens) // without the option: context_full
+		}
+	}
+	// Output: max_tokens 160
+}
+
+func Example_guesses() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+	smallPath := modelPath
+
+	small, err := ember.Load(ctx, smallPath)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer small.Close()
+	draft, err := small.NewContext()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer draft.Close()
+	answer, err := c.Complete(ctx, "Once upon a time", ember.WithMaxTokens(32),
+		ember.WithLookup(8, 3),       // up to 8 tokens, where the last 3, or 2, stand in the text already
+		ember.WithDraft(draft, 0, 4)) // else up to 4 by the smaller model, in sequence 0 of its context
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Text) // answer.Usage: DraftedTokens were guessed, of which AcceptedTokens came true
+	// Output: , I was in the habit of making a little more of the matter. I was in the habit of making a very good deal of money. I
+}

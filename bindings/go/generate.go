@@ -85,6 +85,9 @@ type Usage struct {
 	PromptTokens    int           // of the prompt, BOS included
 	ReusedTokens    int           // of these, what the sequence held already
 	GeneratedTokens int           // generated, an end-of-generation token not counted
+	DraftedTokens   int           // guessed and run ahead (WithLookup, WithDraft)
+	AcceptedTokens  int           // of these, what came true
+	ShiftedTokens   int           // forgotten for room (WithShift)
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens, the caller's work between them not counted
 	Finish          FinishReason
@@ -95,6 +98,7 @@ type Usage struct {
 type Generator struct {
 	h       *handle[*C.ember_generator]
 	context *Context
+	draft   *Context // which guesses tokens, or nil
 	token   *cancelToken
 	ctx     context.Context
 	stop    *stopper
@@ -150,7 +154,14 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 	}
 	var p *C.ember_generator
 	if err == nil {
-		err = c.with(func(context *C.ember_context) error { return call(context, config, sampler, &p) })
+		err = c.with(func(context *C.ember_context) error {
+			done, err := config.draft.lendTo(c)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return call(context, config, sampler, &p)
+		})
 	}
 	if err != nil {
 		token.close()
@@ -166,6 +177,7 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 			functions.release()
 		}),
 		context: c,
+		draft:   config.draft,
 		token:   token,
 		ctx:     ctx,
 		stop:    &stopper{watch(ctx, token)},
@@ -186,11 +198,16 @@ func (g *Generator) Next() (Event, error) {
 		return Event{Token: NoToken, Finish: FinishNone}, err
 	}
 	defer g.h.done()
-	// The context is the generator's for this call.
+	// The contexts are the generator's for this call.
 	if _, err := g.context.h.useAlone(); err != nil {
 		return Event{Token: NoToken, Finish: FinishNone}, err
 	}
 	defer g.context.h.done()
+	done, err := g.draft.lendTo(g.context)
+	if err != nil {
+		return Event{Token: NoToken, Finish: FinishNone}, err
+	}
+	defer done()
 	if err := check(C.ember_go_next(p, &g.event, &g.raised, &g.cerr), &g.cerr); err != nil {
 		return Event{Token: NoToken, Finish: FinishNone}, settled(g.raised, err)
 	}
@@ -207,6 +224,15 @@ func (g *Generator) Next() (Event, error) {
 		return event, g.ended
 	}
 	return event, nil
+}
+
+// lendTo has nobody else use a context that guesses tokens for a generator of another one, until done is called. There may be none,
+// and the library refuses one that is to guess for itself.
+func (c *Context) lendTo(other *Context) (done func(), err error) {
+	if c == nil || c.h == other.h {
+		return func() {}, nil
+	}
+	return c.h.done, c.h.lend()
 }
 
 // eventOf copies an event of the library's.
@@ -251,6 +277,9 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 		PromptTokens:    int(result.n_prompt),
 		ReusedTokens:    int(result.n_reused),
 		GeneratedTokens: int(result.n_generated),
+		DraftedTokens:   int(result.n_drafted),
+		AcceptedTokens:  int(result.n_accepted),
+		ShiftedTokens:   int(result.n_shifted),
 		Prefill:         time.Duration(result.prefill_ns),
 		Decode:          time.Duration(result.decode_ns),
 		Finish:          FinishReason(result.finish_reason),

@@ -20,6 +20,7 @@ type GenerateOption struct {
 type generateConfig struct {
 	options *C.ember_generate_options
 	sampler *Sampler
+	draft   *Context
 }
 
 // newGenerateConfig applies options; free what it gives.
@@ -178,3 +179,59 @@ func WithTop(n int) GenerateOption {
 		return C.ember_generate_options_set_n_top(o, n, err)
 	})
 }
+
+// WithShift has a generation go on where its sequence is full ([WithSize]): it forgets drop tokens behind the first keep, each time
+// that happens, as [Context.ShiftSequence] does; [Usage] tells how many those were. drop of 0, the default: it ends with
+// [FinishContextFull]. A prompt that does not fit is an error all the same. [ErrUnsupported] for a model with learned positions
+// (GPT-2), and in an engine.
+func WithShift(keep, drop int) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		n, err := numbers(toKeep(keep), toForget(drop))
+		if err != nil {
+			return err
+		}
+		var cerr *C.ember_error
+		return check(C.ember_generate_options_set_shift(config.options, n[0], n[1], &cerr), &cerr)
+	}}
+}
+
+// WithLookup has up to n tokens (at most 32; 0, the default: none) guessed from the text itself, to run together with the one before
+// them: what followed the last tokens, ngram (1 to 16; 3 is good) down to 2, where they stood in the text before. The text is the
+// same as without, only the time differs: less where texts repeat what they have said or were given. Other calls that decode on the
+// same context between two events waste the guesses; an engine makes none.
+func WithLookup(n, ngram int) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		n, err := numbers(toGuess(n), named{"the number of tokens to look up", ngram})
+		if err != nil {
+			return err
+		}
+		var cerr *C.ember_error
+		return check(C.ember_generate_options_set_lookup(config.options, n[0], n[1], &cerr), &cerr)
+	}}
+}
+
+// WithDraft has up to n tokens, at most 32, guessed by a smaller model with the same vocabulary where [WithLookup] finds none; all
+// said there holds here. draft is a context of that model, of about the size of the other. Its sequence becomes the beginning of
+// the text, whatever it held. Several generators may share it, each with a sequence of its own. It is in use while a generator is
+// made and during [Generator.Next]: when another call has it then they give [ErrBusy], and can be tried again. Generators keep what
+// they need of it, so it may be closed while there are some. nil, the default: none.
+func WithDraft(draft *Context, sequence, n int) GenerateOption {
+	return GenerateOption{func(config *generateConfig) error {
+		n, err := numbers(named{"the sequence", sequence}, toGuess(n))
+		if err != nil {
+			return err
+		}
+		var p *C.ember_context
+		if draft != nil {
+			if p, err = draft.h.use(); err != nil {
+				return err
+			}
+			defer draft.h.done()
+		}
+		config.draft = draft
+		var cerr *C.ember_error
+		return check(C.ember_generate_options_set_draft(config.options, p, n[0], n[1], &cerr), &cerr)
+	}}
+}
+
+func toGuess(n int) named { return named{"the number of tokens to guess", n} }

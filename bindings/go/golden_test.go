@@ -45,6 +45,17 @@ type golden struct {
 		Logprob  float64
 		IsGreedy bool `json:"is_greedy"`
 	}
+	Shift struct {
+		Model        string
+		Size         int     `json:"n_ctx"`
+		PromptTokens []Token `json:"prompt_tokens"`
+		MaxTokens    int     `json:"max_tokens"`
+		Keep         int     `json:"n_keep"`
+		Drop         int     `json:"n_drop"`
+		Tokens       []Token
+		Finish       string
+		Shifted      int `json:"n_shifted"`
+	}
 }
 
 func readGolden(t *testing.T) golden {

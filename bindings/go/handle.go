@@ -35,6 +35,19 @@ func (h *handle[P]) use() (P, error) { return h.take(false) }
 // useAlone is use for what serves one call at a time.
 func (h *handle[P]) useAlone() (P, error) { return h.take(true) }
 
+// lend is useAlone for a call that reaches the object through another one of the library's, which keeps it alive: it may be closed.
+func (h *handle[P]) lend() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uses > 0 {
+		return inUse()
+	}
+	h.uses++
+	return nil
+}
+
+func inUse() error { return &Error{Status: ErrBusy, Message: "in use by another call"} }
+
 func (h *handle[P]) take(alone bool) (none P, err error) {
 	if h == nil {
 		return none, ErrClosed
@@ -45,7 +58,7 @@ func (h *handle[P]) take(alone bool) (none P, err error) {
 		return none, ErrClosed
 	}
 	if alone && h.uses > 0 {
-		return none, &Error{Status: ErrBusy, Message: "in use by another call"}
+		return none, inUse()
 	}
 	h.uses++
 	return h.pointer, nil

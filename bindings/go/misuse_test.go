@@ -51,6 +51,7 @@ func TestUseAfterClose(t *testing.T) {
 		"Logits":        func() error { _, err := c.Logits(0); return err },
 		"NPast":         func() error { _, err := c.NPast(0); return err },
 		"Rewind":        func() error { return c.Rewind(0, 0) },
+		"ShiftSequence": func() error { return c.ShiftSequence(0, 0, 0) },
 		"Embed":         func() error { _, err := c.Embed(ctx, []string{"x"}); return err },
 		"EmbedTokens":   func() error { _, err := c.EmbedTokens(ctx, [][]Token{{1}}); return err },
 		"Score":         func() error { _, err := c.Score(ctx, "The", " sea"); return err },
@@ -62,6 +63,10 @@ func TestUseAfterClose(t *testing.T) {
 		"Reset":         func() error { return s.Reset() },
 		"closed sampler": func() error {
 			_, err := newContext(t).NewGenerator(ctx, "x", WithSampler(s))
+			return err
+		},
+		"closed draft": func() error {
+			_, err := newContext(t).NewGenerator(ctx, "x", WithDraft(c, 0, 4))
 			return err
 		},
 	} {
@@ -178,7 +183,9 @@ func TestForgottenHandlesAreFreed(t *testing.T) {
 		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel) // a context.Context that lives on must not hold the generator
-		g, err := c.NewGenerator(ctx, prompt, WithSampler(s))
+		draft, err := m.NewContext(WithThreads(1))
+		must(t, err)
+		g, err := c.NewGenerator(ctx, prompt, WithSampler(s), WithDraft(draft, 0, 4))
 		must(t, err)
 		_, err = g.Next()
 		must(t, err)
@@ -216,6 +223,7 @@ func TestRefusalsLeaveNoHandles(t *testing.T) {
 		_, _ = NewSampler(1, StageFunc(refuse), TopP(9))
 		_, _ = c.NewGenerator(ctx, "")
 		_, _ = c.NewGenerator(ctx, prompt, WithTop(1000))
+		_, _ = c.NewGenerator(ctx, prompt, WithDraft(c, 0, 4))
 		_, _ = c.Complete(ctx, "\xff")
 	}
 	equal(t, "handles", live.Load(), before)

@@ -32,16 +32,31 @@ func sequenceOrAll(sequence int) (C.uint32_t, error) {
 // CopySequence makes sequence to the first count tokens of sequence from; what to held is gone. The two share memory until they
 // differ, so this costs next to nothing: for several answers to one prompt.
 func (c *Context) CopySequence(from, to, count int) error {
-	var n [3]C.uint32_t
-	for i, value := range []int{from, to, count} {
-		var err error
-		if n[i], err = number([]string{"the sequence", "the sequence", "the number of tokens"}[i], value); err != nil {
-			return err
-		}
+	n, err := numbers(named{"the sequence", from}, named{"the sequence", to}, named{"the number of tokens", count})
+	if err != nil {
+		return err
 	}
 	return c.with(func(p *C.ember_context) error {
 		var cerr *C.ember_error
 		return check(C.ember_context_sequence_copy(p, n[0], n[1], n[2], &cerr), &cerr)
+	})
+}
+
+func toKeep(n int) named   { return named{"the number of tokens to keep", n} }
+func toForget(n int) named { return named{"the number of tokens to forget", n} }
+
+// ShiftSequence forgets drop tokens of a sequence behind its first keep, for room where a text has become too long: those behind them
+// move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens stays in what
+// follows, so this is cheaper than running the rest anew and not quite the same. [ErrUnsupported] for a model with learned
+// positions (GPT-2) and for an encoder.
+func (c *Context) ShiftSequence(sequence, keep, drop int) error {
+	n, err := numbers(named{"the sequence", sequence}, toKeep(keep), toForget(drop))
+	if err != nil {
+		return err
+	}
+	return c.with(func(p *C.ember_context) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_sequence_shift(p, n[0], n[1], n[2], &cerr), &cerr)
 	})
 }
 

@@ -44,6 +44,12 @@ static const char *const TEXTS[] = {"The sea was calm, and the moon was bright."
 static const char SCORE_PROMPT[] = "The sea was calm, and the moon";
 static const char SCORE_CONTINUATION[] = " was shining over the water.";
 
+/* A generation that goes on where its sequence is full. The bundled model's positions are learned and cannot be moved, so it
+ * is one of the fixtures', which has no tokenizer. Chosen as the generations above. */
+static const char SHIFT_MODEL[] = "tests/fixtures/models/llama-tied-f32.gguf";
+static const uint32_t SHIFT_PROMPT[] = {4, 72, 41, 96, 2, 9, 91, 65};
+enum { SHIFT_N_CTX = 32, SHIFT_N_TOKENS = 64, SHIFT_N_KEEP = 4, SHIFT_N_DROP = 12 };
+
 static const char *const FINISH[] = {"max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled"};
 
 /* Ends the program with Ember's sentence, unless there is none. */
@@ -230,6 +236,48 @@ static void run_score(const ember_model *model)
     ember_context_free(context);
 }
 
+static void run_shift(void)
+{
+    ember_error *err = NULL;
+    ember_model *model = NULL;
+    ember_context_options *context_options = NULL;
+    ember_context *context = NULL;
+    ember_generate_options *options = NULL;
+    ember_generator *generator = NULL;
+    uint32_t tokens[MAX_TOKENS];
+    size_t n_tokens = 0;
+    const size_t n_prompt = sizeof SHIFT_PROMPT / sizeof *SHIFT_PROMPT;
+    check(ember_model_load(SHIFT_MODEL, EMBER_NUL_TERMINATED, NULL, &model, &err), err);
+    check(ember_context_options_new(&context_options, &err), err);
+    check(ember_context_options_set_n_ctx(context_options, SHIFT_N_CTX, &err), err);
+    check(ember_context_new(model, context_options, &context, &err), err);
+    check(ember_generate_options_new(&options, &err), err);
+    check(ember_generate_options_set_max_tokens(options, SHIFT_N_TOKENS, &err), err);
+    check(ember_generate_options_set_shift(options, SHIFT_N_KEEP, SHIFT_N_DROP, &err), err);
+    check(ember_generator_new_tokens(context, SHIFT_PROMPT, n_prompt, options, NULL, &generator, &err), err);
+    ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
+    while (event.kind != EMBER_EVENT_END) {
+        check(ember_generator_next(generator, &event, &err), err);
+        if (event.kind == EMBER_EVENT_TOKEN)
+            tokens[n_tokens++] = event.token;
+    }
+    ember_generate_result usage = {.struct_size = sizeof usage};
+    check(ember_generator_usage(generator, &usage, &err), err);
+    printf("  \"shift\": {\n    ");
+    print_text("model", SHIFT_MODEL);
+    printf(",\n    \"n_ctx\": %d,\n    ", SHIFT_N_CTX);
+    print_ids("prompt_tokens", SHIFT_PROMPT, n_prompt);
+    printf(",\n    \"max_tokens\": %d,\n    \"n_keep\": %d,\n    \"n_drop\": %d,\n    ",
+           SHIFT_N_TOKENS, SHIFT_N_KEEP, SHIFT_N_DROP);
+    print_ids("tokens", tokens, n_tokens);
+    printf(",\n    \"finish\": \"%s\",\n    \"n_shifted\": %u\n  }", FINISH[usage.finish_reason], (unsigned)usage.n_shifted);
+    ember_generator_free(generator);
+    ember_generate_options_free(options);
+    ember_context_options_free(context_options);
+    ember_context_free(context);
+    ember_model_release(model);
+}
+
 int main(int argc, char **argv)
 {
     ember_error *err = NULL;
@@ -251,6 +299,8 @@ int main(int argc, char **argv)
     run_embeddings(model);
     printf(",\n");
     run_score(model);
+    printf(",\n");
+    run_shift();
     printf("\n}\n");
     ember_model_release(model);
     return 0;

@@ -212,6 +212,8 @@ private:
     std::shared_ptr<const ember_context_options> context_;
 };
 
+class Context;
+
 // stop() may be called several times.
 class GenerateOptions {
     EMBER_OPTION(GenerateOptions, std::uint32_t, max_tokens)
@@ -233,6 +235,20 @@ public:
         stops_.emplace_back(text);
         return *this;
     }
+    // Where the sequence is full (n_ctx), forget `n_drop` tokens behind the first `n_keep` and go on.
+    GenerateOptions &shift(std::uint32_t n_keep, std::uint32_t n_drop) {
+        shift_ = {n_keep, n_drop};
+        return *this;
+    }
+    // Have up to `n_draft` tokens guessed from what followed the last `ngram`, down to 2, where they stood in the text before.
+    GenerateOptions &lookup(std::uint32_t n_draft, std::uint32_t ngram = 3) {
+        lookup_ = {n_draft, ngram};
+        return *this;
+    }
+    // Have up to `n_draft` tokens guessed by a context of a smaller model with the same vocabulary, where lookup() finds none.
+    // What is made with these options uses it during generate and next(); its sequence becomes the beginning of the text. These
+    // options and generators keep what they need of it, so that it may be destroyed.
+    GenerateOptions &draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence = 0);
     using Handle = detail::Handle<ember_generate_options, ember_generate_options_free>;
     Handle handle() const {
         auto options = detail::make<Handle>(ember_generate_options_new);
@@ -249,6 +265,12 @@ public:
         detail::set(options, ember_generate_options_set_time_limit, time_limit_ms_);
         detail::set(options, ember_generate_options_set_priority, priority_);
         detail::set_cancel(options, ember_generate_options_set_cancel_token, cancel_token_);
+        if (shift_)
+            detail::call(ember_generate_options_set_shift, options.get(), shift_->first, shift_->second);
+        if (lookup_)
+            detail::call(ember_generate_options_set_lookup, options.get(), lookup_->first, lookup_->second);
+        if (draft_)
+            detail::call(ember_generate_options_set_draft, options.get(), draft_.get(), draft_sequence_, n_draft_);
         for (const std::string &text : stops_)
             detail::call(ember_generate_options_add_stop, options.get(), text.data(), text.size());
         return options;
@@ -256,6 +278,9 @@ public:
 
 private:
     std::vector<std::string> stops_;
+    std::optional<std::pair<std::uint32_t, std::uint32_t>> shift_, lookup_;
+    std::shared_ptr<ember_context> draft_;
+    std::uint32_t draft_sequence_ = 0, n_draft_ = 0;
 };
 
 class EmbedOptions {

@@ -64,6 +64,7 @@ refuses() {
 python3 bindings/cpp/tests/readme.py bindings/cpp/README.md "$out"
 mkdir "$out/readme"
 ln -s "$model" "$out/readme/model.gguf"
+ln -s "$model" "$out/readme/small.gguf"
 ln -s "$chat_model" "$out/readme/chat.gguf"
 n=0
 for compiler in ${CXX:-} g++ clang++; do
@@ -85,13 +86,14 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
         "$out/test_engine" "$model" "$out"
+        "$out/test_guesses" "$model" tests/fixtures/models
         "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
         refuses 1 "$out/chat" -m "$model"
         for program in "$out"/readme_*.cpp; do
             (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
         done
         expect "Once upon a time, I was in the" "$out/generate" -m "$model" -p "Once upon a time" -n 5 --temp 0
-        expect "0.7728" "$out/embed" -m "$model" "The sea was calm, and the moon was bright." \
+        expect "0.7739" env EMBER_ISA=scalar "$out/embed" -m "$model" "The sea was calm, and the moon was bright." \
             "A bright moon stood over the quiet sea."
         refuses 1 "$out/generate" -m no-such-model.gguf
         refuses 2 "$out/generate" -n many

@@ -113,6 +113,40 @@ static void test_score(const ember::Model &model, const Json &json) {
     check(context.score_tokens(model.tokenize(prompt + continuation), model.tokenize(prompt).size()));
 }
 
+// A generation that goes over the size of its sequence, and the same by hand. The model's path is that from the repository's root.
+static void test_shift(const Json &json) {
+    auto number = [&](const char *name) { return static_cast<std::uint32_t>(json[name].number); };
+    auto model = ember::Model::load(json["model"].string);
+    auto prompt = json["prompt_tokens"].numbers<ember::Token>();
+    auto expected = json["tokens"].numbers<ember::Token>();
+    const std::uint32_t n_ctx = number("n_ctx"), n_keep = number("n_keep"), n_drop = number("n_drop");
+    ember::Context context(model, ember::ContextOptions().n_ctx(n_ctx).n_seq(2));
+    auto options = ember::GenerateOptions().max_tokens(number("max_tokens")).shift(n_keep, n_drop);
+    for (const auto &way : {options, ember::GenerateOptions(options).lookup(8)}) {
+        std::vector<ember::Token> tokens;
+        context.rewind(0);
+        auto generator = context.generate_tokens(prompt, way);
+        for (auto &event : generator)
+            if (event.is_token())
+                tokens.push_back(event.token());
+        CHECK(tokens == expected);
+        CHECK(finish_name(generator.event().finish_reason()) == json["finish"].string);
+        CHECK(generator.usage().n_shifted == number("n_shifted") && generator.usage().n_shifted > n_ctx);
+        CHECK(context.n_past() == prompt.size() + tokens.size() - number("n_shifted"));
+    }
+    std::vector<ember::Token> tokens;
+    auto greedy = ember::Sampler(0).greedy();
+    for (auto next = prompt; tokens.size() < expected.size(); next = {tokens.back()}) {
+        if (context.n_past(1) == n_ctx) {
+            context.shift_sequence(1, n_keep, n_drop);
+            CHECK(context.n_past(1) == n_ctx - n_drop);
+        }
+        context.decode(ember::Batch{next, {}, std::vector<std::uint32_t>(next.size(), 1)});
+        tokens.push_back(greedy.sample(context.logits(next.size() - 1)));
+    }
+    CHECK(tokens == expected);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     std::string text = read_file(argv[2]);
@@ -123,5 +157,6 @@ int main(int argc, char **argv) {
         test_generation(model, generation);
     test_embeddings(model, golden["embeddings"]);
     test_score(model, golden["score"]);
-    std::printf("golden: %zu generations, embeddings and a score are as they should be\n", golden["generate"].array.size());
+    test_shift(golden["shift"]);
+    std::printf("golden: %zu generations, embeddings, a score and a shift are as they should be\n", golden["generate"].array.size());
 }

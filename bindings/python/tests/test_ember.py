@@ -101,6 +101,7 @@ def test_sampler(context):
     sampler.reset()
     assert run() == first
     assert ember.Sampler().seed != ember.Sampler().seed
+    assert ember.Sampler((1 << 64) - 1).seed != (1 << 64) - 1  # which stands for one taken by chance
     context.rewind()
     drawn = context.generate(PROMPT, max_tokens=16, temperature=0.9)
     text = drawn.text()

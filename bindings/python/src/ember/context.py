@@ -156,7 +156,7 @@ class Context(Sequences):
             else:
                 with sampler._handle as draw:
                     handle = Handle("generation", lib.ember_generator_free, make, *arguments, draw)
-        return Generation(self, handle, sampler)
+        return Generation(self, handle, sampler, options.get("draft"))
 
     def chat(self, messages: Sequence[Mapping[str, object]], **options: Unpack[GenerateOptions]) -> Generation:
         """As generate: the answer to a conversation, written by the model's chat template. Give all of the conversation each

@@ -33,8 +33,12 @@ class Sampler:
         temperature: float | None = None,
     ) -> None:
         """The arguments are stages, in this order."""
-        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
-        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, self.seed)
+        number = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
+        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, number)
+        told = ctypes.c_uint64()
+        with self._handle as pointer:
+            call(lib.ember_sampler_seed, pointer, ctypes.byref(told))
+        self.seed = told.value
         self._callbacks: list[object] = []  # which C has the addresses of
         if top_k is not None:
             self.top_k(top_k)
@@ -195,6 +199,19 @@ class GenerateOptions(TypedDict, total=False):
     ignore_eog: bool  # go on after an end-of-generation token
     time_limit: float  # seconds from the call on; a token that comes later is the end, with FinishReason.TIME_LIMIT
     priority: int  # of an engine's requests that wait the highest begins; 0
+    # How many tokens stay at the beginning, and how many behind them are forgotten each time the sequence is full (n_ctx), as
+    # Context.shift_sequence does it. Without it the generation ends there. Not with learned positions (GPT-2) nor in an engine.
+    shift: tuple[int, int]
+    # Most tokens to guess and run together, from what followed the last ones where they stood before; 32 at most. The text is
+    # the same, only the time differs. Other calls that decode on the context between two events waste the guesses; an engine
+    # makes none.
+    lookup: int
+    lookup_ngram: int  # how many of the last tokens to look for, 16 at most, down to 2; 3
+    # A context of a smaller model with the same vocabulary, of about the same n_ctx, which guesses where lookup finds nothing.
+    # It is in use while an event is made, which is a BusyError when another call has it then. It may be closed meanwhile.
+    draft: Context
+    n_draft: int  # most tokens for it to guess, 32 at most; 8
+    draft_sequence: int  # of it, for each generation another; 0. It becomes the beginning of the text, whatever it held
     cancel_token: CancelToken
 
 
@@ -226,12 +243,29 @@ class Usage(NamedTuple):
     prefill_ns: int
     decode_ns: int
     finish_reason: FinishReason
+    n_drafted: int  # tokens that were guessed and run ahead (lookup, draft)
+    n_accepted: int  # of these, those that came true
+    n_shifted: int  # tokens that were forgotten for room (shift)
 
 
 _STAGES = ("seed", "top_k", "top_p", "temperature")
 _NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
 _FLAGS = ("include_stop", "logprobs", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog")
 _KINDS = {int(kind): kind for kind in EventKind}
+
+
+def _set_guesses(pointer: int, given: dict[str, Any]) -> None:
+    """The options of who guesses tokens."""
+    for name, of in (("lookup_ngram", "lookup"), ("n_draft", "draft"), ("draft_sequence", "draft")):
+        if name in given and given.get(of) is None:
+            raise InvalidArgumentError(f"{name} says nothing without {of}")
+    if given.get("lookup") is not None:
+        numbers = unsigned("lookup", given["lookup"]), unsigned("lookup_ngram", given.get("lookup_ngram", 3))
+        call(lib.ember_generate_options_set_lookup, pointer, *numbers)
+    if given.get("draft") is not None:
+        numbers = unsigned("draft_sequence", given.get("draft_sequence", 0)), unsigned("n_draft", given.get("n_draft", 8))
+        with given["draft"]._handle as draft:
+            call(lib.ember_generate_options_set_draft, pointer, draft, *numbers)
 
 
 def options_handle(options: GenerateOptions) -> Handle:
@@ -256,6 +290,11 @@ def options_handle(options: GenerateOptions) -> Handle:
         if not -(1 << 31) <= priority < 1 << 31:
             raise InvalidArgumentError(f"priority is {priority}, which does not fit 32 bits with a sign")
         call(lib.ember_generate_options_set_priority, pointer, priority)
+        if given.get("shift") is not None:
+            keep, drop = given["shift"]
+            numbers = unsigned("shift", keep), unsigned("shift", drop)
+            call(lib.ember_generate_options_set_shift, pointer, *numbers)
+        _set_guesses(pointer, given)
         stops = given.get("stop", ())
         for text in (stops,) if isinstance(stops, str) else stops or ():
             raw = text.encode()
@@ -300,7 +339,7 @@ def usage_of(function: Any, pointer: int) -> Usage:
     raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
     call(function, pointer, ctypes.byref(raw))
     counts = raw.n_prompt, raw.n_generated, raw.n_reused, raw.prefill_ns, raw.decode_ns
-    return Usage(*counts, FinishReason(raw.finish_reason))
+    return Usage(*counts, FinishReason(raw.finish_reason), raw.n_drafted, raw.n_accepted, raw.n_shifted)
 
 
 class Completion(NamedTuple):
@@ -324,8 +363,9 @@ class Generation:
     One thread at a time. What was generated stays in the context's sequence; leaving a loop early is fine.
     """
 
-    def __init__(self, context: Context, handle: Handle, sampler: Sampler | None) -> None:
+    def __init__(self, context: Context, handle: Handle, sampler: Sampler | None, draft: Context | None) -> None:
         self._context = context
+        self._draft = draft
         self._handle = handle
         self.sampler = sampler
         self.finish_reason: FinishReason | None = None
@@ -345,6 +385,8 @@ class Generation:
                 if self.finish_reason is not None:
                     raise StopIteration
                 self._context._forget_logits()
+                if self._draft is not None:
+                    self._draft._forget_logits()
                 if self._prompt_is_run:
                     call(lib.ember_generator_next, pointer, self._event_ref)
                 else:

@@ -82,6 +82,16 @@ class Sequences:
         with self._handle as pointer:
             call(lib.ember_context_sequence_copy, pointer, *numbers)
 
+    def shift_sequence(self, n_keep: int, n_drop: int, *, sequence: int = 0) -> None:
+        """Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room where a text has become too long: those behind
+        them move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens
+        stays in what follows, so this is cheaper than running the rest anew and not quite the same. UnsupportedError for a model
+        with learned positions (GPT-2) and for an encoder."""
+        self._forget_logits()
+        numbers = unsigned("sequence", sequence), unsigned("n_keep", n_keep), unsigned("n_drop", n_drop)
+        with self._handle as pointer:
+            call(lib.ember_context_sequence_shift, pointer, *numbers)
+
     def keep_sequence(self, sequence: int) -> None:
         """Empties all sequences but this one."""
         self._forget_logits()
