@@ -60,7 +60,8 @@ public final class Engine: Sendable {
 
     /// Has `prompt` continued, which is the whole text. When as many requests wait as may, this throws
     /// ``EmberError/Status/queueFull``. The sampler is copied as it is: requests that shall differ need samplers of different
-    /// seeds. ``GenerateOptions/sequence`` and ``GenerateOptions/reusePrefix`` mean nothing here.
+    /// seeds. ``GenerateOptions/sequence``, ``GenerateOptions/reusePrefix``, ``GenerateOptions/lookup`` and
+    /// ``GenerateOptions/draft`` mean nothing here, and ``GenerateOptions/shift`` is refused.
     public func submit(
         _ prompt: String, options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil
     ) throws -> Request {

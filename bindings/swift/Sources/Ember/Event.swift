@@ -110,6 +110,12 @@ public struct Usage: Hashable, Sendable {
     public let reusedTokens: Int
     /// Tokens generated, an end-of-generation token not counted.
     public let generatedTokens: Int
+    /// Tokens that were guessed and run ahead (``GenerateOptions/lookup``, ``GenerateOptions/draft``).
+    public let draftedTokens: Int
+    /// Of these, those that came true.
+    public let acceptedTokens: Int
+    /// Tokens that were forgotten for room (``GenerateOptions/shift``).
+    public let shiftedTokens: Int
     /// Time spent on the prompt.
     public let prefill: Duration
     /// Time spent on the generated tokens, the caller's own work between them not counted.
@@ -121,6 +127,9 @@ public struct Usage: Hashable, Sendable {
         promptTokens = Int(result.n_prompt)
         reusedTokens = Int(result.n_reused)
         generatedTokens = Int(result.n_generated)
+        draftedTokens = Int(result.n_drafted)
+        acceptedTokens = Int(result.n_accepted)
+        shiftedTokens = Int(result.n_shifted)
         prefill = duration(result.prefill_ns)
         decode = duration(result.decode_ns)
         finishReason = FinishReason(ifAny: result.finish_reason)

@@ -30,13 +30,72 @@ public struct GenerateOptions: Hashable, Sendable {
     public var timeLimit: Duration?
     /// Which of the requests that wait in an engine's queue begins first: that of the highest priority.
     public var priority: Int32 = 0
+    /// What to forget where the sequence is full, to go on; nil: the generation ends as ``FinishReason/contextFull``.
+    public var shift: Shift?
+    /// Whether tokens are guessed from the text itself.
+    public var lookup: Lookup?
+    /// Whether tokens are guessed by a smaller model.
+    public var draft: Draft?
+
+    /// Tokens to forget, as ``Context/shift(keep:drop:sequence:)`` does it, each time the sequence is full. A prompt that does
+    /// not fit is an error all the same. Not for models with learned positions (GPT-2), and not in an engine.
+    public struct Shift: Hashable, Sendable {
+        /// How many tokens at the sequence's beginning stay.
+        public var keep: Int
+        /// How many behind them are forgotten; together the two are below the context's size. 0: none, the generation ends.
+        public var drop: Int
+
+        /// Forgets `drop` tokens behind the first `keep`.
+        public init(keep: Int = 0, drop: Int) {
+            self.keep = keep
+            self.drop = drop
+        }
+    }
+
+    /// Tokens guessed from the text itself, to be run together with the one before them: what followed the last tokens where
+    /// they stood in the text before. Pays where texts repeat what they have said or were given, as summaries, corrections and
+    /// code do; where guesses do not come true fewer are made.
+    ///
+    /// The tokens are the same as without, drawn or likeliest, one for each event. A call that decodes on the same context
+    /// between two events makes the guesses worthless, so that generations which take turns gain nothing; an engine does
+    /// without them.
+    public struct Lookup: Hashable, Sendable {
+        /// How many tokens to guess at a time, at most 32. 0: none.
+        public var count: Int
+        /// How many of the last tokens to look for, 1 to 16, and then fewer, down to 2.
+        public var ngram: Int
+
+        /// Guesses up to `count` tokens.
+        public init(count: Int = 8, ngram: Int = 3) {
+            self.count = count
+            self.ngram = ngram
+        }
+    }
+
+    /// Tokens guessed by a smaller model, to be run together with the one before them; where ``GenerateOptions/lookup`` finds
+    /// some those are taken. All that ``Lookup`` says of tokens, turns and engines holds here.
+    public struct Draft: Hashable, Sendable {
+        /// The smaller model's context, which a generation uses in its calls alone.
+        public var context: DraftContext
+        /// The sequence of that context which becomes the beginning of the text, whatever it held.
+        public var sequence: Int
+        /// How many tokens to guess at a time, at most 32. 0: none.
+        public var count: Int
+
+        /// Guesses up to `count` tokens.
+        public init(_ context: DraftContext, sequence: Int = 0, count: Int = 4) {
+            self.context = context
+            self.sequence = sequence
+            self.count = count
+        }
+    }
 
     /// The defaults, or what differs from them.
     public init(
         maxTokens: Int = 128, sequence: Int = 0, parseSpecial: Bool = false, renderSpecial: Bool = false,
         ignoreEndOfGeneration: Bool = false, stop: [String] = [], includeStop: Bool = false, reusePrefix: Bool = false,
         echo: Bool = false, logprobs: Bool = false, topLogprobs: Int = 0, timeLimit: Duration? = nil,
-        priority: Int32 = 0
+        priority: Int32 = 0, shift: Shift? = nil, lookup: Lookup? = nil, draft: Draft? = nil
     ) {
         self.maxTokens = maxTokens
         self.sequence = sequence
@@ -51,6 +110,9 @@ public struct GenerateOptions: Hashable, Sendable {
         self.topLogprobs = topLogprobs
         self.timeLimit = timeLimit
         self.priority = priority
+        self.shift = shift
+        self.lookup = lookup
+        self.draft = draft
     }
 
     func withHandle<R>(_ cancelToken: CancelToken?, _ body: (OpaquePointer) throws -> R) throws -> R {
@@ -83,6 +145,23 @@ public struct GenerateOptions: Hashable, Sendable {
             try check { ember_generate_options_set_time_limit(options, milliseconds, $0) }
         }
         try check { ember_generate_options_set_priority(options, priority, $0) }
+        if let shift {
+            let keep = try number("the number of tokens to keep", shift.keep)
+            let drop = try number("the number of tokens to drop", shift.drop)
+            try check { ember_generate_options_set_shift(options, keep, drop, $0) }
+        }
+        if let lookup {
+            let count = try number("the number of tokens to look up", lookup.count)
+            let ngram = try number("the length of an n-gram", lookup.ngram)
+            try check { ember_generate_options_set_lookup(options, count, ngram, $0) }
+        }
+        if let draft {
+            let sequence = try number("the draft context's sequence", draft.sequence)
+            let count = try number("the number of tokens to draft", draft.count)
+            try withExtendedLifetime(draft) {
+                try check { ember_generate_options_set_draft(options, draft.context.handle, sequence, count, $0) }
+            }
+        }
         try withExtendedLifetime(cancelToken) {
             try check { ember_generate_options_set_cancel_token(options, cancelToken?.handle, $0) }
         }

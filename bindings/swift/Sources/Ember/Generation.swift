@@ -14,14 +14,17 @@ public final class Generation {
     private let context: Context
     /// Its stages may be the caller's own, which it holds.
     private let sampler: Sampler?
+    /// Its model's memory may be of the caller's own allocator, which that holds.
+    private let draft: DraftContext?
     private var event = sized(ember_event())
 
     /// Why the generation ended; nil while it has not.
     public private(set) var finishReason: FinishReason?
 
-    init(_ context: Context, _ sampler: Sampler?, taking handle: OpaquePointer) {
+    init(_ context: Context, _ sampler: Sampler?, _ draft: DraftContext?, taking handle: OpaquePointer) {
         self.context = context
         self.sampler = sampler
+        self.draft = draft
         self.handle = handle
     }
 
@@ -125,6 +128,6 @@ extension Context {
                 }
             }
         }
-        return Generation(self, sampler, taking: handle)
+        return Generation(self, sampler, options.draft?.context, taking: handle)
     }
 }

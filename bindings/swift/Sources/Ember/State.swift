@@ -36,6 +36,17 @@ extension Context {
         }
     }
 
+    /// Forgets `drop` tokens of a sequence behind its first `keep`, for room where a text has become too long: those behind
+    /// them move forward to their places. What was computed from the forgotten tokens stays in what follows, so this is
+    /// cheaper than running the rest anew and not quite the same. Not for models with learned positions (GPT-2).
+    /// ``GenerateOptions/shift`` has a generation do it.
+    public func shift(keep: Int = 0, drop: Int, sequence: Int = 0) throws {
+        let sequence = try number("the sequence", sequence)
+        let keep = try number("the number of tokens to keep", keep)
+        let drop = try number("the number of tokens to drop", drop)
+        try use { context in try check { ember_context_sequence_shift(context, sequence, keep, drop, $0) } }
+    }
+
     /// Empties all sequences but this one.
     public func keepSequence(_ sequence: Int) throws {
         let sequence = try number("the sequence", sequence)

@@ -41,9 +41,21 @@ struct Golden: Decodable {
         let logprob: Double
         let isGreedy: Bool
     }
+    struct Shift: Decodable {
+        let model: String
+        let nCtx: Int
+        let promptTokens: [Token]
+        let maxTokens: Int
+        let nKeep: Int
+        let nDrop: Int
+        let tokens: [Token]
+        let finish: String
+        let nShifted: Int
+    }
     let generate: [Generate]
     let embeddings: Embeddings
     let score: Score
+    let shift: Shift
 
     static func read() throws -> Golden {
         let decoder = JSONDecoder()
@@ -142,5 +154,17 @@ extension EmberError {
         #expect(again.reusedTokens > 0)
         let async = try AsyncContext(bundled, options: ContextOptions(threads: 1))
         #expect(try await async.score(want.prompt, want.continuation).logprob == score.logprob)
+    }
+
+    @Test func shift() throws {
+        let want = try Golden.read().shift
+        let context = try Context(
+            Model(root + "/" + want.model), options: ContextOptions(size: want.nCtx, threads: 1))
+        let options = GenerateOptions(
+            maxTokens: want.maxTokens, shift: .init(keep: want.nKeep, drop: want.nDrop))
+        let answer = try context.complete(tokens: want.promptTokens, options: options)
+        #expect(answer.tokens == want.tokens)
+        #expect(answer.finishReason?.description == want.finish)
+        #expect(answer.usage.shiftedTokens == want.nShifted)
     }
 }

@@ -24,6 +24,9 @@ func newContext(
     try Context(bundled, options: options, cancelToken: cancelToken)
 }
 
+/// The path of a small model of the fixtures.
+func fixture(_ name: String) -> String { root + "/tests/fixtures/models/\(name).gguf" }
+
 func readFile(_ path: String) throws -> String {
     try String(contentsOfFile: root + "/" + path, encoding: .utf8)
 }

@@ -137,7 +137,7 @@ final class Counter: @unchecked Sendable {
 }
 
 /// Counts the blocks that were given and not taken back.
-private final class CountingAllocator: Allocator, @unchecked Sendable {
+final class CountingAllocator: Allocator, @unchecked Sendable {
     let blocks = Counter()
     var isEmpty = false
 

@@ -148,6 +148,24 @@ import Testing
         print(try other.complete("", options: GenerateOptions(maxTokens: 8)).text)
     }
 
+    @Test func forgetting() throws {
+        let context = try Context(Model(chatModelPath), options: ContextOptions(size: 64))
+
+        let options = GenerateOptions(maxTokens: 100, shift: .init(keep: 8, drop: 32))  // the first 8 stay
+        let story = try context.complete("Once upon a time", options: options)
+        print(story.text, story.usage.shiftedTokens)
+        try context.shift(keep: 8, drop: 16)  // the same by hand
+    }
+
+    @Test func guesses() throws {
+        let (context, smallModel) = (try Context(model), model)
+
+        let guesser = try DraftContext(smallModel)  // of the same vocabulary
+        let options = GenerateOptions(maxTokens: 64, lookup: .init(count: 8), draft: .init(guesser, count: 4))
+        let list = try context.complete("One, two, three, four, one, two, three,", options: options)
+        print(list.text, "\(list.usage.acceptedTokens) of \(list.usage.draftedTokens) came true")
+    }
+
     @Test func chat() async throws {
         let template = template
 
