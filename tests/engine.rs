@@ -137,6 +137,18 @@ fn sixty_four_conversations_give_what_each_gives_alone() {
 }
 
 #[test]
+fn the_metrics_count_a_request_before_its_last_event_comes() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, &EngineOptions { thread: true, ..small(2) });
+    for i in 0..200 {
+        let request = engine.submit(Prompt::Text("A"), &options(1), greedy(), Sink::Pull).expect("room");
+        drain(&request);
+        let m = engine.metrics();
+        assert_eq!((m.n_finished, m.n_active, m.n_generated), (i + 1, 0, i + 1), "request {i}");
+    }
+}
+
+#[test]
 fn threads_that_wait_for_their_requests_do_the_work() {
     let model = load(&bundled_model());
     let engine = Arc::new(engine(&model, &small(4)));

@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::request::{Sink, State};
 use crate::context::{Context, Tokens};
 use crate::error::Error;
-use crate::generate::{EventKind, FinishReason, Generator};
+use crate::generate::{Event, EventKind, FinishReason, Generator, Usage};
 use crate::kernels::attention::PAGE_LEN;
 use crate::sampler::Sampler;
 
@@ -30,8 +30,7 @@ pub(super) struct Job {
     pub(super) number: u64,
     /// How many went before it that came later.
     pub(super) n_passed: u32,
-    /// Whether its prompt is in the metrics.
-    is_counted: bool,
+    standing: Standing,
 }
 
 impl Job {
@@ -42,7 +41,16 @@ impl Job {
         state: Arc<State>,
         priority: i32,
     ) -> Job {
-        Job { generator, sampler, sink, state, priority, number: 0, n_passed: 0, is_counted: false }
+        Job {
+            generator,
+            sampler,
+            sink,
+            state,
+            priority,
+            number: 0,
+            n_passed: 0,
+            standing: Standing::default(),
+        }
     }
 
     /// Why the request has to end now, if it has to.
@@ -67,32 +75,23 @@ impl Job {
     /// Ends it and tells why.
     fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
         let usage = self.generator.usage();
+        self.standing.end(reason, metrics);
         let event = self.generator.end(reason);
         // There is nothing to end any more.
         let _ = self.state.tell(&mut self.sink, &event, usage);
-        self.close(reason, metrics);
+        self.state.set_usage(self.generator.usage());
     }
 
     fn fail(&mut self, error: Error, metrics: &Mutex<Metrics>) {
-        self.state.fail(error);
         let usage = self.generator.usage();
+        self.standing.end(FinishReason::Failed, metrics);
+        self.state.fail(error);
         let event = self.generator.end(FinishReason::Failed);
         // Whoever takes the events gets the error in place of the last one.
         if let Sink::Callback(_) = &self.sink {
             let _ = self.state.tell(&mut self.sink, &event, usage);
         }
-        self.close(FinishReason::Failed, metrics);
-    }
-
-    /// Writes down that it has ended.
-    fn close(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
         self.state.set_usage(self.generator.usage());
-        let mut metrics = metrics.lock();
-        match reason {
-            FinishReason::Failed => metrics.n_failed += 1,
-            FinishReason::Cancelled | FinishReason::TimeLimit => metrics.n_cancelled += 1,
-            _ => metrics.n_finished += 1,
-        }
     }
 
     /// Tells the prompt, if it shall be. Returns whether the request goes on.
@@ -111,7 +110,8 @@ impl Job {
     /// Its callback wants no more.
     fn stop(&mut self, metrics: &Mutex<Metrics>) {
         self.generator.end(FinishReason::Stopped);
-        self.close(FinishReason::Stopped, metrics);
+        self.standing.end(FinishReason::Stopped, metrics);
+        self.state.set_usage(self.generator.usage());
     }
 
     /// Chooses and tells the next token, when all before it was run. Returns whether the request goes on.
@@ -124,28 +124,61 @@ impl Job {
                 return false;
             }
         };
+        self.standing.take(&event, usage, metrics);
+        let is_last = matches!(event.kind, EventKind::End(_));
         let control = self.state.tell(&mut self.sink, &event, usage);
-        if let EventKind::End(reason) = event.kind {
-            self.count_prompt(metrics);
-            self.close(reason, metrics);
-            return false;
-        }
-        self.count_prompt(metrics);
-        metrics.lock().n_generated += 1;
-        if control.is_break() {
+        if !is_last && control.is_break() {
             self.stop(metrics);
             return false;
         }
         self.state.set_usage(self.generator.usage());
-        true
+        !is_last
+    }
+}
+
+/// What the metrics know of a request: they are written before an event is told, since whoever takes the last one may read
+/// them at once.
+#[derive(Default)]
+struct Standing {
+    is_active: bool,
+    is_prompt_counted: bool,
+}
+
+impl Standing {
+    fn begin(&mut self, metrics: &Mutex<Metrics>) {
+        self.is_active = true;
+        metrics.lock().n_active += 1;
     }
 
-    fn count_prompt(&mut self, metrics: &Mutex<Metrics>) {
-        if !std::mem::replace(&mut self.is_counted, true) {
-            let usage = self.generator.usage();
+    /// It waits again.
+    fn pause(&mut self, metrics: &Mutex<Metrics>) {
+        self.is_active = false;
+        let mut metrics = metrics.lock();
+        metrics.n_active -= 1;
+        metrics.n_preempted += 1;
+    }
+
+    /// An event that a batch led to, and that `usage` was what there was before it.
+    fn take(&mut self, event: &Event<'_>, usage: Usage, metrics: &Mutex<Metrics>) {
+        if !std::mem::replace(&mut self.is_prompt_counted, true) {
             let mut metrics = metrics.lock();
             metrics.n_prompt += usage.n_prompt as u64;
             metrics.n_reused += usage.n_reused as u64;
+        }
+        match event.kind {
+            EventKind::Echo => {}
+            EventKind::Token(_) => metrics.lock().n_generated += 1,
+            EventKind::End(reason) => self.end(reason, metrics),
+        }
+    }
+
+    fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
+        let mut metrics = metrics.lock();
+        metrics.n_active -= usize::from(std::mem::take(&mut self.is_active));
+        match reason {
+            FinishReason::Failed => metrics.n_failed += 1,
+            FinishReason::Cancelled | FinishReason::TimeLimit => metrics.n_cancelled += 1,
+            _ => metrics.n_finished += 1,
         }
     }
 }
@@ -240,6 +273,7 @@ impl Pump {
                 return;
             }
             self.vacant.pop();
+            job.standing.begin(metrics);
             let goes_on = job.echo(metrics);
             self.active.push(Active { job, seq, n: 0 });
             if !goes_on {
@@ -344,9 +378,9 @@ impl Pump {
         }
         let urgency = |i: &usize| (self.active[*i].job.priority, u64::MAX - self.active[*i].job.number);
         if let Some(last) = (0..self.active.len()).min_by_key(urgency) {
-            let job = self.release(last);
+            let mut job = self.release(last);
+            job.standing.pause(metrics);
             queue.lock().put_back(job);
-            metrics.lock().n_preempted += 1;
         }
     }
 
