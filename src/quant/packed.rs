@@ -92,6 +92,11 @@ impl Scales {
         }
     }
 
+    /// Bytes of a piece with its share of the units.
+    pub const fn bytes_with_units(self) -> usize {
+        self.bytes() + self.unit_bytes() / STRIP
+    }
+
     /// Bytes of the units of eight pieces.
     pub const fn unit_bytes(self) -> usize {
         match self {

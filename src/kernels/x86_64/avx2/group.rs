@@ -51,13 +51,16 @@ impl<'a> Parts<'a> {
     }
 
     /// Fetches what is read some pieces later, perhaps of the next group: too far ahead for the machine to see it coming,
-    /// which takes groups for many short streams.
+    /// which takes groups for many short streams. `bytes` is what a piece takes of the group in all: the lines that begin
+    /// in its share, so that none is left out, and none fetched twice.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn prefetch(&self, i: usize, bytes: usize) {
-        let first = self.codes.as_ptr().wrapping_add(i * bytes + AHEAD);
-        for line in (0..bytes).step_by(64) {
+        let first = self.codes.as_ptr().wrapping_add(AHEAD);
+        let (mut line, end) = ((i * bytes).next_multiple_of(64), (i + 1) * bytes);
+        while line < end {
             _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast());
+            line += 64;
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::arch::x86_64::*;
 
 use super::formats::{self, Parts};
-use crate::kernels::x86_64::avx2::group::FEW;
 use crate::kernels::PackedProduct;
+use crate::kernels::x86_64::avx2::group::FEW;
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
@@ -99,7 +99,7 @@ macro_rules! products {
                 let bytes = format::CODES.bytes();
                 for i in 0..n {
                     if fetches {
-                        parts.prefetch(i, bytes + format::SCALES.bytes());
+                        parts.prefetch(i, bytes + format::SCALES.bytes_with_units());
                     }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
                     for t in 0..N {
