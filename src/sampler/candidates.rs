@@ -160,10 +160,19 @@ pub(super) fn largest(logits: &[f32]) -> Result<f32> {
             "there must be 1 to {MAX_CANDIDATES} logits to sample from, got {n}"
         )));
     }
-    if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
+    // Many maxima side by side: each next one of a single one would wait for the one before.
+    let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; 32], [false; 32]);
+    for part in logits.chunks(32) {
+        for ((max, unordered), &logit) in maxima.iter_mut().zip(&mut unordered).zip(part) {
+            *max = if logit > *max { logit } else { *max };
+            *unordered |= logit.is_nan();
+        }
+    }
+    if unordered.contains(&true) {
+        let id = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
         return Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")));
     }
-    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
+    let max = maxima.into_iter().fold(f32::NEG_INFINITY, f32::max);
     if max == f32::NEG_INFINITY {
         return Err(Error::InvalidArgument("every token is ruled out: all logits are -inf".into()));
     }
