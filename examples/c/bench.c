@@ -37,6 +37,7 @@ struct run {
     const char *isa; /* the instruction-set level of the model */
     ember_model *model;
     ember_context *context;
+    ember_sampler *sampler; /* greedy */
     uint32_t n_vocab;
     uint32_t n_seq;
     uint32_t n_threads;
@@ -247,15 +248,6 @@ static ember_status make_context(struct run *r, uint32_t n_ctx, uint32_t n_seq, 
     return status;
 }
 
-static uint32_t likeliest(const float *logits, uint32_t n_vocab)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < n_vocab; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
-}
-
 /* Leaves every sequence with `n_past` tokens, random ones where there were fewer. */
 static ember_status set_depth(struct run *r, uint32_t n_past)
 {
@@ -297,7 +289,7 @@ static ember_status decode(struct run *r, uint32_t n)
             const float *logits = NULL;
             status = ember_context_logits(r->context, seq, &logits, &r->err);
             if (status == EMBER_OK)
-                r->next[seq] = likeliest(logits, r->n_vocab);
+                status = ember_sampler_sample(r->sampler, logits, r->n_vocab, &r->next[seq], &r->err);
         }
     }
     return status;
@@ -362,6 +354,10 @@ static ember_status load(struct run *r)
         status = ember_model_info_get(r->model, &info, &r->err);
     r->n_vocab = info.n_vocab;
     r->isa = ember_model_isa(r->model);
+    if (status == EMBER_OK)
+        status = ember_sampler_new(0, &r->sampler, &r->err);
+    if (status == EMBER_OK)
+        status = ember_sampler_add_greedy(r->sampler, &r->err);
     return status;
 }
 
@@ -392,10 +388,10 @@ static ember_status cold(struct run *r)
         status = prefill(r, COLD_PROMPT);
         if (status == EMBER_OK)
             status = ember_context_logits(r->context, COLD_PROMPT - 1, &logits, &r->err);
-        if (status == EMBER_OK) {
-            r->tokens[0] = likeliest(logits, r->n_vocab);
+        if (status == EMBER_OK)
+            status = ember_sampler_sample(r->sampler, logits, r->n_vocab, &r->tokens[0], &r->err);
+        if (status == EMBER_OK)
             status = decode(r, 1);
-        }
     }
     if (status == EMBER_OK) {
         double seconds = (double)(now_ns() - r->start_ns) / 1e9;
@@ -445,6 +441,7 @@ int main(int argc, char **argv)
         code = EXIT_REFUSED;
 
     ember_context_free(r.context);
+    ember_sampler_free(r.sampler);
     ember_model_release(r.model);
     free(r.tokens);
     free(r.sequences);
