@@ -96,9 +96,12 @@ impl Inputs<'_> {
         let n_blocks = w.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
         let groups = Groups::of(self.kernels, w, rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS));
+        let mut buffer = [0.0; VECTORS * packed::ROWS];
         for (first, group) in rows.clone().step_by(packed::ROWS).zip(groups.iter()) {
             let n_rows = packed::ROWS.min(rows.end - first);
-            groups.multiply(group, x, |t, row| target.put(vectors.start + t, first, &row[..n_rows]));
+            groups.multiply(group, x, &mut buffer, |t, row| {
+                target.put(vectors.start + t, first, &row[..n_rows])
+            });
         }
     }
 
@@ -221,7 +224,7 @@ impl Experts<'_> {
             let g = first / packed::ROWS;
             let groups = Groups::of(self.kernels, w, g..g + 1);
             return groups.iter().for_each(|group| {
-                groups.multiply(group, x_q8(), |_, row| out.copy_from_slice(row));
+                groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
         }
         for (i, out) in out.iter_mut().enumerate() {
@@ -273,19 +276,21 @@ impl<'a> Groups<'a> {
         self.bytes.chunks_exact(self.group_bytes).map(move |bytes| Group { format, bytes, n_pieces })
     }
 
-    /// Calls `put` with the number of each vector in `x` and its products with the rows of `group`.
-    fn multiply(&self, group: Group<'_>, x: &[Q8Block], mut put: impl FnMut(usize, &[f32; packed::ROWS])) {
-        if x.len() == self.n_pieces {
-            let mut row = [0.0; packed::ROWS];
-            (self.product)(&group, x, &mut row);
-            return put(0, &row);
-        }
-        let mut buffer = [0.0; VECTORS * packed::ROWS];
-        for (i, x) in x.chunks(VECTORS * self.n_pieces).enumerate() {
+    /// Calls `put` with the number of each vector in `x` and its products with the rows of `group`, as many at a time as
+    /// `buffer` has room for.
+    fn multiply(
+        &self,
+        group: Group<'_>,
+        x: &[Q8Block],
+        buffer: &mut [f32],
+        mut put: impl FnMut(usize, &[f32; packed::ROWS]),
+    ) {
+        let vectors = buffer.len() / packed::ROWS;
+        for (i, x) in x.chunks(vectors * self.n_pieces).enumerate() {
             let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
             (self.product)(&group, x, out);
             for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
-                put(i * VECTORS + t, row);
+                put(i * vectors + t, row);
             }
         }
     }

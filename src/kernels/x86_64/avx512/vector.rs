@@ -25,6 +25,12 @@ impl Avx512 {
     }
 }
 
+/// The lanes of the first `n` elements; of more than there are, all.
+#[inline(always)]
+fn first(n: usize) -> __mmask16 {
+    if n < 16 { (1 << n) - 1 } else { !0 }
+}
+
 /// A method that is one instruction on vectors.
 macro_rules! op {
     ($name:ident($($arg:ident),*) = $value:expr) => {
@@ -121,6 +127,20 @@ impl Simd for Avx512 {
         let bytes = unsafe { _mm512_cvtsepi32_epi8(words) };
         // SAFETY: as above, and there is room for 16 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) }
+    }
+
+    #[inline(always)]
+    fn load_some(self, x: &[f32], rest: f32) -> __m512 {
+        let mask = first(x.len());
+        // SAFETY: elements beyond the slice are not read, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_mask_loadu_ps(self.splat(rest), mask, x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_some(self, v: __m512, out: &mut [f32]) {
+        let mask = first(out.len());
+        // SAFETY: elements beyond the slice are not written, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), mask, v) }
     }
 
     op!(add(a, b) = _mm512_add_ps(a, b));
