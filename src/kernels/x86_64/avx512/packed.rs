@@ -94,7 +94,10 @@ macro_rules! products {
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             fn tile<const N: usize>(parts: &Parts<'_>, n: usize, fetches: bool, x: &[Q8Block], out: &mut [f32]) {
-                let x: [&[Q8Block]; N] = std::array::from_fn(|t| &x[t * n..(t + 1) * n]);
+                let mut vectors: [&[Q8Block]; N] = [&[]; N];
+                for (vector, x) in vectors.iter_mut().zip(x.chunks_exact(n)) {
+                    *vector = x;
+                }
                 let mut acc = [_mm512_setzero_ps(); N];
                 let bytes = format::CODES.bytes();
                 for i in 0..n {
@@ -103,7 +106,7 @@ macro_rules! products {
                     }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
                     for t in 0..N {
-                        let x = &x[t][i];
+                        let x = &vectors[t][i];
                         let sums = match format::HALVES {
                             true => [dot::<4>(&codes, 0, x), dot::<4>(&codes, 4, x)],
                             false => [dot::<8>(&codes, 0, x); 2],
