@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -187,6 +187,9 @@ loom: ## the thread pool's gate under a model checker: every order of its steps
 
 tsan: ## the thread pool's tests under the thread sanitizer (needs Rust's sources: rustup component add rust-src)
 	scripts/tsan.sh
+
+miri: ## the tests that Miri can run, which notices undefined behaviour (needs nightly Rust with miri and rust-src)
+	scripts/miri.sh
 
 test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
 	scripts/test-aarch64.sh

@@ -15,6 +15,16 @@ const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m
 
 /// A llama of one layer with two heads, one of keys and values, and 16 tokens. Its weights are chance, the same every time.
 pub fn llama() -> Vec<u8> {
+    file(true)
+}
+
+/// The same without a tokenizer, whose expressions take most of the time that loading takes.
+#[allow(dead_code, reason = "tests/tiny_model.rs uses it")]
+pub fn without_tokenizer() -> Vec<u8> {
+    file(false)
+}
+
+fn file(has_tokenizer: bool) -> Vec<u8> {
     let mut writer = Writer::new();
     writer
         .set("general.architecture", "llama")
@@ -24,15 +34,18 @@ pub fn llama() -> Vec<u8> {
         .set("llama.feed_forward_length", N_EMBD as u32)
         .set("llama.attention.head_count", 2u32)
         .set("llama.attention.head_count_kv", 1u32)
-        .set("llama.attention.layer_norm_rms_epsilon", 1e-5f32)
-        .set("tokenizer.ggml.model", "gpt2")
-        .set("tokenizer.ggml.pre", "gpt-2")
-        .set("tokenizer.ggml.tokens", StringArray::copy(&TOKENS).expect("short"))
-        .set("tokenizer.ggml.token_type", vec![3i32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
-        .set("tokenizer.ggml.merges", StringArray::copy(&["a b", "Ġ a", "c d", "ab cd"]).expect("short"))
-        .set("tokenizer.ggml.bos_token_id", 0u32)
-        .set("tokenizer.ggml.eos_token_id", 1u32)
-        .set("tokenizer.chat_template", TEMPLATE);
+        .set("llama.attention.layer_norm_rms_epsilon", 1e-5f32);
+    if has_tokenizer {
+        writer
+            .set("tokenizer.ggml.model", "gpt2")
+            .set("tokenizer.ggml.pre", "gpt-2")
+            .set("tokenizer.ggml.tokens", StringArray::copy(&TOKENS).expect("short"))
+            .set("tokenizer.ggml.token_type", vec![3i32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+            .set("tokenizer.ggml.merges", StringArray::copy(&["a b", "Ġ a", "c d", "ab cd"]).expect("short"))
+            .set("tokenizer.ggml.bos_token_id", 0u32)
+            .set("tokenizer.ggml.eos_token_id", 1u32)
+            .set("tokenizer.chat_template", TEMPLATE);
+    }
     let mut state = 0x9e37_79b9u32;
     let mut tensor = |name: &str, dims: &[usize]| {
         let next = || {

@@ -145,15 +145,20 @@ impl Drop for Loan {
     }
 }
 
-/// Loads with bytes that are lent, and takes the loan if that succeeds.
+impl Loan {
+    fn new(release: ember_release_callback, user_data: *mut c_void) -> Arc<Loan> {
+        Arc::new(Loan { release, user_data: UserData(user_data), taken: AtomicBool::new(false) })
+    }
+}
+
+/// Loads with bytes that are lent, and takes the loan if that succeeds. The loan is the caller's too: `data` must not be freed
+/// before the function that has it for an argument has returned.
 fn borrow_model(
     data: &'static [u8],
-    release: ember_release_callback,
-    user_data: *mut c_void,
+    loan: &Arc<Loan>,
     options: *const ember_model_options,
 ) -> Result<*mut ember_model> {
     let options = options_or_default(options)?;
-    let loan = Arc::new(Loan { release, user_data: UserData(user_data), taken: AtomicBool::new(false) });
     let owner: Arc<dyn Any + Send + Sync> = loan.clone();
     let model = new_model(LoadedModel::from_borrowed(data, owner, "<buffer>", &options)?)?;
     loan.taken.store(true, SeqCst);
@@ -281,7 +286,8 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
 ) -> ember_status {
     guard(err, || {
         let (data, out) = (lasting_array!(data, len), output!(out));
-        out.set(borrow_model(data, release, user_data, options)?)
+        let loan = Loan::new(release, user_data);
+        out.set(borrow_model(data, &loan, options)?)
     })
 }
 

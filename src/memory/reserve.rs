@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
 use crate::error::{Error, Result};
 
-/// Bytes of the reserve.
-const N_BYTES: usize = 32 << 20;
+/// Bytes of the reserve; few where Miri looks at each search through its units.
+const N_BYTES: usize = if cfg!(miri) { 1 << 18 } else { 32 << 20 };
 /// Bytes that are handed out together, and their alignment.
 const UNIT: usize = 64;
 const N_UNITS: usize = N_BYTES / UNIT;
@@ -266,7 +266,7 @@ mod tests {
         let before = mark();
         let mut blocks = Vec::new();
         for (i, (size, align)) in
-            [(1, 1), (64, 8), (65, 64), (4000, 4096), (100_000, 16), (7, 1), (1 << 20, 32)]
+            [(1, 1), (64, 8), (65, 64), (4000, 4096), (10_000, 16), (7, 1), (N_BYTES / 32, 32)]
                 .into_iter()
                 .enumerate()
         {

@@ -32,7 +32,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let decoder = Decoder {
-        embd_scale: Some(libm::sqrtf(n_embd as f32)),
+        embd_scale: Some((n_embd as f32).sqrt()),
         ..file.decoder(&info, vec![attention], layers, norm)?
     };
     Ok((info, decoder))

@@ -26,8 +26,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let rope = rope::params_from(file, info.head_dim, RopeStyle::Halved, FREQ_BASE)?;
     let local_rope = rope::local_params(file, info.head_dim, RopeStyle::Halved, LOCAL_FREQ_BASE)?;
     let scale = match file.optional_positive("attention.scale")? {
-        None if info.n_layer == N_LAYER_27B => 1.0 / libm::sqrtf((n_embd / info.n_head) as f32),
-        None => 1.0 / libm::sqrtf(info.head_dim as f32),
+        None if info.n_layer == N_LAYER_27B => 1.0 / ((n_embd / info.n_head) as f32).sqrt(),
+        None => 1.0 / (info.head_dim as f32).sqrt(),
         Some(scale) => scale,
     };
     let global = AttentionParams { scale, ..parts::causal(&info, Some(rope)) };
@@ -55,7 +55,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let plain = file.decoder(&info, vec![global, local], layers, norm)?;
     let decoder = Decoder {
-        embd_scale: Some(libm::sqrtf(n_embd as f32)),
+        embd_scale: Some((n_embd as f32).sqrt()),
         head: Head { softcap: file.softcap("final_logit_softcapping", None)?, ..plain.head },
         ..plain
     };

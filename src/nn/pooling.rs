@@ -57,7 +57,7 @@ impl Pooling {
 pub fn normalize(row: &mut [f32]) {
     let square = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
     if square > 0.0 {
-        let factor = 1.0 / libm::sqrt(square);
+        let factor = 1.0 / square.sqrt();
         row.iter_mut().for_each(|x| *x = (f64::from(*x) * factor) as f32);
     }
 }

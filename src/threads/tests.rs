@@ -10,6 +10,11 @@ use std::time::Duration;
 
 use super::*;
 
+/// How often tests repeat what may go another way each time: `n` times, and a few times under Miri, which is slow.
+fn rounds(n: usize) -> std::ops::Range<usize> {
+    0..if cfg!(miri) { n.min(2) } else { n }
+}
+
 /// A pool that may keep all its threads awake, whatever this machine has.
 fn wide(n_threads: usize) -> ThreadPool {
     ThreadPool::with_cpus(n_threads, None, usize::MAX / MAX_THREADS).expect("a pool")
@@ -49,7 +54,7 @@ fn every_task_runs_once_whatever_the_thread_count() {
 fn jobs_see_what_was_written_before() {
     let mut pool = wide(4);
     let mut data = vec![0usize; 64];
-    for round in 0..20_000 {
+    for round in rounds(20_000) {
         pool.for_parts(&mut data, 3, |_, part| part.iter_mut().for_each(|x| *x += 1));
         assert!(data.iter().all(|&x| x == round + 1));
     }
@@ -58,7 +63,7 @@ fn jobs_see_what_was_written_before() {
 #[test]
 fn jobs_after_a_pause_wake_the_workers() {
     let mut pool = wide(3);
-    for _ in 0..20 {
+    for _ in rounds(20) {
         fall_asleep(&pool);
         assert_eq!(sum_of_tasks(&mut pool, 64), 63 * 64 / 2);
         // Jobs that take a while, until all three have had a task.
@@ -76,7 +81,7 @@ fn jobs_after_a_pause_wake_the_workers() {
 fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
     for bad in [0, 63] {
         let mut pool = wide(4);
-        for _ in 0..50 {
+        for _ in rounds(50) {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 pool.run(64, &|_, task| assert!(task != bad, "task {task} is bad"));
             }));
@@ -113,7 +118,7 @@ fn pools_that_share_cpus_leave_their_workers_asleep() {
     }
     let [mut first, mut second] = pools;
     second.rest();
-    for _ in 0..100 {
+    for _ in rounds(100) {
         let threads = Mutex::new(BTreeSet::new());
         first.run(100, &|thread, _| _ = threads.lock().expect("no panic").insert(thread));
         // Tests that run beside this one may take the second CPU; a third there is not.
@@ -129,7 +134,7 @@ fn many_pools_at_once_finish_their_jobs() {
         for n_threads in 2..8 {
             scope.spawn(move || {
                 let mut pool = ThreadPool::new(n_threads, None).expect("a pool");
-                for _ in 0..200 {
+                for _ in rounds(200) {
                     assert_eq!(sum_of_tasks(&mut pool, 20), 190);
                     pool.rest();
                 }
@@ -167,7 +172,7 @@ fn workers_run_on_the_cpus_they_are_given() {
     let allowed = CpuSet::allowed().expect("a mask");
     let one = CpuSet::new(&[allowed.iter().next().expect("a CPU") as u32]).expect("a set");
     let mut pool = ThreadPool::with_cpus(3, Some(&one), 3).expect("a pool");
-    for _ in 0..100 {
+    for _ in rounds(100) {
         pool.run(8, &|thread, _| {
             let mine = CpuSet::allowed().expect("a mask");
             assert!(mine == if thread == 0 { allowed.clone() } else { one.clone() }, "thread {thread}");
