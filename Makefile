@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -169,6 +169,9 @@ test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named 
 test-packages: lib ## installs and packs, and builds programs with what comes out
 	tests/packaging/install.sh $(TARGET_DIR)/release
 	tests/packaging/dist.sh $(TARGET_DIR)/release
+
+test-cinstall: lib ## what `cargo cinstall` installs, against what `make install` does (needs cargo-c)
+	tests/packaging/cinstall.sh $(TARGET_DIR)/release
 
 test-minimal: ## the smallest build: runs a model, and names the feature that something needs
 	$(CARGO) test --no-default-features --test minimal

@@ -24,7 +24,8 @@ fi
 # after a panic; allocation, idle and memory measure threads or what the system says of the process; real models and large
 # vocabularies take many minutes of one thread.
 tests=(--lib)
-for name in bundled_model context_batching generate gguf_errors gguf_hostile gguf_split isa model_golden; do
+for name in bundled_model context_batching embeddings engine generate gguf_errors gguf_hostile gguf_split isa model_errors \
+    model_golden sampler_dry sequences shift speculate; do
     tests+=(--test "$name")
 done
 "$cargo" test --target $target "${build_std[@]}" "${tests[@]}"

@@ -16,6 +16,8 @@ use ember::generate::{Event, EventKind, FinishReason, GenerateOptions, Prompt, U
 use ember::sampler::{Penalties, Sampler, Stage};
 
 const FOREVER: Duration = Duration::MAX;
+/// Whether there are threads.
+const THREADS: bool = cfg!(not(target_family = "wasm"));
 
 fn engine(model: &Arc<LoadedModel>, options: &EngineOptions) -> Engine {
     Engine::new(model, options).expect("an engine")
@@ -122,7 +124,7 @@ fn submit(engine: &Engine, i: usize, sink: Sink) -> Request {
 fn sixty_four_conversations_give_what_each_gives_alone() {
     let model = load(&bundled_model());
     let expected: Vec<Outcome> = (0..64).map(|i| alone(&model, i, 256)).collect();
-    for (n_parallel, thread) in [(1, false), (5, false), (64, false), (8, true)] {
+    for (n_parallel, thread) in [(1, false), (5, false), (64, false), (8, THREADS)] {
         let engine = engine(&model, &EngineOptions { thread, ..small(n_parallel) });
         let requests: Vec<Request> = (0..64).map(|i| submit(&engine, i, Sink::Pull)).collect();
         for (i, request) in requests.iter().enumerate() {
@@ -136,6 +138,7 @@ fn sixty_four_conversations_give_what_each_gives_alone() {
     }
 }
 
+#[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn the_metrics_count_a_request_before_its_last_event_comes() {
     let model = load(&bundled_model());
@@ -380,7 +383,7 @@ fn callbacks_may_stop_and_submit_but_not_step() {
 #[test]
 fn an_engine_that_goes_ends_its_requests() {
     let model = load(&bundled_model());
-    for thread in [false, true] {
+    for thread in [false, THREADS] {
         let engine = engine(&model, &EngineOptions { thread, ..small(2) });
         let o = GenerateOptions { ignore_eog: true, ..options(240) };
         let requests: Vec<Request> = (0..5)
@@ -412,6 +415,17 @@ fn nothing_to_do_is_no_error() {
     let wrong = EngineOptions { n_parallel: 0, ..EngineOptions::default() };
     match Engine::new(&model, &wrong) {
         Err(Error::InvalidArgument(m)) => assert!(m.contains("n_parallel"), "{m}"),
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[cfg(target_family = "wasm")]
+#[test]
+fn the_only_thread_does_not_wait_for_others() {
+    let model = load(&bundled_model());
+    assert_eq!(engine(&model, &small(2)).step(FOREVER), Ok(false));
+    match Engine::new(&model, &EngineOptions { thread: true, ..small(2) }) {
+        Err(Error::Unsupported(m)) => assert!(m.contains("ember-engine"), "{m}"),
         other => panic!("{:?}", other.err()),
     }
 }

@@ -186,6 +186,9 @@ pub unsafe fn room<T>(
 
 /// A place for a result struct whose first field, a `size_t`, says how many bytes may be written: a program built
 /// against an older, shorter struct gets the fields it knows.
+///
+/// The structs are derived as free of padding where `size_t` has 64 bits. Where it has 32, a first field of 64 bits may lie
+/// behind four bytes of padding (WebAssembly), which mean as little as in C.
 pub struct OutStruct<T> {
     place: *mut T,
     struct_size: usize,

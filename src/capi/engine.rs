@@ -3,8 +3,6 @@
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
-use bytemuck::NoUninit;
-
 use super::args::{UserData, array, fill_struct, free_handle, handle, optional_output, output, text};
 use super::engine_options::{ember_engine_options, engine_options_or_default};
 use super::error::ember_error;
@@ -36,7 +34,8 @@ impl CType for ember_engine {
 /// the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_engine_metrics {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -5,8 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytemuck::NoUninit;
-
 use super::args::{UserData, array, handle, optional_struct, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
@@ -112,7 +110,8 @@ pub type ember_event_callback =
 /// What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_generate_result {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

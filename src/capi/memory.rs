@@ -2,8 +2,6 @@
 
 use std::ffi::c_char;
 
-use bytemuck::NoUninit;
-
 use super::args::{fill_struct, handle, output_struct, text};
 use super::context::ember_context;
 use super::context_options::{context_options_or_default, ember_context_options};
@@ -18,7 +16,8 @@ use crate::error::{Result, ember_status};
 /// counted. Set struct_size to sizeof(ember_memory) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_memory {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -7,8 +7,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 
-use bytemuck::NoUninit;
-
 use super::args::{UserData, array, fill, fill_struct, free_handle, handle, lasting_array, output, text};
 use super::embed::from_pooling;
 use super::error::ember_error;
@@ -40,7 +38,8 @@ impl CType for ember_model {
 /// Dimensions of a model. Set struct_size to sizeof(ember_model_info) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_model_info {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -2,8 +2,6 @@
 
 use std::ffi::c_char;
 
-use bytemuck::NoUninit;
-
 use super::args::{array, fill, handle, needs_room, optional_struct, text};
 use super::context::ember_context;
 use super::error::ember_error;
@@ -29,7 +27,8 @@ pub struct ember_token_score {
 /// What a continuation scores. Set struct_size to sizeof(ember_score_result) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_score_result {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

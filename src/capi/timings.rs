@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytemuck::NoUninit;
-
 use super::args::{fill_struct, handle};
 use super::context::ember_context;
 use super::error::ember_error;
@@ -15,7 +13,8 @@ use crate::error::ember_status;
 /// error do not count. Set struct_size to sizeof(ember_timings) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
-#[derive(Debug, Clone, Copy, NoUninit)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
 pub struct ember_timings {
     /// Size of this struct as the caller knows it.
     pub struct_size: usize,

@@ -272,8 +272,12 @@ impl Shared {
         }
     }
 
-    /// Sleeps until something changed; true when it is `until` already. `None`: never.
+    /// Sleeps until something changed; true when it is `until` already. `None`: never. A thread that is the only one would
+    /// sleep in vain, so it does not: nobody else can change anything.
     fn sleep(&self, queue: &mut parking_lot::MutexGuard<'_, Queue>, until: Option<Instant>) -> bool {
+        if threads::alone() {
+            return true;
+        }
         match until {
             Some(until) => self.changed.wait_until(queue, until).timed_out(),
             None => {

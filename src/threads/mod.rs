@@ -32,11 +32,15 @@ pub use topology::default_threads;
 pub const MAX_THREADS: usize = 512;
 const _: () = assert!(MAX_THREADS <= gate::MAX_WORKERS);
 
-/// How many threads a pool of `wanted` has: as many, but one where the system has no threads (WebAssembly, unless it is
-/// compiled with atomic instructions). A number that no pool may have stays, to be refused.
+/// Whether the calling thread is the only one there can be: WebAssembly, unless it is compiled with atomic instructions.
+pub const fn alone() -> bool {
+    cfg!(all(target_family = "wasm", not(target_feature = "atomics")))
+}
+
+/// How many threads a pool of `wanted` has: as many, but one where the system has no threads. A number that no pool may have
+/// stays, to be refused.
 pub fn possible(wanted: usize) -> usize {
-    let alone = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
-    if alone && (1..=MAX_THREADS).contains(&wanted) { 1 } else { wanted }
+    if alone() && (1..=MAX_THREADS).contains(&wanted) { 1 } else { wanted }
 }
 
 /// The number of this process; 0 where there are no processes.
