@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use common::fixture;
+use common::parts::Parts;
 use ember::backend::KvType;
 use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
 use ember::error::Error;
@@ -16,10 +17,20 @@ use rand::{RngExt, SeedableRng};
 
 const N_SEQ: u32 = 5;
 const N_CTX: usize = 80;
+/// The same for a model with a window.
+const LONG: usize = 300;
+/// Tokens that can always be taken back from a sequence that gives pages back behind its window.
+const SPARE: usize = 32;
 
 fn model() -> Arc<LoadedModel> {
     let path = fixture("models/llama-tied-f16.gguf");
     Arc::new(LoadedModel::open(&path, &LoadOptions::default()).unwrap())
+}
+
+/// The same with a window in every layer.
+fn windowed() -> Arc<LoadedModel> {
+    let parts = Parts::of("llama-tied-f16").key("llama.attention.sliding_window", 40u32);
+    Arc::new(LoadedModel::from_bytes(&parts.bytes(), "windowed.gguf").unwrap())
 }
 
 fn options(kv_type: KvType) -> ContextOptions {
@@ -48,17 +59,26 @@ enum Step {
 struct Text {
     ids: Vec<u32>,
     steps: Vec<Step>,
+    /// How long it was at most since it was empty, as far as that tells what its sequence may have given back.
+    longest: usize,
 }
 
 impl Text {
     /// A text that was never shifted.
     fn plain(ids: &[u32]) -> Text {
-        Text { ids: ids.to_vec(), steps: ids.iter().map(|&id| Step::Token(id)).collect() }
+        let steps = ids.iter().map(|&id| Step::Token(id)).collect();
+        Text { ids: ids.to_vec(), steps, longest: ids.len() }
     }
 
     fn push(&mut self, id: u32) {
         self.ids.push(id);
         self.steps.push(Step::Token(id));
+        self.longest = self.longest.max(self.ids.len());
+    }
+
+    /// Whether its first `n` tokens must be a sequence that can go on.
+    fn can_cut(&self, n: usize) -> bool {
+        n == 0 || self.longest <= n + SPARE
     }
 
     fn clear(&mut self) {
@@ -68,14 +88,15 @@ impl Text {
     /// Its first `n` tokens.
     fn first(&self, n: usize) -> Text {
         let shifted = self.steps.iter().any(|step| matches!(step, Step::Shift(..)));
-        match shifted && n > 0 {
+        let first = match shifted && n > 0 {
             true if n == self.ids.len() => self.clone(),
             true => {
                 let steps = self.steps.iter().copied().chain([Step::Rewind(n)]).collect();
-                Text { ids: self.ids[..n].to_vec(), steps }
+                Text { ids: self.ids[..n].to_vec(), steps, longest: n }
             }
             false => Text::plain(&self.ids[..n]),
-        }
+        };
+        Text { longest: if n == 0 { 0 } else { self.longest }, ..first }
     }
 
     fn shift(&mut self, keep: usize, drop: usize) {
@@ -84,6 +105,7 @@ impl Text {
         } else if drop > 0 {
             self.ids.drain(keep..keep + drop);
             self.steps.push(Step::Shift(keep, drop));
+            self.longest = self.longest.saturating_sub(drop).max(self.ids.len() + SPARE);
         }
     }
 }
@@ -96,7 +118,8 @@ struct Oracle {
 
 impl Oracle {
     fn new(model: &Arc<LoadedModel>, kv_type: KvType) -> Oracle {
-        let options = ContextOptions { n_seq: 1, ..options(kv_type) };
+        let n_ctx = if model.info().window.is_some() { LONG } else { N_CTX };
+        let options = ContextOptions { n_ctx, n_seq: 1, keep_all_positions: true, ..options(kv_type) };
         Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
     }
 
@@ -145,7 +168,8 @@ fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
 /// A random life of a context, told by `seed`.
 fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions, seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let n_vocab = model.info().n_vocab as u32;
+    let (n_vocab, n_ctx) = (model.info().n_vocab as u32, options.n_ctx);
+    let is_windowed = model.info().window.is_some();
     let mut context = Context::new(model, options).unwrap();
     let mut texts = vec![Text::default(); N_SEQ as usize];
     let mut saved = Vec::new();
@@ -155,7 +179,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
         match random.random_range(0..14) {
             0..6 => {
                 // Some tokens of some sequences, mixed; few different ones, so that texts are often the same.
-                let n = random.random_range(1..40);
+                let n = random.random_range(1..n_ctx / 2);
                 let mut seqs: Vec<u32> = (0..n).map(|_| random.random_range(0..N_SEQ)).collect();
                 if random.random_bool(0.5) {
                     seqs.fill(seq);
@@ -175,7 +199,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                         }
                     }
                     Err(Error::ContextFull(_)) => {
-                        let too_long = grown.iter().any(|text| text.ids.len() > N_CTX);
+                        let too_long = grown.iter().any(|text| text.ids.len() > n_ctx);
                         assert!(too_long || options.kv_limit.is_some(), "{at}");
                         context.rewind(seq, 0).unwrap();
                         texts[seq as usize].clear();
@@ -187,15 +211,20 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                 let to = random.random_range(0..N_SEQ);
                 let n = random.random_range(0..=texts[seq as usize].ids.len());
                 let outcome = context.copy_sequence(seq, to, n);
-                assert_eq!(outcome.is_ok(), seq != to, "{at}");
-                if seq != to {
+                let can_cut = texts[seq as usize].can_cut(n);
+                assert!(seq != to || outcome.is_err(), "{at}");
+                if outcome.is_ok() {
                     texts[to as usize] = texts[seq as usize].first(n);
+                } else {
+                    assert!(seq == to || (is_windowed && !can_cut), "{at}: {outcome:?}");
                 }
             }
             8 => {
                 let n = random.random_range(0..=texts[seq as usize].ids.len());
-                context.rewind(seq, n).unwrap();
-                texts[seq as usize] = texts[seq as usize].first(n);
+                match context.rewind(seq, n) {
+                    Ok(()) => texts[seq as usize] = texts[seq as usize].first(n),
+                    Err(error) => assert!(is_windowed && !texts[seq as usize].can_cut(n), "{at}: {error}"),
+                }
             }
             9 if random.random_bool(0.2) => {
                 context.keep_sequence(seq).unwrap();
@@ -219,10 +248,12 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                 let most = random.random_range(0..=ids.len());
                 let own = texts[seq as usize].ids.iter().zip(&ids).take_while(|(a, b)| a == b).count();
                 let len = context.reuse_prefix(seq, &ids, most).unwrap();
-                assert!(len <= most && len >= own.min(most), "{at}");
-                assert!(options.keep_prefixes || len == own.min(most), "{at}");
-                texts[seq as usize] = match len > own.min(most) {
-                    true => Text::plain(&ids[..len]),
+                let (own, can_cut) = (own.min(most), texts[seq as usize].can_cut(own.min(most)));
+                let is_gone = is_windowed && !can_cut && len < own;
+                assert!(len <= most && (len >= own || is_gone), "{at}");
+                assert!(options.keep_prefixes || len == own || len == 0, "{at}");
+                texts[seq as usize] = match len > own || is_gone {
+                    true => Text { longest: len + SPARE, ..Text::plain(&ids[..len]) },
                     false => texts[seq as usize].first(len),
                 };
             }
@@ -242,7 +273,10 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                 let drop = random.random_range(0..=len - keep);
                 match context.shift(seq, keep, drop) {
                     Ok(()) => texts[seq as usize].shift(keep, drop),
-                    Err(Error::ContextFull(_)) => assert!(context.kv_pages().1 < N_CTX.div_ceil(32), "{at}"),
+                    Err(Error::InvalidArgument(_)) => {
+                        assert!(is_windowed && keep > 0 && texts[seq as usize].longest > 40, "{at}");
+                    }
+                    Err(Error::ContextFull(_)) => assert!(context.kv_pages().1 < n_ctx.div_ceil(32), "{at}"),
                     Err(other) => panic!("{at}: {other}"),
                 }
             }
@@ -264,7 +298,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                         assert!(!context.advance((seq + 1) % N_SEQ, ids[n_taken]), "{at}");
                     }
                     Err(Error::ContextFull(_)) => {
-                        let too_long = texts[seq as usize].ids.len() + ids.len() > N_CTX;
+                        let too_long = texts[seq as usize].ids.len() + ids.len() > n_ctx;
                         assert!(too_long || options.kv_limit.is_some(), "{at}");
                     }
                     Err(other) => panic!("{at}: {other}"),
@@ -283,28 +317,27 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
     for seq in 0..N_SEQ {
         context.rewind(seq, 0).unwrap();
     }
-    let ids = vec![1; N_CTX];
+    let ids = vec![1; n_ctx];
     for seq in 0..if options.kv_limit.is_some() { 1 } else { N_SEQ } {
-        let seqs = vec![seq; N_CTX];
+        let seqs = vec![seq; n_ctx];
         context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) }).unwrap();
     }
 }
 
-fn lives(n: u64) {
-    let model = model();
+fn lives(model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
     for kv_type in [KvType::F16, KvType::Q8_0] {
         if kv_type == KvType::Q8_0 && !model.info().head_dim.is_multiple_of(32) {
             continue;
         }
-        let mut oracle = Oracle::new(&model, kv_type);
-        let all = options(kv_type);
-        let bytes = Context::new(&model, &all).unwrap().memory().0;
+        let mut oracle = Oracle::new(model, kv_type);
+        let all = ContextOptions { n_ctx, n_batch: 64, ..options(kv_type) };
+        let bytes = Context::new(model, &all).unwrap().memory().0;
         // The second has pages for two sequences at full length.
         let few = ContextOptions { kv_limit: Some(bytes * 2 / u64::from(N_SEQ)), ..all.clone() };
         for seed in 0..n {
             let options = if seed % 2 == 0 { &all } else { &few };
             live(
-                &model,
+                model,
                 &mut oracle,
                 &ContextOptions { keep_prefixes: seed % 3 > 0, ..options.clone() },
                 seed,
@@ -315,14 +348,20 @@ fn lives(n: u64) {
 
 #[test]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
-    lives(400);
+    lives(&model(), N_CTX, 400);
+}
+
+#[test]
+fn pages_given_back_behind_windows_change_no_bits() {
+    lives(&windowed(), LONG, 200);
 }
 
 /// `cargo test --release --test sequences -- --ignored`
 #[test]
 #[ignore = "takes minutes"]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
-    lives(10_000);
+    lives(&model(), N_CTX, 10_000);
+    lives(&windowed(), LONG, 5_000);
 }
 
 #[test]

@@ -13,8 +13,16 @@ use ember::backend::KvType;
 use ember::context::{BackendKind, Context, ContextOptions, LoadedModel, Tokens};
 use ember::error::Error;
 
+/// With all positions, since what is forgotten here brings kept tokens into windows again.
 fn options(kv_type: KvType) -> ContextOptions {
-    ContextOptions { n_ctx: 256, n_threads: 1, k_type: kv_type, v_type: kv_type, ..ContextOptions::default() }
+    ContextOptions {
+        n_ctx: 256,
+        n_threads: 1,
+        k_type: kv_type,
+        v_type: kv_type,
+        keep_all_positions: true,
+        ..ContextOptions::default()
+    }
 }
 
 /// The logits behind `rest`, which are run in `context`.

@@ -154,6 +154,16 @@ func WithKeepPrefixes(keep bool) ContextOption {
 	}}
 }
 
+// WithKeepAllPositions says whether sequences keep all their positions where every layer of the model has a window. By default
+// they give back what no token to come sees, and cannot be cut ([Context.Rewind], [Context.CopySequence]) where it would be
+// seen again.
+func WithKeepAllPositions(keep bool) ContextOption {
+	return ContextOption{func(o *C.ember_context_options) error {
+		var cerr *C.ember_error
+		return check(C.ember_context_options_set_keep_all_positions(o, C.bool(keep), &cerr), &cerr)
+	}}
+}
+
 // WithContextMemoryLimit sets the most bytes that the large buffers of the context may have. What [WithMemoryLimit] sets counts
 // as well. 0, the default: no limit of its own.
 func WithContextMemoryLimit(bytes uint64) ContextOption {

@@ -8,6 +8,7 @@
 //! defects of the model code and panic; what a file can get wrong is refused earlier, when weights are bound.
 //! Variation is a field of an argument struct, never another method.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -205,7 +206,7 @@ pub struct Attention<'a, B: Backend> {
     pub n_head: usize,
     /// The rows, by sequence.
     pub runs: &'a [Run],
-    /// The page tables of the sequences, one after another.
+    /// The page tables of the sequences, one after another. Entries of positions that no row sees may be of no page.
     pub pages: &'a [u32],
     /// Factor on q·k, usually 1/√head_dim.
     pub scale: f32,
@@ -265,8 +266,8 @@ pub trait KvPages {
     fn page_bytes(&self) -> usize;
     /// Copies page `from` over page `to`.
     fn copy_page(&mut self, from: u32, to: u32);
-    /// Writes a page to `out`, of which only the first `n` tokens are of use: the others become zeros.
-    fn read_page(&self, page: u32, n: usize, out: &mut [u8]);
+    /// Writes a page to `out`, of which only the tokens `used` are of use: the others become zeros.
+    fn read_page(&self, page: u32, used: Range<usize>, out: &mut [u8]);
     /// Fills a page with what was read.
     fn write_page(&mut self, page: u32, bytes: &[u8]);
 }

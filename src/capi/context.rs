@@ -218,7 +218,8 @@ pub unsafe extern "C" fn ember_context_n_past(
 }
 
 /// Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next token would
+/// see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_rewind(
     context: *mut ember_context,

@@ -242,7 +242,8 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
 
 /// The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
 /// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
-/// need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+/// need at full length, or at once where they give pages back (ember_context_options_set_keep_all_positions). Making a context
+/// gives EMBER_E_INVALID_ARGUMENT for less than one page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     options: *mut ember_context_options,
@@ -266,6 +267,23 @@ pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
 ) -> ember_status {
     guard(err, || {
         handle!(options).lock("options")?.keep_prefixes = keep_prefixes;
+        Ok(())
+    })
+}
+
+/// Whether sequences keep all their positions where every layer of the model has a window (Mistral 0.1, Phi-3 mini). By default
+/// they give the pages back that no token to come sees while they grow: a long text then takes about as much memory as its
+/// last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are the same; but a sequence
+/// cannot be cut (ember_context_rewind, ember_context_sequence_copy) where the window would reach back to what is gone, but
+/// for its last 32 tokens, and all of it. Models with a layer that sees everything (Gemma 3) keep all. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
+    options: *mut ember_context_options,
+    keep_all_positions: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.keep_all_positions = keep_all_positions;
         Ok(())
     })
 }

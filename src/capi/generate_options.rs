@@ -302,7 +302,9 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
 /// of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
 /// cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
 /// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
-/// two numbers together are not below n_ctx; EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an engine.
+/// two numbers together are not below n_ctx, or of the first `n_keep` tokens would be seen again what was given back
+/// (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an
+/// engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_shift(
     options: *mut ember_generate_options,

@@ -87,7 +87,8 @@ fn read_from(
 
 /// Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
 /// the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
-/// Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, or both are the same; EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from` has given
+/// back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_copy(
     context: *mut ember_context,
@@ -101,7 +102,9 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
 
 /// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
 /// those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
-/// that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+/// that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
+/// sequence has, none is reused where it has given back what its next token would see
+/// (ember_context_options_set_keep_all_positions).
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_reuse(
@@ -124,8 +127,9 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
 /// long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
 /// the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
 /// stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter; EMBER_E_UNSUPPORTED for a model with
-/// learned positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
+/// seen again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned
+/// positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
 /// that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_shift(

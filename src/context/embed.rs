@@ -48,6 +48,9 @@ pub(super) struct Group {
     ids: Vec<u32>,
     positions: Vec<u32>,
     slots: Vec<u32>,
+    /// Pages that are lent for the texts.
+    lent: Vec<u32>,
+    /// The texts' page tables, one after another. A long text's pages come again and again where no row sees them any more.
     pages: Vec<u32>,
     /// Of the micro-batch under way, as are the following.
     runs: Vec<Run>,
@@ -62,10 +65,13 @@ impl Group {
         self.ids.clear();
         self.positions.clear();
         self.slots.clear();
+        self.pages.clear();
     }
 
-    /// Adds a text, for which `pages` got pages from `start` on.
-    fn push(&mut self, text: &[u32], start: usize) {
+    /// Adds a text, for which pages were lent from number `first` on.
+    fn push(&mut self, text: &[u32], first: usize) {
+        let (start, own) = (self.pages.len(), &self.lent[first..]);
+        self.pages.extend(own.iter().cycle().take(text.len().div_ceil(PAGE_LEN)));
         self.spans.push(Span { first: self.ids.len(), len: text.len(), pages: start });
         self.ids.extend_from_slice(text);
         self.positions.extend(0..text.len() as u32);
@@ -159,7 +165,7 @@ impl Context {
         let info = self.model.info();
         let (most, limit) = longest(&self.options, info);
         let pooling = options.pooling(info);
-        let room = self.sequences.n_free() * PAGE_LEN;
+        let n_free = self.sequences.n_free();
         let mut n_rows = 0usize;
         for (i, text) in texts.iter().enumerate() {
             if text.is_empty() {
@@ -172,10 +178,11 @@ impl Context {
                 )));
             }
             let text = &text[..text.len().min(most)];
-            if text.len() > room {
+            if self.n_pages(text) > n_free {
                 return Err(Error::ContextFull(format!(
-                    "text {i} has {} tokens, but the context's sequences leave room for {room}: rewind some",
-                    text.len()
+                    "text {i} has {} tokens, but the context's sequences leave room for {}: rewind some",
+                    text.len(),
+                    n_free * PAGE_LEN
                 )));
             }
             if let Some(j) = text.iter().position(|&id| id as usize >= info.n_vocab) {
@@ -214,7 +221,7 @@ impl Context {
             let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
             rest = behind;
-            self.sequences.give_back(&mut group.pages);
+            self.sequences.give_back(&mut group.lent);
         }
         self.group = group;
         outcome?;
@@ -225,20 +232,25 @@ impl Context {
         Ok(out)
     }
 
+    /// Pages that `text` takes.
+    fn n_pages(&self, text: &[u32]) -> usize {
+        text.len().div_ceil(PAGE_LEN).min(self.sequences.ring())
+    }
+
     /// Makes a group of the first of `texts`, at least one, and returns their number.
     fn gather(&mut self, texts: &[&[u32]], group: &mut Group) -> usize {
         let (most, _) = longest(&self.options, self.model.info());
         group.clear();
         for (i, text) in texts.iter().enumerate() {
             let text = &text[..text.len().min(most)];
-            let n_pages = text.len().div_ceil(PAGE_LEN);
+            let n_pages = self.n_pages(text);
             let fits = group.ids.len() + text.len() <= self.options.n_batch;
             if i > 0 && !(fits && n_pages <= self.sequences.n_free()) {
                 return i;
             }
-            let start = group.pages.len();
-            self.sequences.lend(n_pages, &mut group.pages);
-            group.push(text, start);
+            let first = group.lent.len();
+            self.sequences.lend(n_pages, &mut group.lent);
+            group.push(text, first);
         }
         texts.len()
     }

@@ -43,7 +43,7 @@ pub use load::{LoadOptions, ProgressCallback};
 pub use loaded::LoadedModel;
 pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
 use plan::Plan;
-use sequences::Sequences;
+use sequences::{Sequences, Window};
 pub use timings::Timings;
 
 /// Tokens to run, as flat arrays of the same length.
@@ -136,11 +136,14 @@ impl Context {
             )));
         }
         let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);
-        let sequences = Sequences::new(options.n_seq, options.n_ctx, most_pages, options.keep_prefixes)?;
+        let n_batch = (!options.keep_all_positions).then_some(options.n_batch);
+        let window = model.info().window.map(|len| Window::new(len, n_batch));
+        let sequences =
+            Sequences::new(options.n_seq, options.n_ctx, most_pages, options.keep_prefixes, window)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
         let (engine, kv_bytes) = engine::make(model, &options, sequences.n_pages(), &memory)?;
-        let plan = Plan::new(&options, sequences.n_pages())?;
+        let plan = Plan::new(&options)?;
         let mut context = Context {
             model: Arc::clone(model),
             options,
@@ -377,7 +380,8 @@ impl Context {
     }
 
     /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them
-    /// writes to a page that the other has too. `InvalidArgument` when `from` is shorter, or the same sequence.
+    /// writes to a page that the other has too. `InvalidArgument` when `from` is shorter, has given back what would have to be
+    /// seen from there ([`ContextOptions::keep_all_positions`]), or is the same sequence.
     pub fn copy_sequence(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         self.sequences.copy(from, to, n)?;
         self.places.iter_mut().filter(|(seq, _)| *seq == to).for_each(|place| *place = NOWHERE);
@@ -385,7 +389,8 @@ impl Context {
     }
 
     /// Makes sequence `seq` as much of the beginning of `ids` as is in the cache, `most` tokens at most, and returns how many
-    /// those are: what the sequence has of it already, or whole pages that were kept of other texts, if that is more.
+    /// those are: what the sequence has of it already, or whole pages that were kept of other texts, if that is more. Of what
+    /// it has, nothing where it has given back what would have to be seen from there.
     pub fn reuse_prefix(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
         let before = self.tokens(seq)?;
         let (len_before, goes_on) = (before.len(), ids.starts_with(before));
@@ -411,9 +416,10 @@ impl Context {
     /// is not the same as running the rest anew. Each time keys are rounded once more. The logits behind the last token stay,
     /// unless it is forgotten.
     ///
-    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or for a context of a parent
-    /// process; `Unsupported` for a model with learned positions and for an encoder; `ContextFull` when too few pages are
-    /// free to copy those that other sequences have too, `NoMemory`.
+    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, when of the first
+    /// `keep` tokens would be seen again what was given back, or for a context of a parent process; `Unsupported` for a
+    /// model with learned positions and for an encoder; `ContextFull` when too few pages are free to copy those that
+    /// other sequences have too, `NoMemory`.
     pub fn shift(&mut self, seq: u32, keep: usize, drop: usize) -> Result<()> {
         self.model.require_shift()?;
         self.check_process()?;
@@ -431,8 +437,20 @@ impl Context {
         self.engine.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
     }
 
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`,
+    /// since those would be seen again and were given back.
+    pub fn check_full_shift(&self, keep: usize, drop: usize) -> Result<()> {
+        self.sequences.check_shift(keep, drop)
+    }
+
+    /// How many pages more sequence `seq` has at most at once while it grows to `n` tokens, `n_batch` of them at a time.
+    pub fn n_more_pages(&self, seq: u32, n: usize) -> usize {
+        self.sequences.n_more_pages(seq, n)
+    }
+
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.
-    /// `InvalidArgument` when the sequence is shorter than that.
+    /// `InvalidArgument` when the sequence is shorter than that, or has given back what would have to be seen from there: its
+    /// last [`MAX_AHEAD`] tokens can always be taken back once, and all.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
         self.sequences.rewind(seq, n_past)?;
         self.forget_logits();

@@ -51,12 +51,15 @@ pub struct ContextOptions {
     pub backend: BackendKind,
     /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
     pub memory_limit: Option<u64>,
-    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length. With less they share what
-    /// there is.
+    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length, or at once where they give back
+    /// what no window reaches. With less they share what there is.
     pub kv_limit: Option<u64>,
     /// Keep whole pages of the KV cache when no sequence has them any more, until the room is needed, for texts that begin
     /// alike: [`Context::reuse_prefix`] finds them.
     pub keep_prefixes: bool,
+    /// Keep all positions of a sequence where every layer of the model has a window. By default pages that no token to come
+    /// sees are given back while it grows, and it cannot be cut where the window would reach them ([`Context::rewind`]).
+    pub keep_all_positions: bool,
 }
 
 impl Default for ContextOptions {
@@ -73,6 +76,7 @@ impl Default for ContextOptions {
             memory_limit: None,
             kv_limit: None,
             keep_prefixes: false,
+            keep_all_positions: false,
         }
     }
 }

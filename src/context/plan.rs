@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::sequences::Sequences;
+use super::sequences::{PAGE_LEN, Sequences};
 use super::{ContextOptions, Tokens};
 use crate::backend::Run;
 use crate::cancel::Watch;
@@ -26,8 +26,10 @@ pub struct Plan {
 
 impl Plan {
     /// Arrays large enough for any micro-batch of a context with these options.
-    pub fn new(options: &ContextOptions, n_pages: usize) -> Result<Plan> {
+    pub fn new(options: &ContextOptions) -> Result<Plan> {
         let n = options.n_batch;
+        // Tables share pages, and with windows most of their entries are of none.
+        let n_pages = options.n_ctx.div_ceil(PAGE_LEN).saturating_mul(options.n_seq);
         Ok(Plan {
             rows: 0..0,
             positions: reserved(n)?,

@@ -14,15 +14,15 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// `n_pages` free pages.
-    pub fn new(n_pages: usize, keeps_prefixes: bool) -> Result<Pool> {
+    /// `n_pages` free pages, of which `prefixes`, if given, may keep some.
+    pub fn new(n_pages: usize, prefixes: Option<Prefixes>) -> Result<Pool> {
         let too_many = |_| Error::NoMemory(format!("no memory for a list of {n_pages} pages"));
         let (mut free, mut users) = (Vec::new(), Vec::new());
         free.try_reserve_exact(n_pages).map_err(too_many)?;
         users.try_reserve_exact(n_pages).map_err(too_many)?;
         free.extend((0..n_pages as u32).rev());
         users.resize(n_pages, 0);
-        Ok(Pool { free, users, prefixes: keeps_prefixes.then(Prefixes::default) })
+        Ok(Pool { free, users, prefixes })
     }
 
     /// Pages in all.

@@ -15,25 +15,32 @@ const ROOT: u32 = u32::MAX;
 struct Node {
     parent: u32,
     tokens: Tokens,
-    page: u32,
+    /// `None`: it was given up, or never there, and only pages behind it are.
+    page: Option<u32>,
     n_children: u32,
     /// When it was of use last.
     used: u64,
 }
 
 /// The tree. It counts as a user of each of its pages.
-#[derive(Default)]
 pub struct Prefixes {
     nodes: Vec<Option<Node>>,
     vacant: Vec<u32>,
     /// Nodes by parent and tokens. Seeded by chance, since texts choose the keys.
     index: AHashMap<(u32, Tokens), u32>,
     clock: u64,
+    /// Whether pages are of use without those before them, as they are to models with windows.
+    pub has_gaps: bool,
 }
 
 impl Prefixes {
-    /// The node and the page of `tokens` behind node `parent` (`None`: at the beginning of a text), if it is there.
-    pub fn find(&mut self, parent: Option<u32>, tokens: &Tokens) -> Option<(u32, u32)> {
+    /// An empty tree. With `has_gaps` pages can be given up that others follow.
+    pub fn new(has_gaps: bool) -> Prefixes {
+        Prefixes { nodes: Vec::new(), vacant: Vec::new(), index: AHashMap::new(), clock: 0, has_gaps }
+    }
+
+    /// The node of `tokens` behind node `parent` (`None`: at the beginning of a text), if there is one, and its page.
+    pub fn find(&mut self, parent: Option<u32>, tokens: &Tokens) -> Option<(u32, Option<u32>)> {
         let id = *self.index.get(&(parent.unwrap_or(ROOT), *tokens))?;
         self.clock += 1;
         let node = self.nodes[id as usize].as_mut()?;
@@ -41,11 +48,11 @@ impl Prefixes {
         Some((id, node.page))
     }
 
-    /// Adds a page that is not there yet, and returns its node.
-    pub fn insert(&mut self, parent: Option<u32>, tokens: &Tokens, page: u32) -> u32 {
+    /// Adds a node that is not there yet, without a page, and returns it.
+    pub fn insert(&mut self, parent: Option<u32>, tokens: &Tokens) -> u32 {
         let parent = parent.unwrap_or(ROOT);
         self.clock += 1;
-        let node = Node { parent, tokens: *tokens, page, n_children: 0, used: self.clock };
+        let node = Node { parent, tokens: *tokens, page: None, n_children: 0, used: self.clock };
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.nodes[id as usize] = Some(node);
@@ -61,34 +68,56 @@ impl Prefixes {
         id
     }
 
+    /// Gives node `id`, which has none, a page.
+    pub fn fill(&mut self, id: u32, page: u32) {
+        self.nodes[id as usize].iter_mut().for_each(|node| node.page = Some(page));
+    }
+
     fn count_child(&mut self, parent: u32, change: impl FnOnce(u32) -> u32) {
         if let Some(Some(node)) = self.nodes.get_mut(parent as usize) {
             node.n_children = change(node.n_children);
         }
     }
 
-    /// Pages that nobody but the tree has. Where a sequence has a page of the tree it has all before it too, so that these
-    /// can all be had by [`Prefixes::evict`].
+    /// Pages that nobody but the tree has. They can all be had by [`Prefixes::evict`]: where a sequence has a page of the tree
+    /// it has all before it too, or else those before can go without it.
     pub fn n_unused(&self, users: &[u32]) -> usize {
-        self.nodes.iter().flatten().filter(|node| users[node.page as usize] == 1).count()
+        let pages = self.nodes.iter().flatten().filter_map(|node| node.page);
+        pages.filter(|&page| users[page as usize] == 1).count()
     }
 
-    /// Takes node `id` out of the tree, unless others follow it; whether it did. The page is the caller's to give back.
+    /// Takes node `id` out of the tree, unless others follow it; whether it did. The page is the caller's to give back. Nodes
+    /// without a page that it alone followed go too.
     pub fn remove(&mut self, id: u32) -> bool {
-        let Some(node) = self.nodes[id as usize].take_if(|node| node.n_children == 0) else { return false };
-        self.index.remove(&(node.parent, node.tokens));
-        self.vacant.push(id);
-        self.count_child(node.parent, |n| n - 1);
-        true
+        let is_leaf = |node: &mut Node| node.n_children == 0;
+        let Some(mut node) = self.nodes[id as usize].take_if(is_leaf) else { return false };
+        let mut id = id;
+        loop {
+            self.index.remove(&(node.parent, node.tokens));
+            self.vacant.push(id);
+            self.count_child(node.parent, |n| n - 1);
+            id = node.parent;
+            let parent = self.nodes.get_mut(id as usize);
+            let Some(next) = parent.and_then(|p| p.take_if(|p| is_leaf(p) && p.page.is_none())) else {
+                return true;
+            };
+            node = next;
+        }
     }
 
-    /// Takes the page out of the tree that nobody else has, no other follows, and was of no use for the longest time.
+    /// Gives up the page that nobody else has, that can go, and that was of no use for the longest time.
     pub fn evict(&mut self, users: &[u32]) -> Option<u32> {
         let nodes = (0..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
-        let unused = nodes.filter(|(_, node)| node.n_children == 0 && users[node.page as usize] == 1);
-        let (id, _) = unused.min_by_key(|(_, node)| node.used)?;
-        let page = self.nodes[id as usize].as_ref()?.page;
-        self.remove(id).then_some(page)
+        let unused = nodes.filter_map(|(id, node)| {
+            let can_go = node.n_children == 0 || self.has_gaps;
+            let page = node.page.filter(|&page| can_go && users[page as usize] == 1)?;
+            Some((id, page, node.used))
+        });
+        let (id, page, _) = unused.min_by_key(|&(_, _, used)| used)?;
+        if !self.remove(id) {
+            self.nodes[id as usize].iter_mut().for_each(|node| node.page = None);
+        }
+        Some(page)
     }
 }
 
@@ -96,16 +125,22 @@ impl Prefixes {
 mod tests {
     use super::*;
 
+    fn insert(tree: &mut Prefixes, parent: Option<u32>, tokens: &Tokens, page: u32) -> u32 {
+        let id = tree.insert(parent, tokens);
+        tree.fill(id, page);
+        id
+    }
+
     #[test]
     fn the_oldest_leaf_that_nobody_has_goes_first() {
-        let mut tree = Prefixes::default();
+        let mut tree = Prefixes::new(false);
         let (a, b, c) = ([1; PAGE_LEN], [2; PAGE_LEN], [3; PAGE_LEN]);
-        let first = tree.insert(None, &a, 10);
-        let second = tree.insert(Some(first), &b, 11);
-        tree.insert(Some(second), &c, 12);
-        let other = tree.insert(None, &b, 13);
-        assert_eq!(tree.find(Some(first), &b), Some((second, 11)));
-        assert_eq!(tree.find(None, &b), Some((other, 13)));
+        let first = insert(&mut tree, None, &a, 10);
+        let second = insert(&mut tree, Some(first), &b, 11);
+        insert(&mut tree, Some(second), &c, 12);
+        let other = insert(&mut tree, None, &b, 13);
+        assert_eq!(tree.find(Some(first), &b), Some((second, Some(11))));
+        assert_eq!(tree.find(None, &b), Some((other, Some(13))));
         assert_eq!(tree.find(Some(other), &a), None);
         let mut users = [1; 20];
         users[12] = 2;
@@ -116,7 +151,33 @@ mod tests {
         users[13] = 2;
         assert_eq!(tree.evict(&users), Some(10));
         assert_eq!(tree.evict(&users), None);
-        let again = tree.insert(None, &a, 14);
-        assert_eq!(tree.find(None, &a), Some((again, 14)));
+        let again = insert(&mut tree, None, &a, 14);
+        assert_eq!(tree.find(None, &a), Some((again, Some(14))));
+    }
+
+    #[test]
+    fn with_gaps_the_oldest_goes_wherever_it_stands() {
+        let mut tree = Prefixes::new(true);
+        let (a, b, c) = ([1; PAGE_LEN], [2; PAGE_LEN], [3; PAGE_LEN]);
+        let first = insert(&mut tree, None, &a, 10);
+        let second = insert(&mut tree, Some(first), &b, 11);
+        let third = insert(&mut tree, Some(second), &c, 12);
+        let mut users = [1; 20];
+        users[12] = 2;
+        assert_eq!(tree.n_unused(&users), 2);
+        assert_eq!(tree.evict(&users), Some(10));
+        assert_eq!(tree.evict(&users), Some(11));
+        assert_eq!((tree.n_unused(&users), tree.evict(&users)), (0, None));
+        // The way to the last one is still there, and pages can come back.
+        assert_eq!(tree.find(None, &a), Some((first, None)));
+        assert_eq!(tree.find(Some(first), &b), Some((second, None)));
+        assert_eq!(tree.find(Some(second), &c), Some((third, Some(12))));
+        tree.fill(first, 13);
+        users[12] = 1;
+        assert_eq!(tree.evict(&users), Some(13), "it was found before the last one");
+        // With the last page goes the way to it.
+        assert_eq!(tree.evict(&users), Some(12));
+        assert_eq!(tree.find(None, &a), None);
+        assert!(tree.index.is_empty() && tree.vacant.len() == tree.nodes.len());
     }
 }

@@ -2,12 +2,19 @@
 //! pages; one that writes to a page which others have too takes a copy first.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use super::Tokens;
 use super::pool::Pool;
+use super::prefixes::Prefixes;
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
 mod shift;
+mod windows;
+
+use windows::GONE;
+pub use windows::Window;
 
 /// One token sequence.
 struct Sequence {
@@ -17,11 +24,15 @@ struct Sequence {
     planned: usize,
     /// Tokens of the call under way that were given a slot.
     placed: usize,
-    /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included.
+    /// From which position on keys and values are there; 0 unless the model has a [`Window`].
+    from: usize,
+    /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included; [`GONE`] for those wholly before `from`.
     pages: Vec<u32>,
+    /// Entries of `pages` that the call under way uses once more further behind.
+    again: Range<usize>,
     /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
     ids: Vec<u32>,
-    /// For each whole page its node in the tree of prefixes, where there is one.
+    /// For each whole page its node in the tree of prefixes, where there is one. The sequence has the page of the last one.
     nodes: Vec<u32>,
     /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
     /// by a shift, or saw such. [`ALL`] where that is true of none.
@@ -38,19 +49,28 @@ pub struct Sequences {
     /// Pages to be copied before the call under way writes: from, to.
     copies: Vec<(u32, u32)>,
     n_ctx: usize,
+    window: Option<Window>,
 }
 
 impl Sequences {
-    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages to hold them all, but at most `most_pages`. With
-    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
-    pub fn new(n_seq: usize, n_ctx: usize, most_pages: usize, keeps_prefixes: bool) -> Result<Sequences> {
+    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages that they have at most together, but no more than
+    /// `most_pages`. With `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
+    pub fn new(
+        n_seq: usize,
+        n_ctx: usize,
+        most_pages: usize,
+        keeps_prefixes: bool,
+        window: Option<Window>,
+    ) -> Result<Sequences> {
         let per_seq = n_ctx.div_ceil(PAGE_LEN);
         let too_many = || {
             Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
         };
-        let all = per_seq.checked_mul(n_seq).map(|n| n.min(most_pages));
+        let at_once = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
+        let has_gaps = window.is_some_and(|window| window.gives_back());
+        let all = at_once.checked_mul(n_seq).map(|n| n.min(most_pages));
         let n_pages = all.filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
-        let pool = Pool::new(n_pages, keeps_prefixes)?;
+        let pool = Pool::new(n_pages, keeps_prefixes.then(|| Prefixes::new(has_gaps)))?;
         let mut sequences = Vec::new();
         for _ in 0..n_seq {
             let mut pages = Vec::new();
@@ -61,13 +81,15 @@ impl Sequences {
                 len: 0,
                 planned: 0,
                 placed: 0,
+                from: 0,
                 pages,
+                again: 0..0,
                 ids,
                 nodes: Vec::new(),
                 plain: ALL,
             });
         }
-        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx })
+        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx, window })
     }
 
     /// Pages in all.
@@ -151,11 +173,17 @@ impl Sequences {
     /// `ContextFull` when there are not enough.
     fn take_pages(&mut self) -> Result<()> {
         let new = |s: &Sequence| s.planned.div_ceil(PAGE_LEN).saturating_sub(s.pages.len());
-        let n_new: usize = self.sequences.iter().map(new).sum();
+        let n_new = |most: usize| self.sequences.iter().map(|s| new(s).min(most)).sum::<usize>();
+        let (n_all, n_least) = (n_new(usize::MAX), n_new(self.ring()));
         self.find_copies();
-        let needed = n_new + self.copies.len();
+        let needed = n_all + self.copies.len();
         // Counting takes a look at all pages, which most calls can do without.
         let n_free = if needed == 0 { 0 } else { self.pool.n_free() };
+        // Where they are too few for all, what no row sees any more is written to again.
+        let (needed, ring) = match needed > n_free {
+            true => (n_least + self.copies.len(), self.ring()),
+            false => (needed, usize::MAX),
+        };
         if needed > n_free {
             self.copies.clear();
             return Err(Error::ContextFull(format!(
@@ -171,9 +199,12 @@ impl Sequences {
             self.copies[at] = (from, to);
         }
         for s in &mut self.sequences {
+            let begin = s.pages.len();
             while s.pages.len() * PAGE_LEN < s.planned {
-                s.pages.push(take(&mut self.pool));
+                let again = s.pages.len().checked_sub(ring).filter(|&at| at >= begin).map(|at| s.pages[at]);
+                s.pages.push(again.unwrap_or_else(|| take(&mut self.pool)));
             }
+            s.again = begin..s.pages.len().saturating_sub(ring).max(begin);
         }
         // Only now, lest a page that is to be copied be taken for another.
         self.copies.iter().for_each(|&(from, _)| self.pool.give_back(from));
@@ -199,22 +230,33 @@ impl Sequences {
     /// the same ones, takes the place of the sequence's own.
     fn keep_prefix(&mut self, seq: usize) {
         let (s, pool) = (&mut self.sequences[seq], &mut self.pool);
-        while s.nodes.len() < s.len.min(s.plain) / PAGE_LEN {
+        let has_gaps = pool.prefixes.as_ref().is_some_and(|tree| tree.has_gaps);
+        let n_whole = s.len.min(s.plain) / PAGE_LEN;
+        if n_whole * PAGE_LEN <= s.from || (s.from > 0 && !has_gaps) {
+            return;
+        }
+        while s.nodes.len() < n_whole {
             let (i, parent) = (s.nodes.len(), s.nodes.last().copied());
             let Some(tokens) = s.ids[i * PAGE_LEN..].first_chunk::<PAGE_LEN>() else { return };
             let Some(tree) = &mut pool.prefixes else { return };
-            let own = s.pages[i];
+            let own = Some(s.pages[i]).filter(|&page| page != GONE);
             let (node, page) = match tree.find(parent, tokens) {
                 Some(found) => found,
-                None => (tree.insert(parent, tokens, own), own),
+                None => (tree.insert(parent, tokens), None),
             };
-            // For the tree, or for the sequence.
-            pool.share(page);
-            if page != own {
-                s.pages[i] = page;
-                pool.give_back(own);
-            }
             s.nodes.push(node);
+            match (own, page) {
+                (Some(own), None) => {
+                    tree.fill(node, own);
+                    pool.share(own);
+                }
+                (Some(own), Some(page)) if own != page => {
+                    pool.share(page);
+                    s.pages[i] = page;
+                    pool.give_back(own);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -223,27 +265,40 @@ impl Sequences {
     pub fn reuse(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
         let i = self.index(seq)?;
         let ids = &ids[..ids.len().min(most).min(self.n_ctx)];
-        let own = self.tokens(seq)?.iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let common = self.tokens(seq)?.iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let own = if self.can_cut(i, common) { common } else { 0 };
         let (mut nodes, mut pages) = (Vec::<u32>::new(), Vec::new());
+        // The longest beginning that can go on, and behind which of its pages none is missing.
+        let (mut n_pages, mut first, mut behind_missing) = (0, 0, 0);
         if let Some(tree) = &mut self.pool.prefixes {
             for tokens in ids.as_chunks::<PAGE_LEN>().0 {
                 let Some((node, page)) = tree.find(nodes.last().copied(), tokens) else { break };
                 nodes.push(node);
-                pages.push(page);
+                pages.push(page.unwrap_or(GONE));
+                behind_missing = if page.is_none() { nodes.len() } else { behind_missing };
+                let len = nodes.len() * PAGE_LEN;
+                let needed = self.window.map_or(0, |window| window.needed(len));
+                if needed >= behind_missing * PAGE_LEN {
+                    (n_pages, first) = (nodes.len(), behind_missing);
+                }
             }
         }
-        let kept = pages.len() * PAGE_LEN;
+        let kept = n_pages * PAGE_LEN;
         if kept <= own {
             self.truncate(i, own);
             return Ok(own);
         }
-        pages.iter().for_each(|&page| self.pool.share(page));
+        let first = first.max(self.kept(kept) / PAGE_LEN);
+        nodes.truncate(n_pages);
+        pages.truncate(n_pages);
+        pages[..first].fill(GONE);
+        pages[first..].iter().for_each(|&page| self.pool.share(page));
         self.truncate(i, 0);
         let s = &mut self.sequences[i];
         s.nodes = nodes;
         s.pages.extend(pages);
         s.ids.extend_from_slice(&ids[..kept]);
-        (s.len, s.planned, s.placed) = (kept, kept, kept);
+        (s.len, s.planned, s.placed, s.from) = (kept, kept, kept, first * PAGE_LEN);
         Ok(kept)
     }
 
@@ -259,6 +314,11 @@ impl Sequences {
                 "{n} tokens of sequence {from} cannot be copied: it has {len}"
             )));
         }
+        self.check_cut(
+            source,
+            n,
+            &format!("the first {n} of sequence {from}'s {len} tokens cannot be copied"),
+        )?;
         self.truncate(target, 0);
         let [source, target] = match self.sequences.get_disjoint_mut([source, target]) {
             Ok(both) => both,
@@ -266,7 +326,8 @@ impl Sequences {
         };
         target.pages.extend_from_slice(&source.pages[..n.div_ceil(PAGE_LEN)]);
         target.nodes.extend(source.nodes.iter().take(n / PAGE_LEN));
-        target.pages.iter().for_each(|&page| self.pool.share(page));
+        target.from = if n == 0 { 0 } else { source.from };
+        target.held().iter().for_each(|&page| self.pool.share(page));
         target.ids.extend_from_slice(&source.ids[..n]);
         (target.len, target.planned, target.placed) = (n, n, n);
         target.plain = if n <= source.plain { ALL } else { source.plain };
@@ -275,7 +336,7 @@ impl Sequences {
 
     /// How many pages would be free if the sequences `seqs` were empty.
     pub fn n_free_without(&mut self, seqs: std::ops::Range<usize>) -> usize {
-        let pages: Vec<u32> = self.sequences[seqs].iter().flat_map(|s| s.pages.iter().copied()).collect();
+        let pages: Vec<u32> = self.sequences[seqs].iter().flat_map(|s| s.held().iter().copied()).collect();
         self.pool.n_free_without(&pages)
     }
 
@@ -285,19 +346,20 @@ impl Sequences {
     }
 
     /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences;
-    /// `plain` as [`Sequences::plain`] gave it.
+    /// `plain` and `from` as [`Sequences::plain`] and [`Sequences::held_from`] gave them.
     pub fn restore(
         &mut self,
         seq: usize,
         ids: impl Iterator<Item = u32>,
         pages: impl Iterator<Item = u32>,
-        plain: usize,
+        (plain, from): (usize, usize),
     ) {
         let s = &mut self.sequences[seq];
-        s.plain = plain;
+        (s.plain, s.from) = (plain, from);
         s.ids.extend(ids);
+        s.pages.resize(from / PAGE_LEN, GONE);
         s.pages.extend(pages);
-        s.pages.iter().for_each(|&page| self.pool.share(page));
+        s.held().iter().for_each(|&page| self.pool.share(page));
         (s.len, s.planned, s.placed) = (s.ids.len(), s.ids.len(), s.ids.len());
         self.keep_prefix(seq);
     }
@@ -327,7 +389,7 @@ impl Sequences {
         }
         s.len += 1;
         (s.planned, s.placed) = (s.len, s.len);
-        self.keep_prefix(seq as usize);
+        self.settle(seq as usize);
         true
     }
 
@@ -344,18 +406,25 @@ impl Sequences {
         &self.sequences[seq].pages
     }
 
-    /// The pages of what `seq` holds.
+    /// The pages of what `seq` holds, from position [`Sequences::held_from`] on.
     pub fn held_pages(&self, seq: usize) -> &[u32] {
         let s = &self.sequences[seq];
-        &s.pages[..s.len.div_ceil(PAGE_LEN)]
+        &s.pages[s.from / PAGE_LEN..s.len.div_ceil(PAGE_LEN)]
     }
 
     /// The call under way succeeded.
     pub fn commit(&mut self) {
         for i in 0..self.sequences.len() {
             self.sequences[i].len = self.sequences[i].planned;
-            self.keep_prefix(i);
+            self.sequences[i].end_ring();
+            self.settle(i);
         }
+    }
+
+    /// Has sequence `i`, which has grown, keep what is of use.
+    fn settle(&mut self, i: usize) {
+        self.keep_prefix(i);
+        self.give_back_behind(i);
     }
 
     /// The call under way failed: its tokens and pages are given back.
@@ -374,12 +443,14 @@ impl Sequences {
                 "sequence {seq} cannot be rewound to {n_past} tokens: it has {len}"
             )));
         }
+        self.check_cut(i, n_past, &format!("sequence {seq} of {len} tokens cannot be rewound to {n_past}"))?;
         self.truncate(i, n_past);
         Ok(())
     }
 
     fn truncate(&mut self, seq: usize, len: usize) {
         let s = &mut self.sequences[seq];
+        s.end_ring();
         s.len = len;
         s.planned = len;
         s.placed = len;
@@ -389,12 +460,21 @@ impl Sequences {
             s.plain = ALL;
         }
         while s.pages.len() > len.div_ceil(PAGE_LEN) {
-            s.pages.pop().into_iter().for_each(|page| self.pool.give_back(page));
+            let page = s.pages.pop().filter(|&page| page != GONE);
+            page.into_iter().for_each(|page| self.pool.give_back(page));
+        }
+        if len == 0 {
+            s.from = 0;
         }
     }
 }
 
 impl Sequence {
+    /// The pages that it has, those of tokens that lie ready included.
+    fn held(&self) -> &[u32] {
+        &self.pages[self.from / PAGE_LEN..]
+    }
+
     /// The KV slot of a position.
     fn slot(&self, position: usize) -> u32 {
         (self.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN) as u32

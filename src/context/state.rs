@@ -1,11 +1,12 @@
 //! Sequences as bytes: saved, and restored in another process with the same model.
 //!
 //! Little-endian: magic, version, fingerprint of the model, shape of the cache; for each sequence its length, whether its
-//! logits follow, how many tokens stand before those that a shift moved, the numbers of its pages and its tokens; the pages, each once however many sequences have it; logits;
-//! a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
+//! logits follow, how many tokens stand before those that a shift moved, from which position on it was there, the numbers of
+//! its pages from that one on and its tokens; the pages, each once however many sequences have it; logits; a checksum of all
+//! that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
@@ -16,7 +17,7 @@ use crate::backend::KvType;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"emberkv\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// In place of a number of tokens: all of them.
 const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
@@ -80,6 +81,8 @@ struct Entry<'a> {
     logits: &'a [u8],
     /// Tokens that no shift moved, nor saw such.
     plain: usize,
+    /// From which position on keys and values are there.
+    from: usize,
 }
 
 /// A state that was found to be whole and to fit.
@@ -119,24 +122,26 @@ impl Context {
             MAGIC.len() + 4 + HASH_BYTES + 4 * self.state_shape().len() + 2 * 4 + pages + HASH_BYTES;
         for seq in range {
             let logits = self.end_logits(seq).map_or(0, <[f32]>::len);
-            len += 4 * (3 + self.sequences.held_pages(seq as usize).len() + self.n_past(seq)? + logits);
+            len += 4 * (4 + self.sequences.held_pages(seq as usize).len() + self.n_past(seq)? + logits);
         }
         Ok(len as u64)
     }
 
-    /// The pages of some sequences in the order of their first use, and how many tokens are of use in each.
-    fn pages_of(&self, range: Range<u32>) -> Result<Vec<(u32, usize)>> {
-        let mut order: Vec<(u32, usize)> = Vec::new();
+    /// The pages of some sequences in the order of their first use, and which tokens are of use in each.
+    fn pages_of(&self, range: Range<u32>) -> Result<Vec<(u32, Range<usize>)>> {
+        let mut order: Vec<(u32, Range<usize>)> = Vec::new();
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         for seq in range {
-            let len = self.n_past(seq)?;
-            for (i, &page) in self.sequences.held_pages(seq as usize).iter().enumerate() {
+            let (len, from) = (self.n_past(seq)?, self.sequences.held_from(seq as usize));
+            for (i, &page) in (from / PAGE_LEN..).zip(self.sequences.held_pages(seq as usize)) {
+                let first = i * PAGE_LEN;
+                let own = from.saturating_sub(first)..PAGE_LEN.min(len - first);
                 let number = *numbers.entry(page).or_insert_with(|| {
-                    order.push((page, 0));
+                    order.push((page, own.clone()));
                     order.len() - 1
                 });
-                let most = &mut order[number].1;
-                *most = PAGE_LEN.min(len - i * PAGE_LEN).max(*most);
+                let used = &mut order[number].1;
+                *used = used.start.min(own.start)..used.end.max(own.end);
             }
         }
         Ok(order)
@@ -160,14 +165,15 @@ impl Context {
         for seq in range.clone() {
             let ids = self.tokens(seq)?;
             let plain = u32::try_from(self.sequences.plain(seq as usize)).unwrap_or(ALL_TOKENS);
-            sink.u32s([ids.len() as u32, u32::from(self.end_logits(seq).is_ok()), plain])?;
+            let from = self.sequences.held_from(seq as usize) as u32;
+            sink.u32s([ids.len() as u32, u32::from(self.end_logits(seq).is_ok()), plain, from])?;
             sink.u32s(self.sequences.held_pages(seq as usize).iter().map(|page| numbers[page]))?;
             sink.bytes(bytemuck::cast_slice(ids))?;
         }
         let pages = self.engine.pages();
         let mut buffer = vec![0; pages.page_bytes()];
-        for (page, n_used) in order {
-            pages.read_page(page, n_used, &mut buffer);
+        for (page, used) in order {
+            pages.read_page(page, used, &mut buffer);
             sink.bytes(&buffer)?;
         }
         for logits in range.filter_map(|seq| self.end_logits(seq).ok()) {
@@ -181,8 +187,13 @@ impl Context {
     pub fn most_state_len(&self) -> u64 {
         let n_seq = self.sequences.n_seq() as u64;
         let per_page = self.engine.pages().page_bytes() as u64;
-        let per_seq = 12 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
-        128 + n_seq * per_seq + self.sequences.n_pages() as u64 * per_page
+        let per_seq = 16 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
+        // One that has all positions has pages that are left out when it is loaded.
+        let n_pages = match self.sequences.ring() {
+            usize::MAX => self.sequences.n_pages() as u64,
+            _ => n_seq.saturating_mul(self.options.n_ctx.div_ceil(PAGE_LEN) as u64),
+        };
+        n_pages.saturating_mul(per_page).saturating_add(128 + n_seq * per_seq)
     }
 
     /// Makes sequence `seq` what a state of one sequence says, or all sequences what a state of a context says, those that
@@ -197,10 +208,11 @@ impl Context {
         let Parsed { entries, pages } = self.parse(state, seq)?;
         let emptied = range.start as usize..range.end as usize;
         let n_free = self.sequences.n_free_without(emptied);
-        if pages.len() > n_free {
+        let used: BTreeSet<u32> = entries.iter().flat_map(|entry| entry.pages.iter().copied()).collect();
+        if used.len() > n_free {
             return Err(Error::ContextFull(format!(
                 "the state has {} pages of {PAGE_LEN} tokens, but the KV cache has room for {n_free}: rewind a sequence",
-                pages.len()
+                used.len()
             )));
         }
         let with_logits = entries.iter().filter(|entry| !entry.logits.is_empty()).count();
@@ -210,14 +222,17 @@ impl Context {
         for seq in range.clone() {
             self.sequences.rewind(seq, 0)?;
         }
-        let mut taken = Vec::with_capacity(pages.len());
-        self.sequences.lend(pages.len(), &mut taken);
-        taken.iter().zip(pages).for_each(|(&page, bytes)| self.engine.pages_mut().write_page(page, bytes));
+        let mut taken = Vec::with_capacity(used.len());
+        self.sequences.lend(used.len(), &mut taken);
+        let places: HashMap<u32, u32> = used.into_iter().zip(taken.iter().copied()).collect();
+        for (&number, &page) in &places {
+            self.engine.pages_mut().write_page(page, pages[number as usize]);
+        }
         let n_vocab = self.model.info().n_vocab;
         for (seq, entry) in range.zip(entries) {
             let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
-            let pages = entry.pages.iter().map(|&page| taken[page as usize]);
-            self.sequences.restore(seq as usize, ids, pages, entry.plain);
+            let pages = entry.pages.iter().map(|number| places[number]);
+            self.sequences.restore(seq as usize, ids, pages, (entry.plain, entry.from));
             let at = self.outputs.len();
             for (to, from) in self.logits[at * n_vocab..].iter_mut().zip(entry.logits.as_chunks::<4>().0) {
                 *to = f32::from_le_bytes(*from);
@@ -276,6 +291,7 @@ impl Context {
         }
         let mut entries = Vec::with_capacity(n_entries);
         let mut with_logits = Vec::with_capacity(n_entries);
+        let mut used = BTreeSet::<u32>::new();
         for _ in 0..n_entries {
             let (n_tokens, has_logits) = (rest.u32()? as usize, rest.u32()?);
             let plain = match rest.u32()? {
@@ -289,7 +305,12 @@ impl Context {
                     self.options.n_ctx
                 )));
             }
-            let pages = rest.u32s(n_tokens.div_ceil(PAGE_LEN))?;
+            let from = rest.u32()? as usize;
+            let is_moved = from.is_multiple_of(PAGE_LEN) || plain <= from;
+            if !(from <= n_tokens && self.sequences.goes_on(from, n_tokens) && is_moved) {
+                return Err(damaged("it lacks positions that are needed"));
+            }
+            let pages = rest.u32s(n_tokens.div_ceil(PAGE_LEN) - from / PAGE_LEN)?;
             let ids = rest.take(4 * n_tokens).ok_or_else(|| damaged("it ends too early"))?;
             let n_vocab = self.model.info().n_vocab;
             let mut numbers = ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
@@ -301,9 +322,12 @@ impl Context {
                 return Err(damaged("it names a page or token that does not exist"));
             }
             with_logits.push(has_logits == 1);
-            entries.push(Entry { pages, ids, logits: &[], plain });
+            used.extend(&pages);
+            // This context may keep less than the one that saved it.
+            let kept = self.sequences.kept(n_tokens).max(from);
+            let pages = pages[kept / PAGE_LEN - from / PAGE_LEN..].to_vec();
+            entries.push(Entry { pages, ids, logits: &[], plain, from: kept });
         }
-        let used: HashSet<u32> = entries.iter().flat_map(|entry| entry.pages.iter().copied()).collect();
         if used.len() != n_pages {
             return Err(damaged("it has pages of no sequence"));
         }

@@ -67,9 +67,9 @@ impl Job {
         self.generator.tokens().len() - self.generator.feed().len()
     }
 
-    /// How many pages it needs beyond those it has, to come to its next token.
-    fn n_more_pages(&self) -> usize {
-        (self.generator.tokens().len() + 1).div_ceil(PAGE_LEN) - self.n_run().div_ceil(PAGE_LEN)
+    /// How many pages it needs at once beyond those that its sequence `seq` has, to come to its next token.
+    fn n_more_pages(&self, context: &Context, seq: u32) -> usize {
+        context.n_more_pages(seq, self.generator.tokens().len() + 1)
     }
 
     /// Ends it and tells why.
@@ -265,9 +265,9 @@ impl Pump {
                 job.fail(error, metrics);
                 continue;
             }
-            let promised: usize = self.active.iter().map(|a| a.job.n_more_pages()).sum();
+            let promised: usize = self.active.iter().map(|a| a.job.n_more_pages(&self.context, a.seq)).sum();
             let n_free = self.context.kv_pages().1;
-            if !self.active.is_empty() && promised + job.n_more_pages() > n_free {
+            if !self.active.is_empty() && promised + job.n_more_pages(&self.context, seq) > n_free {
                 let _ = self.context.rewind(seq, 0);
                 queue.lock().put_back(job);
                 return;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::logprobs::{LogSoftmax, TokenLogprob};
 use super::speculate::Drafter;
 use super::text::TextAssembler;
-use super::{GenerateOptions, MAX_TOPS, Prompt};
+use super::{GenerateOptions, MAX_TOPS, Prompt, Shift};
 use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
@@ -160,6 +160,9 @@ impl Generator {
         let past = if options.reuse_prefix { &[] } else { past };
         let generator =
             Generator::behind(context.model(), past, context.options().n_ctx, prompt.into(), options)?;
+        if let Some(Shift { keep, drop }) = options.shift {
+            context.check_full_shift(keep, drop)?;
+        }
         if generator.usage.n_prompt == 0
             && let Err(e) = context.end_logits(options.seq)
         {

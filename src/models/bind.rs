@@ -161,6 +161,7 @@ impl<'a, B: Backend> Binder<'a, B> {
             n_params: self.n_params(),
             causal: true,
             pooling: self.pooling()?,
+            window: None,
         })
     }
 

@@ -17,6 +17,7 @@ struct DecoderModel<B: Backend> {
 
 /// What an architecture's `bind` returns, as a model.
 pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
+    let info = ModelInfo { window: decoder.window(), ..info };
     Box::new(DecoderModel { info, decoder })
 }
 

@@ -71,6 +71,8 @@ pub struct ModelInfo {
     pub causal: bool,
     /// How the model's embeddings are pooled, when the file says so.
     pub pooling: Option<Pooling>,
+    /// Positions that a token sees at most, its own included, where every layer has a window: the widest of them.
+    pub window: Option<usize>,
 }
 
 impl ModelInfo {

@@ -115,6 +115,12 @@ impl<B: Backend> Decoder<B> {
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
+    /// The widest window, if every layer has one.
+    pub fn window(&self) -> Option<usize> {
+        let windows = self.layers.iter().map(|layer| self.attention[layer.attention].window);
+        windows.reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
     pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
         let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();

@@ -187,6 +187,47 @@ static void prefixes(void)
     ember_context_options_free(options);
 }
 
+static void windows(void)
+{
+    /* Two layers that see eight positions. */
+    ember_model *windowed = load_model("tests/fixtures/models/llama-window.gguf");
+    for (int keep_all = 0; keep_all < 2; keep_all++) {
+        ember_context_options *options = NULL;
+        ember_context *context = NULL;
+        uint32_t tokens[400];
+        for (size_t i = 0; i < 400; i++)
+            tokens[i] = (uint32_t)(i % 89);
+        OK(ember_context_options_new(&options, E));
+        OK(ember_context_options_set_n_ctx(options, 512, E));
+        OK(ember_context_options_set_n_seq(options, 2, E));
+        OK(ember_context_options_set_n_batch(options, 32, E));
+        OK(ember_context_options_set_keep_all_positions(options, keep_all != 0, E));
+        OK(ember_context_new(windowed, options, &context, E));
+        ember_context_info info = {.struct_size = sizeof info};
+        OK(ember_context_info_get(context, &info, E));
+        CHECK(info.n_pages == (keep_all ? 2 : 1) * 512 / info.page_len);
+        OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 400, E));
+        if (keep_all) {
+            OK(ember_context_sequence_copy(context, 0, 1, 100, E));
+            OK(ember_context_rewind(context, 0, 100, E));
+            CHECK(length(context, 0) == 100 && length(context, 1) == 100);
+        } else {
+            CHECK(info.n_pages - free_pages(context) <= 4);
+            const ember_status bad = EMBER_E_INVALID_ARGUMENT;
+            FAILS(bad, "keep_all_positions", ember_context_sequence_copy(context, 0, 1, 100, E));
+            FAILS(bad, "keep_all_positions", ember_context_rewind(context, 0, 100, E));
+            FAILS(bad, "keep_all_positions", ember_context_sequence_shift(context, 0, 100, 300, E));
+            CHECK(length(context, 0) == 400 && length(context, 1) == 0);
+            OK(ember_context_sequence_copy(context, 0, 1, 370, E));
+            OK(ember_context_rewind(context, 0, 0, E));
+        }
+        ember_context_free(context);
+        ember_context_options_free(options);
+    }
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_keep_all_positions(NULL, true, E));
+    ember_model_release(windowed);
+}
+
 static void states_in_buffers(void)
 {
     float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
@@ -384,6 +425,7 @@ int main(int argc, char **argv)
     shifts();
     few_pages();
     prefixes();
+    windows();
     states_in_buffers();
     states_through_callbacks();
     states_in_files(argv[0]);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod parts;
+pub mod windows;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1168,7 +1168,8 @@ ember_status ember_context_n_past(const struct ember_context *context,
 
 /**
  * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
- * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next token would
+ * see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
  */
 ember_status ember_context_rewind(struct ember_context *context,
                                   uint32_t sequence,
@@ -1263,7 +1264,8 @@ ember_status ember_context_options_set_backend(struct ember_context_options *opt
 /**
  * The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
  * EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
- * need at full length. Making a context gives EMBER_E_INVALID_ARGUMENT for less than one page.
+ * need at full length, or at once where they give pages back (ember_context_options_set_keep_all_positions). Making a context
+ * gives EMBER_E_INVALID_ARGUMENT for less than one page.
  */
 ember_status ember_context_options_set_kv_limit(struct ember_context_options *options,
                                                 uint64_t bytes,
@@ -1277,6 +1279,17 @@ ember_status ember_context_options_set_kv_limit(struct ember_context_options *op
 ember_status ember_context_options_set_keep_prefixes(struct ember_context_options *options,
                                                      bool keep_prefixes,
                                                      struct ember_error **err);
+
+/**
+ * Whether sequences keep all their positions where every layer of the model has a window (Mistral 0.1, Phi-3 mini). By default
+ * they give the pages back that no token to come sees while they grow: a long text then takes about as much memory as its
+ * last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are the same; but a sequence
+ * cannot be cut (ember_context_rewind, ember_context_sequence_copy) where the window would reach back to what is gone, but
+ * for its last 32 tokens, and all of it. Models with a layer that sees everything (Gemma 3) keep all. Default: false.
+ */
+ember_status ember_context_options_set_keep_all_positions(struct ember_context_options *options,
+                                                          bool keep_all_positions,
+                                                          struct ember_error **err);
 
 /**
  * The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
@@ -1676,7 +1689,9 @@ ember_status ember_generate_options_set_cancel_token(struct ember_generate_optio
  * of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
  * cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
  * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
- * two numbers together are not below n_ctx; EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an engine.
+ * two numbers together are not below n_ctx, or of the first `n_keep` tokens would be seen again what was given back
+ * (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2), and in an
+ * engine.
  */
 ember_status ember_generate_options_set_shift(struct ember_generate_options *options,
                                               uint32_t n_keep,
@@ -2483,7 +2498,8 @@ ember_status ember_score_tokens(struct ember_context *context,
 /**
  * Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
  * the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
- * Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, or both are the same; EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from` has given
+ * back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_copy(struct ember_context *context,
                                          uint32_t from,
@@ -2494,7 +2510,9 @@ ember_status ember_context_sequence_copy(struct ember_context *context,
 /**
  * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
  * those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
- * that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+ * that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
+ * sequence has, none is reused where it has given back what its next token would see
+ * (ember_context_options_set_keep_all_positions).
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_reuse(struct ember_context *context,
@@ -2511,8 +2529,9 @@ ember_status ember_context_sequence_reuse(struct ember_context *context,
  * long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
  * the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
  * stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
- * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter; EMBER_E_UNSUPPORTED for a model with
- * learned positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+ * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
+ * seen again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned
+ * positions (GPT-2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
  * that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_shift(struct ember_context *context,

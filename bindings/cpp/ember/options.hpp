@@ -159,6 +159,7 @@ class ContextOptions {
     EMBER_OPTION(ContextOptions, ember_kv_type, v_type)
     EMBER_OPTION(ContextOptions, std::uint64_t, kv_limit)
     EMBER_OPTION(ContextOptions, bool, keep_prefixes)
+    EMBER_OPTION(ContextOptions, bool, keep_all_positions)
     EMBER_OPTION(ContextOptions, std::uint64_t, memory_limit)
     EMBER_OPTION(ContextOptions, ember_backend, backend)
 
@@ -178,6 +179,7 @@ public:
         detail::set(options, ember_context_options_set_v_type, v_type_);
         detail::set(options, ember_context_options_set_kv_limit, kv_limit_);
         detail::set(options, ember_context_options_set_keep_prefixes, keep_prefixes_);
+        detail::set(options, ember_context_options_set_keep_all_positions, keep_all_positions_);
         detail::set(options, ember_context_options_set_memory_limit, memory_limit_);
         detail::set(options, ember_context_options_set_backend, backend_);
         return options;

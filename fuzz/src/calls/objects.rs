@@ -247,7 +247,7 @@ impl World<'_> {
         let (number, yes) = (self.number()?, self.u.arbitrary()?);
         // What takes gigabytes because it was asked for is no defect.
         let size = if number == 0x7fff_ffff { 64 } else { number };
-        match self.u.int_in_range(0..=11u8)? {
+        match self.u.int_in_range(0..=12u8)? {
             0 => call!(self, ember_context_options_set_n_ctx(o, size)),
             1 => call!(self, ember_context_options_set_n_seq(o, number)),
             2 => call!(self, ember_context_options_set_n_batch(o, number)),
@@ -266,6 +266,7 @@ impl World<'_> {
             8 => call!(self, ember_context_options_set_backend(o, number as i32)),
             9 => call!(self, ember_context_options_set_kv_limit(o, u64::from(number) * 512)),
             10 => call!(self, ember_context_options_set_keep_prefixes(o, yes)),
+            11 => call!(self, ember_context_options_set_keep_all_positions(o, yes)),
             _ => call!(self, ember_context_options_set_memory_limit(o, u64::from(number) * 1000)),
         };
         Ok(())

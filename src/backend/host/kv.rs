@@ -169,14 +169,14 @@ impl KvPages for HostKv {
         self.bytes.copy_within(from..from + stride, to as usize * stride);
     }
 
-    fn read_page(&self, page: u32, n: usize, out: &mut [u8]) {
+    fn read_page(&self, page: u32, used: Range<usize>, out: &mut [u8]) {
         let (shape, stride) = (&self.shape, self.shape.page_stride());
         out.copy_from_slice(&self.bytes[page as usize * stride..][..stride]);
-        if n < PAGE_LEN {
+        for others in [0..used.start, used.end..PAGE_LEN].into_iter().filter(|others| !others.is_empty()) {
             let layers = (0..shape.n_layer).flat_map(|layer| [(layer, Part::K), (layer, Part::V)]);
             for (layer, part) in layers {
                 for head in 0..shape.n_head_kv {
-                    clear_behind(shape, part, n, &mut out[shape.block(0, layer, part, head)]);
+                    clear(shape, part, others.clone(), &mut out[shape.block(0, layer, part, head)]);
                 }
             }
         }
@@ -188,8 +188,8 @@ impl KvPages for HostKv {
     }
 }
 
-/// Makes zeros of what a block holds of tokens from the `n`th on.
-fn clear_behind(shape: &KvShape, part: Part, n: usize, block: &mut [u8]) {
+/// Makes zeros of what a block holds of some tokens.
+fn clear(shape: &KvShape, part: Part, tokens: Range<usize>, block: &mut [u8]) {
     let (codes, scales, width) = match shape.kv_type(part) {
         KvType::F32 => (block, &mut [][..], 4),
         KvType::F16 => (block, &mut [][..], 2),
@@ -198,11 +198,15 @@ fn clear_behind(shape: &KvShape, part: Part, n: usize, block: &mut [u8]) {
             (codes, scales, 1)
         }
     };
+    let part_of = |width: usize| tokens.start * width..tokens.end * width;
+    let columns = |bytes: &mut [u8], width: usize| {
+        bytes.chunks_exact_mut(PAGE_LEN * width).for_each(|column| column[part_of(width)].fill(0));
+    };
     match part {
-        Part::V => codes[n * shape.head_dim * width..].fill(0),
-        Part::K => codes.chunks_exact_mut(PAGE_LEN * width).for_each(|column| column[n * width..].fill(0)),
+        Part::V => codes[part_of(shape.head_dim * width)].fill(0),
+        Part::K => columns(codes, width),
     }
-    scales.chunks_exact_mut(PAGE_LEN * 2).for_each(|column| column[n * 2..].fill(0));
+    columns(scales, 2);
 }
 
 /// Most elements that are converted at a time; whole numbers of [`SCALED`].

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use super::{PAGE_LEN, Sequence, Sequences, take};
+use super::windows::cannot_shift;
+use super::{GONE, PAGE_LEN, Sequence, Sequences, take};
 use crate::context::plan::reserved;
 use crate::context::pool::Pool;
 use crate::error::{Error, Result};
@@ -22,8 +23,8 @@ impl Sequences {
     /// Takes the `drop` tokens behind the first `keep` out of `seq`, and finds place for those behind them. What is
     /// returned has to be done before anything else.
     ///
-    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, `ContextFull` when there
-    /// are too few pages in place of those that others have too, `NoMemory`.
+    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or its window would reach what
+    /// was given back; `ContextFull` when there are too few pages in place of those that others have too, `NoMemory`.
     pub fn shift(&mut self, seq: u32, keep: usize, drop: usize) -> Result<Moves> {
         let i = self.index(seq)?;
         let len = self.sequences[i].len;
@@ -35,17 +36,30 @@ impl Sequences {
         if drop == 0 {
             return Ok(Moves { copy: None, from: Vec::new(), to: Vec::new() });
         }
+        let old = self.sequences[i].from;
+        let from = self.held_after_shift(old, len, keep, drop).ok_or_else(|| {
+            cannot_shift(&format!("sequence {seq} of {len} tokens"), keep, drop, self.needed(len))
+        })?;
         self.truncate(i, len);
-        let n_moved = len - end;
+        // What moves of a sequence whose first tokens were given back.
+        let first = end.max(old);
+        let n_moved = len - first;
         let mut moves = Moves { copy: None, from: reserved(n_moved)?, to: reserved(n_moved)? };
+        // Where nothing in front stays, whole pages that are forgotten leave the table, in which those behind them move up.
+        let n_left_out = if keep < old { drop / PAGE_LEN } else { 0 };
         // Pages from the one of the first token that is forgotten are written to, as far as tokens move there.
-        let written = keep / PAGE_LEN..if n_moved == 0 { 0 } else { (len - drop).div_ceil(PAGE_LEN) };
+        let written = match n_moved {
+            0 => n_left_out..n_left_out,
+            _ => n_left_out + (first - drop) / PAGE_LEN..n_left_out + (len - drop).div_ceil(PAGE_LEN),
+        };
         self.make_room(i, written.clone())?;
         let (s, pool) = (&mut self.sequences[i], &mut self.pool);
-        moves.from.extend((end..len).map(|position| s.slot(position)));
-        for at in written {
+        moves.from.extend((first..len).map(|position| s.slot(position)));
+        for at in written.clone() {
             let page = s.pages[at];
-            if pool.users(page) > 1 {
+            if page == GONE {
+                s.pages[at] = take(pool);
+            } else if pool.users(page) > 1 {
                 let new = take(pool);
                 if at * PAGE_LEN < keep {
                     moves.copy = Some((page, new));
@@ -54,13 +68,22 @@ impl Sequences {
                 pool.give_back(page);
             }
         }
-        moves.to.extend((keep..len - drop).map(|position| s.slot(position)));
+        if keep < old {
+            for page in s.pages[..written.start].iter_mut().filter(|page| **page != GONE) {
+                pool.give_back(std::mem::replace(page, GONE));
+            }
+            s.pages.drain(..n_left_out);
+        }
+        moves.to.extend((first - drop..len - drop).map(|position| s.slot(position)));
         s.ids.drain(keep..end);
         let plain = s.plain.min(keep);
         self.truncate(i, len - drop);
         let s = &mut self.sequences[i];
         s.nodes.truncate(keep / PAGE_LEN);
         s.plain = if n_moved == 0 { s.plain } else { plain };
+        s.from = from;
+        s.let_go_of_tree();
+        self.give_back_behind(i);
         Ok(moves)
     }
 
@@ -68,17 +91,23 @@ impl Sequences {
     /// few, the tree gives up those of these pages that nobody else has.
     fn make_room(&mut self, i: usize, written: Range<usize>) -> Result<()> {
         let (s, pool) = (&mut self.sequences[i], &mut self.pool);
+        let is_missing = |page: u32, pool: &Pool| page == GONE || pool.users(page) > 1;
         let needed = |s: &Sequence, pool: &Pool| {
-            written.clone().filter(|&at| pool.users(s.pages[at]) > 1).count().saturating_sub(pool.n_free())
+            let n_missing = written.clone().filter(|&at| is_missing(s.pages[at], pool)).count();
+            n_missing.saturating_sub(pool.n_free())
         };
         while needed(s, pool) > 0 && s.nodes.len() > written.start {
             let (at, node) = (s.nodes.len() - 1, s.nodes[s.nodes.len() - 1]);
-            if pool.users(s.pages[at]) > 2 || !pool.prefixes.as_mut().is_some_and(|tree| tree.remove(node)) {
+            if s.pages[at] == GONE
+                || pool.users(s.pages[at]) > 2
+                || !pool.prefixes.as_mut().is_some_and(|tree| tree.remove(node))
+            {
                 break;
             }
             s.nodes.pop();
             pool.give_back(s.pages[at]);
         }
+        s.let_go_of_tree();
         match needed(s, pool) {
             0 => Ok(()),
             n => Err(Error::ContextFull(format!(

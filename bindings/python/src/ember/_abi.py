@@ -455,6 +455,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_options_set_keep_all_positions": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_options_set_keep_prefixes": (
         c_int32,
         [

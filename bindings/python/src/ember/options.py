@@ -44,6 +44,7 @@ class ContextOptions(TypedDict, total=False):
     # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
     kv_limit: int
     keep_prefixes: bool  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
+    keep_all_positions: bool  # whether sequences keep what the windows of a model without other layers do not reach
     memory_limit: int  # most bytes of its large buffers; 0: no limit of its own
 
 
@@ -147,7 +148,8 @@ def context_options(options: ContextOptions) -> Handle:
         for name in ("kv_limit", "memory_limit"):
             limit = unsigned(name, given.get(name, 0), 64)
             call(getattr(lib, f"ember_context_options_set_{name}"), pointer, limit)
-        call(lib.ember_context_options_set_keep_prefixes, pointer, bool(given.get("keep_prefixes", False)))
+        for name in ("keep_prefixes", "keep_all_positions"):
+            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, bool(given.get(name, False)))
     return handle
 
 

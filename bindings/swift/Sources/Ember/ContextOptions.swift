@@ -44,12 +44,15 @@ public struct ContextOptions: Hashable, Sendable {
     /// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
     /// begin alike need not be computed again. Generations with ``GenerateOptions/reusePrefix`` find them.
     public var keepPrefixes = false
+    /// Whether sequences keep all their positions where every layer of the model has a window. By default they give back what
+    /// no token to come sees, and cannot be cut where it would be seen again.
+    public var keepAllPositions = false
 
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
         kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0,
-        kvLimit: UInt64 = 0, keepPrefixes: Bool = false
+        kvLimit: UInt64 = 0, keepPrefixes: Bool = false, keepAllPositions: Bool = false
     ) {
         self.size = size
         self.sequences = sequences
@@ -62,6 +65,7 @@ public struct ContextOptions: Hashable, Sendable {
         self.memoryLimit = memoryLimit
         self.kvLimit = kvLimit
         self.keepPrefixes = keepPrefixes
+        self.keepAllPositions = keepAllPositions
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -82,6 +86,7 @@ public struct ContextOptions: Hashable, Sendable {
         try check { ember_context_options_set_memory_limit(options, memoryLimit, $0) }
         try check { ember_context_options_set_kv_limit(options, kvLimit, $0) }
         try check { ember_context_options_set_keep_prefixes(options, keepPrefixes, $0) }
+        try check { ember_context_options_set_keep_all_positions(options, keepAllPositions, $0) }
         return try body(options)
     }
 }

@@ -1,0 +1,277 @@
+//! Models whose layers all have a window (Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825): pages
+//! that no token to come sees are given back, so that a sequence holds its last positions only, however long it is.
+#![forbid(unsafe_code)]
+
+use super::{PAGE_LEN, Sequence, Sequences};
+use crate::context::MAX_AHEAD;
+use crate::error::{Error, Result};
+
+/// In place of a page that was given back.
+pub const GONE: u32 = u32::MAX;
+
+/// How far back tokens see, and what is done about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// Positions that a token sees, its own included; at least a page and one more, so that a sequence has its last whole page.
+    len: usize,
+    /// Rows of a micro-batch; `None`: pages are kept.
+    n_batch: Option<usize>,
+}
+
+impl Window {
+    /// A window of `len` positions. `n_batch`: most rows that run at a time, or `None` if all positions shall be kept.
+    pub fn new(len: usize, n_batch: Option<usize>) -> Window {
+        Window { len: len.max(PAGE_LEN + 1), n_batch }
+    }
+
+    /// Whether pages are given back.
+    pub fn gives_back(&self) -> bool {
+        self.n_batch.is_some()
+    }
+
+    /// The first position that a token at position `len` sees.
+    pub(super) fn needed(&self, len: usize) -> usize {
+        (len + 1).saturating_sub(self.len)
+    }
+
+    /// From which position on a sequence of `len` tokens is kept, so that its last [`MAX_AHEAD`] can be taken back; the first
+    /// of a page.
+    fn kept(&self, len: usize) -> usize {
+        match self.n_batch {
+            Some(_) => self.needed(len).saturating_sub(MAX_AHEAD) / PAGE_LEN * PAGE_LEN,
+            None => 0,
+        }
+    }
+
+    /// How many pages behind each other hold all that the rows of a micro-batch see and that is kept behind them, wherever it
+    /// begins in its first page; [`usize::MAX`] if pages are kept.
+    fn ring(&self) -> usize {
+        let more = |n_batch: usize| (self.len - 2).saturating_add(n_batch.max(MAX_AHEAD + PAGE_LEN));
+        self.n_batch.map_or(usize::MAX, |n_batch| more(n_batch).div_ceil(PAGE_LEN) + 1)
+    }
+
+    /// The most pages that a sequence has between two calls.
+    fn most_held(&self) -> usize {
+        match self.n_batch {
+            Some(_) => (self.len - 1).saturating_add(MAX_AHEAD + PAGE_LEN - 1).div_ceil(PAGE_LEN) + 1,
+            None => usize::MAX,
+        }
+    }
+
+    /// The most pages that a sequence has within a call, when it uses as few as it can.
+    pub fn most_pages(&self) -> usize {
+        self.most_held().saturating_add(self.ring())
+    }
+
+    /// The most pages that a sequence has when no call has more tokens than a micro-batch.
+    fn most_growing(&self) -> usize {
+        let in_a_call = |n_batch: usize| n_batch.div_ceil(PAGE_LEN) + 1;
+        self.n_batch.map_or(usize::MAX, |n_batch| self.most_held().saturating_add(in_a_call(n_batch)))
+    }
+}
+
+impl Sequences {
+    /// The first position that a token at position `len` sees.
+    pub(super) fn needed(&self, len: usize) -> usize {
+        self.window.map_or(0, |window| window.needed(len))
+    }
+
+    /// From which position on a sequence of `len` tokens is kept.
+    pub fn kept(&self, len: usize) -> usize {
+        self.window.map_or(0, |window| window.kept(len))
+    }
+
+    /// How many pages are enough for as many tokens as there may be in a call: a page can be written to again when it is that
+    /// many pages behind.
+    pub fn ring(&self) -> usize {
+        self.window.map_or(usize::MAX, |window| window.ring())
+    }
+
+    /// From which position on sequence `seq` is there.
+    pub fn held_from(&self, seq: usize) -> usize {
+        self.sequences[seq].from
+    }
+
+    /// Whether a sequence of `len` tokens that is there from position `from` on can go on.
+    pub fn goes_on(&self, from: usize, len: usize) -> bool {
+        from == 0 || self.needed(len) >= from
+    }
+
+    /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
+    pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
+        n == 0 || self.goes_on(self.sequences[i].from, n)
+    }
+
+    /// `InvalidArgument` if the first `n` tokens of sequence `i` cannot go on; `what` the sentence begins with.
+    pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
+        let (from, window) = (self.sequences[i].from, self.window.map_or(0, |window| window.len));
+        match self.can_cut(i, n) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!(
+                "{what}: the model's window reaches further back than position {from} from there, and keys and values before \
+                 it were given back; {} tokens or more can be had, or none, or all with keep_all_positions",
+                from + window - 1
+            ))),
+        }
+    }
+
+    /// From which position on a sequence of `len` tokens, there from `from` on, is there when `drop` tokens behind its first
+    /// `keep` are forgotten; `None` if it could not go on.
+    pub(super) fn held_after_shift(
+        &self,
+        from: usize,
+        len: usize,
+        keep: usize,
+        drop: usize,
+    ) -> Option<usize> {
+        let after = if from <= keep { from } else { from.saturating_sub(drop).max(keep) };
+        match len - drop {
+            0 => Some(0),
+            len => self.goes_on(after, len).then_some(after),
+        }
+    }
+
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`.
+    pub fn check_shift(&self, keep: usize, drop: usize) -> Result<()> {
+        let n_ctx = self.n_ctx;
+        match self.held_after_shift(self.kept(n_ctx), n_ctx, keep, drop) {
+            Some(_) => Ok(()),
+            None => Err(cannot_shift("a full sequence", keep, drop, self.needed(n_ctx))),
+        }
+    }
+
+    /// How many pages more sequence `seq` has at most while it grows to `n` tokens in calls of a micro-batch.
+    pub fn n_more_pages(&self, seq: u32, n: usize) -> usize {
+        let Some(s) = self.sequences.get(seq as usize) else { return 0 };
+        let held = s.len.div_ceil(PAGE_LEN) - s.from / PAGE_LEN;
+        let most = self.window.map_or(usize::MAX, |window| window.most_growing()).saturating_sub(held);
+        n.div_ceil(PAGE_LEN).saturating_sub(s.len.div_ceil(PAGE_LEN)).min(most)
+    }
+
+    /// Gives back the pages of sequence `i` that lie wholly behind what is kept.
+    pub(super) fn give_back_behind(&mut self, i: usize) {
+        let kept = self.kept(self.sequences[i].len);
+        let s = &mut self.sequences[i];
+        if kept > s.from {
+            let behind = s.from / PAGE_LEN..kept / PAGE_LEN;
+            for page in s.pages[behind].iter_mut().filter(|page| **page != GONE) {
+                self.pool.give_back(std::mem::replace(page, GONE));
+            }
+            s.from = kept;
+            s.let_go_of_tree();
+        }
+    }
+}
+
+impl Sequence {
+    /// The pages that were used again in the call under way stand where they stand last.
+    pub(super) fn end_ring(&mut self) {
+        let again = std::mem::take(&mut self.again);
+        self.pages[again].fill(GONE);
+    }
+
+    /// Forgets the nodes of the tree unless the sequence has the page of the last one, which keeps them there.
+    pub(super) fn let_go_of_tree(&mut self) {
+        if self.nodes.len().checked_sub(1).is_some_and(|last| self.pages[last] == GONE) {
+            self.nodes.clear();
+        }
+    }
+}
+
+/// The error for tokens that cannot be forgotten, since those that are kept would be seen again.
+pub(super) fn cannot_shift(what: &str, keep: usize, drop: usize, needed: usize) -> Error {
+    Error::InvalidArgument(format!(
+        "{what} cannot forget {drop} tokens behind its first {keep}: the model's window would reach those again, and their keys \
+         and values were given back; forget at most {} tokens, or keep 0, or keep all with keep_all_positions",
+        needed.saturating_sub(keep)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Tokens;
+
+    /// A sequence, and which position is in each slot of the cache.
+    struct Mirror {
+        sequences: Sequences,
+        slots: Vec<usize>,
+        window: usize,
+        n_batch: usize,
+    }
+
+    impl Mirror {
+        /// Whether what a token at `position` sees, itself or not, is where the page table says.
+        fn check(&self, seen: std::ops::Range<usize>, what: &str) {
+            for position in seen {
+                let page = self.sequences.pages(0)[position / PAGE_LEN] as usize;
+                assert_eq!(self.slots[page * PAGE_LEN + position % PAGE_LEN], position, "{what}");
+            }
+        }
+
+        fn before(&self, len: usize) -> std::ops::Range<usize> {
+            (len + 1).saturating_sub(self.window)..len
+        }
+
+        /// A call of `n` tokens, which succeeds or fails at its end.
+        fn call(&mut self, n: usize, succeeds: bool, what: &str) {
+            let len = self.sequences.len(0).expect("a sequence");
+            self.sequences.begin(&Tokens::next(&vec![7; n])).unwrap_or_else(|e| panic!("{what}: {e}"));
+            for first in (0..n).step_by(self.n_batch) {
+                let rows = first..n.min(first + self.n_batch);
+                for _ in rows.clone() {
+                    let (position, slot) = self.sequences.place(0);
+                    self.slots[slot as usize] = position;
+                }
+                rows.for_each(|row| self.check(self.before(len + row).start..len + row + 1, what));
+            }
+            match succeeds {
+                true => self.sequences.commit(),
+                false => self.sequences.roll_back(),
+            }
+            let len = if succeeds { len + n } else { len };
+            assert_eq!(self.sequences.len(0).expect("a sequence"), len);
+            self.check(self.before(len), what);
+            let n_held = self.sequences.n_pages() - self.sequences.n_free();
+            let most_held = Window::new(self.window, Some(self.n_batch)).most_held();
+            assert!(n_held <= most_held, "{what}: {n_held}");
+        }
+    }
+
+    #[test]
+    fn long_contexts_of_mistral_take_a_quarter_of_the_pages() {
+        assert_eq!(Window::new(4096, Some(256)).most_pages(), 268);
+        assert_eq!(32_768 / PAGE_LEN, 1024);
+    }
+
+    #[test]
+    fn what_rows_see_is_never_written_over() {
+        for (window, n_batch) in
+            [1, 33, 34, 63, 70, 200].into_iter().flat_map(|w| [1, 5, 32, 33, 64, 100].map(|n| (w, n)))
+        {
+            for start in (0..70).step_by(3).chain([400]) {
+                let what = format!("a window of {window}, batches of {n_batch}, {start} tokens before");
+                let own = Some(Window::new(window, Some(n_batch)));
+                let sequences = Sequences::new(1, 5000, usize::MAX, false, own).expect("small");
+                let slots = vec![usize::MAX; sequences.n_pages() * PAGE_LEN];
+                assert!(slots.len() < 2 * window + n_batch + 12 * PAGE_LEN, "{what}: {}", slots.len());
+                let mut mirror = Mirror { sequences, slots, window, n_batch };
+                for first in (0..start).step_by(n_batch.min(40)) {
+                    mirror.call((start - first).min(n_batch.min(40)), true, &what);
+                }
+                mirror.call(1200, false, &what);
+                mirror.call(1200, true, &what);
+                // Some tokens are taken back, wherever it is.
+                for n_back in [1, MAX_AHEAD] {
+                    let len = mirror.sequences.len(0).expect("a sequence");
+                    mirror.sequences.rewind(0, len - n_back).unwrap_or_else(|e| panic!("{what}: {e}"));
+                    mirror.check(mirror.before(len - n_back), &what);
+                    mirror.call(n_back + 3, true, &what);
+                }
+                mirror.call(1000, false, &what);
+                mirror.sequences.rewind(0, 0).expect("always");
+                assert_eq!(mirror.sequences.n_free(), mirror.sequences.n_pages());
+            }
+        }
+    }
+}
