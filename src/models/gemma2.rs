@@ -58,10 +58,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let softcap = file.softcap("final_logit_softcapping", Some(DEFAULT_LOGIT_CAP))?;
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let plain = file.decoder(&info, vec![global, local], layers, norm)?;
-    let decoder = Decoder {
-        embd_scale: Some((n_embd as f32).sqrt()),
-        head: Head { softcap, ..plain.head },
-        ..plain
-    };
+    let decoder =
+        Decoder { embd_scale: Some((n_embd as f32).sqrt()), head: Head { softcap, ..plain.head }, ..plain };
     Ok((info, decoder))
 }
