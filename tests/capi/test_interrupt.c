@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <time.h>
 
 static const size_t NUL = EMBER_NUL_TERMINATED;
 enum { N_PROMPT = 96, N_CTX = 128, MOST_TRIES = 1000 };
@@ -82,14 +83,18 @@ static int (*const CALLS[])(void) = {load, prefill, decode, embed};
 static const char *const NAMES[] = {"load", "prefill", "decode", "embed"};
 enum { N_CALLS = 4 };
 
-/* How many microseconds after its start a call is cancelled in try `t`: later and later, from a tenth of a millisecond to
- * eight seconds, and all over again, so that the moment is found on slow machines and under slow tools too. */
-static long after(int t)
+static long microseconds_now(void)
 {
-    long microseconds = 100;
-    for (t %= 40; t > 0; t--)
-        microseconds += microseconds / 3;
-    return microseconds;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000L + t.tv_nsec / 1000;
+}
+
+/* How many microseconds after its start a call that takes `duration` is cancelled in try `t`: anywhere in it, in steps of the
+ * golden ratio, which leave no gap for long. */
+static long after(int t, long duration)
+{
+    return 1 + (long)(duration * (t * 0.6180339887498949 - (long)(t * 0.6180339887498949)));
 }
 
 static void on_alarm(int number)
@@ -111,11 +116,18 @@ static int ring(long microseconds)
 static void until_cancelled(int i, void (*start)(long), void (*stop)(void), const char *by)
 {
     int cancelled = 0;
-    for (int t = 0; t < MOST_TRIES && !cancelled; t++) {
+    ember_cancel_token_reset(token);
+    long duration = microseconds_now();
+    CHECK(!CALLS[i]());
+    duration = microseconds_now() - duration;
+    for (int t = 1; t <= MOST_TRIES && !cancelled; t++) {
         ember_cancel_token_reset(token);
-        start(after(t));
+        start(after(t, duration));
         const int early = ember_cancel_token_is_cancelled(token);
+        const long begin = microseconds_now();
         cancelled = CALLS[i]() && !early;
+        if (!cancelled && !early)
+            duration = microseconds_now() - begin; /* machines are busy at times */
         stop();
     }
     check(cancelled, __FILE__, __LINE__, NAMES[i]);
