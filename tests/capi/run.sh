@@ -3,7 +3,8 @@
 #
 #   tests/capi/run.sh LIBDIR MODEL [plain|asan|valgrind]
 #
-# LIBDIR holds libember.a and libember.so; MODEL is a GGUF file with a byte-level BPE tokenizer. CC names the compiler.
+# LIBDIR holds libember.a and libember.so; MODEL is a GGUF file with a byte-level BPE tokenizer. CC names the compiler. As many
+# programs run at a time as there are processors.
 set -eu
 
 [ $# -ge 2 ] || { echo "usage: $0 LIBDIR MODEL [plain|asan|valgrind]" >&2; exit 2; }
@@ -18,9 +19,13 @@ cd "$(dirname "$0")/../.."
 
 flags="-std=c99 -g -O1 -Wall -Wextra -Werror -pedantic -Iinclude"
 runner=
+ldflags=
 linkages="static shared"
 case $mode in
-plain) ;;
+plain)
+    # The library's debug information takes long to copy, and nothing shows lines here.
+    ldflags=-Wl,-S
+    ;;
 asan)
     flags="$flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
     # An exit code that no program here has, lest a finding pass for an expected refusal.
@@ -41,45 +46,31 @@ esac
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# compile SOURCE PROGRAM static|shared
-compile() {
-    if [ "$3" = static ]; then
-        set -- "$1" "$2" "$lib/libember.a" -lpthread -ldl -lm
-    else
-        set -- "$1" "$2" "-L$lib" -lember "-Wl,-rpath,$lib" -lpthread -ldl -lm
-    fi
-    source=$1 program=$2
-    shift 2
-    # shellcheck disable=SC2086
-    "${CC:-cc}" $flags "$source" -o "$program" "$@"
-}
-
 # The functions of the header, for the tests that call them all.
 python3 tests/capi/abi/abi.py table include/ember.h >"$out/functions.h"
-flags="$flags -I$out"
+export CFLAGS="$flags -I$out" LDFLAGS="$ldflags" RUNNER="$runner" OUT="$out" LIB="$lib" MODEL="$model"
 # Two more copies of the library, for the test that opens them beside its own.
 cp "$lib/libember.so" "$out/one.so"
 cp "$lib/libember.so" "$out/two.so"
 export EMBER_TEST_COPIES="$out"
 
 # Too large for valgrind.
-chat_model=
-[ "$mode" = valgrind ] || chat_model=$(scripts/fetch-model.sh smollm2)
+CHAT_MODEL=
+[ "$mode" = valgrind ] || CHAT_MODEL=$(scripts/fetch-model.sh smollm2)
+export CHAT_MODEL
 
+# What takes longest comes first.
+tasks="examples test_misuse test_engine"
+for source in tests/capi/test_*.c; do
+    name=$(basename "$source" .c)
+    case " $tasks " in *" $name "*) ;; *) tasks="$tasks $name" ;; esac
+done
 failed=
 for linkage in $linkages; do
     echo "== $mode, $linkage"
-    for source in tests/capi/test_*.c; do
-        name=$(basename "$source" .c)
-        compile "$source" "$out/$name" "$linkage"
-        # shellcheck disable=SC2086
-        $runner "$out/$name" "$model" || failed="$failed $name-$linkage"
-    done
-    for source in examples/c/*.c; do
-        compile "$source" "$out/$(basename "$source" .c)" "$linkage"
-    done
-    # shellcheck disable=SC2086 # nothing, or one path
-    RUNNER=$runner sh tests/capi/examples.sh "$out" "$model" $chat_model || failed="$failed examples-$linkage"
+    export LINKAGE="$linkage"
+    # shellcheck disable=SC2086
+    printf '%s\n' $tasks | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh tests/capi/task.sh || failed="$failed $linkage"
 done
 if [ -n "$failed" ]; then
     echo "failed:$failed" >&2
