@@ -26,7 +26,8 @@ pub trait Simd: Copy {
 
     /// Fetches `x` from memory before it is needed, where the machine can.
     fn prefetch<T>(self, x: &[T]);
-    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not.
+    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, long before it is needed:
+    /// not into the first cache, which is too small for all that is under way.
     fn prefetch_line<T>(self, x: &[T], bytes: usize);
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;

@@ -12,7 +12,7 @@ const PARTS: usize = 4;
 /// Groups that one vector is multiplied with at a time: sums of one group alone would wait for each other.
 const GROUPS: usize = 4;
 /// Columns between what a single vector is multiplied with and what is fetched from memory meanwhile.
-const AHEAD: usize = 64;
+const AHEAD: usize = 128;
 
 /// The sums of a group's rows.
 type Sums<S> = [<S as Simd>::V; PARTS];

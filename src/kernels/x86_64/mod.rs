@@ -6,18 +6,19 @@ pub mod avx2;
 pub mod avx512;
 pub mod avxvnni;
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 /// Fetches `x` from memory before it is needed.
 #[inline(always)]
 fn fetch<T>(x: &[T]) {
     for line in (0..size_of_val(x)).step_by(64) {
-        fetch_line(x.as_ptr().cast::<i8>().wrapping_add(line));
+        fetch_line::<_MM_HINT_T0>(x.as_ptr().cast::<i8>().wrapping_add(line));
     }
 }
 
-/// Fetches the line of memory at `address`, if there is memory.
+/// Fetches the line of memory at `address`, if there is memory, into the cache that `HINT` says.
 #[inline(always)]
-fn fetch_line(address: *const i8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+fn fetch_line<const HINT: i32>(address: *const i8) {
     // SAFETY: every x86-64 has the instruction, and it accesses no memory.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+    unsafe { _mm_prefetch::<HINT>(address) };
 }

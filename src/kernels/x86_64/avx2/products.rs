@@ -79,7 +79,7 @@ macro_rules! product {
                 let fetches = SINGLE || out.len() <= 2 * FEW;
                 for $i in 0..n {
                     if fetches {
-                        $parts.prefetch($i, $codes.bytes() + $scales.bytes_with_units());
+                        $parts.prefetch($i, $codes.bytes() + $scales.bytes_with_units(), SINGLE);
                     }
                     let piece = &$parts.codes[$i * $codes.bytes()..][..$codes.bytes()];
                     for $h in 0..2 {

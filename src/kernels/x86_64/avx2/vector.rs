@@ -47,7 +47,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn prefetch_line<T>(self, x: &[T], bytes: usize) {
-        fetch_line(x.as_ptr().cast::<i8>().wrapping_add(bytes));
+        fetch_line::<_MM_HINT_T1>(x.as_ptr().cast::<i8>().wrapping_add(bytes));
     }
 
     #[inline(always)]

@@ -102,7 +102,7 @@ macro_rules! products {
                 let bytes = format::CODES.bytes();
                 for i in 0..n {
                     if fetches {
-                        parts.prefetch(i, bytes + format::SCALES.bytes_with_units());
+                        parts.prefetch(i, bytes + format::SCALES.bytes_with_units(), N == 1);
                     }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
                     for t in 0..N {
