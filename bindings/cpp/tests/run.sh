@@ -35,11 +35,12 @@ esac
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# compile COMPILER STANDARD SOURCE PROGRAM
-compile() {
-    # shellcheck disable=SC2086
-    "$1" -std="$2" $flags "$3" -o "$4" "-L$lib" -lember "-Wl,-rpath,$lib" -pthread
-}
+# compile COMPILER STANDARD SOURCE: a script, so that several can run at a time.
+cat >"$out/compile" <<END
+#!/bin/sh
+"\$1" -std="\$2" $flags "\$3" -o "$out/\$(basename "\$3" .cpp)" "-L$lib" -lember "-Wl,-rpath,$lib" -pthread
+END
+chmod +x "$out/compile"
 
 # expect OUTPUT PROGRAM ARGUMENT...: the program succeeds and prints that.
 expect() {
@@ -79,9 +80,8 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/main"
         # The sanitizers once, with the first compiler.
         if [ "$mode" = asan ] && [ "$n" -gt 1 ]; then continue; fi
-        for source in bindings/cpp/tests/test_*.cpp bindings/cpp/examples/*.cpp "$out"/readme_*.cpp; do
-            compile "$compiler" "$standard" "$source" "$out/$(basename "$source" .cpp)"
-        done
+        printf '%s\n' bindings/cpp/tests/test_*.cpp bindings/cpp/examples/*.cpp "$out"/readme_*.cpp |
+            xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 "$out/compile" "$compiler" "$standard"
         "$out/test_golden" "$model" "$golden"
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
