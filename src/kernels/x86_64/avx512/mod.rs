@@ -1,5 +1,6 @@
 //! AVX-512 with its byte, word and VNNI instructions (Intel from Ice Lake, AMD from Zen 4).
 
+mod activation;
 pub(super) mod formats;
 pub(super) mod packed;
 mod vector;
@@ -17,7 +18,7 @@ pub static AVX512: Kernels = Kernels {
     narrow_f16: vector::narrow_f16,
     narrow_q8_0: vector::narrow_q8_0,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
-    quantize_activations: vector::quantize_activations,
+    quantize_activations: activation::quantize_activations,
     rms_norm: vector::rms_norm,
     softmax: vector::softmax,
     gelu_tanh: vector::gelu_tanh,
