@@ -3,8 +3,8 @@
 mod common;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{bundled_model, load};
@@ -149,6 +149,26 @@ fn the_metrics_count_a_request_before_its_last_event_comes() {
         let m = engine.metrics();
         assert_eq!((m.n_finished, m.n_active, m.n_generated), (i + 1, 0, i + 1), "request {i}");
     }
+}
+
+#[test]
+fn the_usage_of_the_last_event_is_the_last() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, &small(1));
+    let request: Arc<OnceLock<Request>> = Arc::default();
+    let at_the_end: Arc<OnceLock<Usage>> = Arc::default();
+    let (its_request, its_usage) = (request.clone(), at_the_end.clone());
+    let sink = Sink::Callback(Box::new(move |event| {
+        if let (EventKind::End(_), Some(request)) = (event.kind, its_request.get()) {
+            its_usage.set(request.usage()).expect("one end");
+        }
+        ControlFlow::Continue(())
+    }));
+    assert!(request.set(submit(&engine, 0, sink)).is_ok());
+    while engine.step(Duration::ZERO).expect("a step") {}
+    let usage = request.get().expect("the request").usage();
+    assert!(usage.finish.is_some() && usage.decode > Duration::ZERO);
+    assert_eq!(Some(&usage), at_the_end.get());
 }
 
 #[test]

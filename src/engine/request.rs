@@ -111,8 +111,12 @@ impl State {
         }
     }
 
+    /// Tells what there is after an event. What was told with the last one stays: its owner may have read it.
     pub(super) fn set_usage(&self, usage: Usage) {
-        self.told.lock().usage = usage;
+        let mut told = self.told.lock();
+        if told.usage.finish.is_none() {
+            told.usage = usage;
+        }
     }
 
     pub(super) fn fail(&self, error: Error) {
