@@ -171,6 +171,7 @@ fn the_usage_of_the_last_event_is_the_last() {
     assert_eq!(Some(&usage), at_the_end.get());
 }
 
+#[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn threads_that_wait_for_their_requests_do_the_work() {
     let model = load(&bundled_model());
