@@ -20,7 +20,9 @@ static ember_generate_options *options;
 static uint32_t ids[N_PROMPT];
 static char text[241]; /* for embedding */
 
-/* Each kind of call: whether it was cancelled, with everything else as it should be then. */
+/* Each kind of call: whether it was cancelled, with everything else as it should be then; TOO_SOON for one that was before
+ * what is to be interrupted had begun. */
+enum { TOO_SOON = 2 };
 static int load(void)
 {
     ember_model *loaded = NULL;
@@ -64,7 +66,7 @@ static int decode(void)
     CHECK(result.n_generated == told);
     const int cancelled = result.finish_reason == EMBER_FINISH_CANCELLED;
     CHECK(cancelled || (result.finish_reason == EMBER_FINISH_MAX_TOKENS && told == N_PROMPT));
-    return cancelled && told > 0; /* in the midst of it */
+    return cancelled && told == 0 ? TOO_SOON : cancelled;
 }
 
 static int embed(void)
@@ -125,8 +127,9 @@ static void until_cancelled(int i, void (*start)(long), void (*stop)(void), cons
         start(after(t, duration));
         const int early = ember_cancel_token_is_cancelled(token);
         const long begin = microseconds_now();
-        cancelled = CALLS[i]() && !early;
-        if (!cancelled && !early)
+        const int outcome = CALLS[i]();
+        cancelled = outcome == 1 && !early;
+        if (outcome == 0)
             duration = microseconds_now() - begin; /* machines are busy at times */
         stop();
     }
