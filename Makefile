@@ -114,7 +114,7 @@ sizes: ## how many bytes of the shared library each feature takes
 test: test-rust test-capi test-packages ## the whole suite
 
 test-rust: models
-	$(CARGO) test -- --show-output
+	$(CARGO) test
 
 test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts models
 	tests/capi/header.sh
