@@ -176,10 +176,12 @@ mod tests {
         for len in [0, 1, 7, 100_000, MAPPED_BYTES] {
             let mut z = Memory::default().zeroed::<f16>(len, "a test").expect("memory");
             assert!(len == 0 || (z.as_ptr() as usize).is_multiple_of(ALIGN));
-            assert!(z.len() == len && z.iter().all(|x| x.to_bits() == 0));
+            // Miri would take an hour for all of them.
+            let looked_at = || (0..len).step_by(if cfg!(miri) { 4093 } else { 1 }).chain(len.checked_sub(1));
+            assert!(z.len() == len && looked_at().all(|i| z[i].to_bits() == 0));
             z.prefer_large_pages();
-            z.fill(f16::ONE);
-            assert!(z.iter().all(|&x| x == f16::ONE));
+            looked_at().for_each(|i| z[i] = f16::ONE);
+            assert!(looked_at().all(|i| z[i] == f16::ONE));
         }
     }
 
