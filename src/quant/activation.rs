@@ -11,17 +11,36 @@ pub struct Q8Block {
     pub sum: f32,
     /// As `sum` for the first 16 values.
     pub sum_low: f32,
+    /// `-128 * Σ qs`: where the sum of products begins with weights that are stored 128 too large.
+    pub bias: i32,
+    /// As `bias` for the first 16 values.
+    pub bias_low: i32,
     /// The values in units of `d`, in -127..=127.
     pub qs: [i8; Q8Block::LEN],
 }
 
-const _: () = assert!(size_of::<Q8Block>() == 44);
+const _: () = assert!(size_of::<Q8Block>() == 52);
 
 impl Q8Block {
     /// Values per block.
     pub const LEN: usize = 32;
     /// A block of zeros.
-    pub const ZERO: Q8Block = Q8Block { d: 0.0, sum: 0.0, sum_low: 0.0, qs: [0; Q8Block::LEN] };
+    pub const ZERO: Q8Block =
+        Q8Block { d: 0.0, sum: 0.0, sum_low: 0.0, bias: 0, bias_low: 0, qs: [0; Q8Block::LEN] };
+
+    /// The block of these values in units of `d`.
+    pub fn new(d: f32, qs: [i8; Q8Block::LEN]) -> Q8Block {
+        let sum_of = |qs: &[i8]| qs.iter().map(|&q| i32::from(q)).sum::<i32>();
+        let (sum, low) = (sum_of(&qs), sum_of(&qs[..Q8Block::LEN / 2]));
+        Q8Block {
+            d,
+            sum: d * sum as f32,
+            sum_low: d * low as f32,
+            bias: -128 * sum,
+            bias_low: -128 * low,
+            qs,
+        }
+    }
 }
 
 /// Quantizes `x` into `out`, which has one block per 32 values of `x`.
@@ -49,15 +68,13 @@ fn quantize_block(x: &[f32; Q8Block::LEN]) -> Q8Block {
     let b_is_better = b_yq * b_yq * a.qq as f32 > a_yq * a_yq * b.qq as f32;
     let best = if b_is_better { b } else { a };
     let d = if best.qq == 0 { best.unit } else { best.unit * (best.yq / best.qq as f32) };
-    Q8Block { d, sum: d * best.sum as f32, sum_low: d * best.sum_low as f32, qs: best.qs }
+    Q8Block::new(d, best.qs)
 }
 
 /// A block in units of `unit`, rounded.
 struct Rounded {
     unit: f32,
     qs: [i8; Q8Block::LEN],
-    sum: i32,
-    sum_low: i32,
     /// `Σ q²`.
     qq: i32,
     /// `Σ (x / unit) q`: lane `i` of 16 takes elements `i` and `i + 16`, then halves are added until one is left.
@@ -69,15 +86,11 @@ impl Rounded {
         let inverse = reciprocal(unit);
         let mut qs = [0; Q8Block::LEN];
         let mut products = [0.0; Q8Block::LEN];
-        let (mut sum, mut sum_low, mut qq) = (0i32, 0i32, 0i32);
+        let mut qq = 0i32;
         for i in 0..Q8Block::LEN {
             let y = finite(x[i] * inverse);
             let q = round_to_i8(y);
             qs[i] = q;
-            sum = sum.wrapping_add(i32::from(q));
-            if i < Q8Block::LEN / 2 {
-                sum_low = sum;
-            }
             qq = qq.wrapping_add(i32::from(q) * i32::from(q));
             products[i] = y * f32::from(q);
         }
@@ -88,7 +101,7 @@ impl Rounded {
             }
             width /= 2;
         }
-        Rounded { unit, qs, sum, sum_low, qq, yq: products[0] }
+        Rounded { unit, qs, qq, yq: products[0] }
     }
 }
 

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(row[..4], [0x00, 0x3c, 0x90, 0x7f], "d = 1; values 0 and 16, 1 and 17");
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[1], values[16], values[17], values[2]), (-8.0, 7.0, 1.0, -1.0, 0.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
+        let x = Q8Block::new(0.5, [4; LEN]);
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (-8.0 + 7.0 + 1.0 - 1.0));
     }
 

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(row[..6], [0x00, 0x3c, 0x00, 0xc0, 0x2f, 0x00], "d = 1, m = -2; values 0 and 16");
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[16], values[2]), (13.0, 0.0, -2.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
+        let x = Q8Block::new(0.5, [4; LEN]);
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * 17.0 - 2.0 * 64.0);
     }
 }

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(row[BYTES - 1], 1);
         dequantize(&row, &mut values);
         assert_eq!((values[0], values[1], values[31]), (127.0, -3.0, 1.0));
-        let x = Q8Block { d: 0.5, sum: 64.0, sum_low: 32.0, qs: [4; LEN] };
+        let x = Q8Block::new(0.5, [4; LEN]);
         assert_eq!(dot(&row, &[x]), 0.5 * 4.0 * (127.0 - 3.0 + 1.0));
     }
 }

@@ -235,8 +235,8 @@ fn any_bytes_can_be_multiplied() {
         let mut x = vec![Q8Block::ZERO; info.block_len / Q8Block::LEN];
         for (i, block) in row.chunks(info.block_bytes).enumerate() {
             match i % 4 {
-                0 => x.fill(Q8Block { d: 1.0 / 127.0, sum: -32.0, sum_low: -16.0, qs: [-127; Q8Block::LEN] }),
-                1 => x.fill(Q8Block { d: 1.0 / 127.0, sum: 32.0, sum_low: 16.0, qs: [127; Q8Block::LEN] }),
+                0 => x.fill(Q8Block::new(1.0 / 127.0, [-127; Q8Block::LEN])),
+                1 => x.fill(Q8Block::new(1.0 / 127.0, [127; Q8Block::LEN])),
                 _ => quantize_activations(&noise(info.block_len, i as u32), &mut x),
             }
             let (expected, magnitude) = expected_dot(&dequantized(info, block), &x);
@@ -252,17 +252,9 @@ fn any_bytes_can_be_multiplied() {
                 );
             }
         }
-        dot(
-            &row,
-            &vec![Q8Block { d: f32::NAN, sum: f32::NAN, sum_low: f32::NAN, qs: [-128; 32] }; 1280 * x.len()],
-        );
-        dot(
-            &row,
-            &vec![
-                Q8Block { d: f32::INFINITY, sum: f32::INFINITY, sum_low: f32::INFINITY, qs: [-128; 32] };
-                1280 * x.len()
-            ],
-        );
+        for d in [f32::NAN, f32::INFINITY] {
+            dot(&row, &vec![Q8Block::new(d, [-128; 32]); 1280 * x.len()]);
+        }
     }
 }
 

@@ -48,8 +48,9 @@ fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) 
     let better = |a: S::V, b: S::V| simd.select_less(scores[0], scores[1], b, a);
     out.d = if qq == 0.0 { unit } else { unit * (yq / qq) };
     let sum_low = simd.sum(better(a.low, b.low));
-    out.sum = out.d * (sum_low + simd.sum(better(a.high, b.high)));
-    out.sum_low = out.d * sum_low;
+    let sum = sum_low + simd.sum(better(a.high, b.high));
+    (out.sum, out.sum_low) = (out.d * sum, out.d * sum_low);
+    (out.bias, out.bias_low) = (-128 * sum as i32, -128 * sum_low as i32);
     for (i, qs) in out.qs.chunks_exact_mut(S::LANES).enumerate().take(n) {
         simd.store_i8(better(a.qs[i], b.qs[i]), qs);
     }

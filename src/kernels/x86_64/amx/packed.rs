@@ -44,13 +44,14 @@ fn store(codes: [__m512i; 8], out: &mut Quads) {
     }
 }
 
-/// The sums of one vector as numbers.
+/// The sums of one vector, and what they begin with, as numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn load(sums: &Sums, vector: usize) -> __m512 {
+fn load(sums: &Sums, vector: usize, begin: __m512i) -> __m512 {
     let sums = &sums.0[vector];
     // SAFETY: there are 64 bytes.
-    _mm512_cvtepi32_ps(unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) })
+    let sums = unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) };
+    _mm512_cvtepi32_ps(_mm512_add_epi32(begin, sums))
 }
 
 /// The product of each format.
@@ -119,9 +120,10 @@ macro_rules! products {
                     // SAFETY: there are 16 numbers.
                     let mut acc = unsafe { _mm512_loadu_ps(row.as_ptr()) };
                     for (i, x) in x[t * n..][..N].iter().enumerate() {
+                        let begin = format::begin(x);
                         let sums = match format::HALVES {
-                            true => [load(&sums[2 * i], t), load(&sums[2 * i + 1], t)],
-                            false => [load(&sums[i], t); 2],
+                            true => [load(&sums[2 * i], t, begin[0]), load(&sums[2 * i + 1], t, begin[1])],
+                            false => [load(&sums[i], t, begin[0]); 2],
                         };
                         acc = format::add(acc, sums, lines[i], x);
                     }

@@ -33,8 +33,8 @@ struct Rounded {
     unit: __m512,
     /// Of each block, four neighbouring values.
     quads: [__m512i; 8],
-    sum: __m512,
-    sum_low: __m512,
+    sum: __m512i,
+    sum_low: __m512i,
     /// `Σ q²` and `Σ (x / unit) q`.
     qq: __m512,
     yq: __m512,
@@ -82,17 +82,26 @@ fn quantize_run(x: &[f32; LANES * Q8Block::LEN], out: &mut [Q8Block; LANES]) -> 
     let yq = _mm512_mask_mov_ps(a.yq, b_is_better, b.yq);
     let some = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(qq, _mm512_setzero_ps());
     let d = _mm512_mask_mul_ps(unit, some, unit, _mm512_div_ps(yq, qq));
-    let sum = _mm512_mul_ps(d, _mm512_mask_mov_ps(a.sum, b_is_better, b.sum));
-    let sum_low = _mm512_mul_ps(d, _mm512_mask_mov_ps(a.sum_low, b_is_better, b.sum_low));
+    let sum = _mm512_mask_mov_epi32(a.sum, b_is_better, b.sum);
+    let sum_low = _mm512_mask_mov_epi32(a.sum_low, b_is_better, b.sum_low);
     let mut quads = [[0i8; 4 * LANES]; 8];
     for (j, quad) in quads.iter_mut().enumerate() {
         let better = _mm512_mask_mov_epi32(a.quads[j], b_is_better, b.quads[j]);
         // SAFETY: there is room for 64 bytes.
         unsafe { _mm512_storeu_si512(quad.as_mut_ptr().cast(), better) };
     }
-    let (d, sum, sum_low) = (numbers(d), numbers(sum), numbers(sum_low));
+    let bias = [
+        integers(_mm512_mullo_epi32(sum, _mm512_set1_epi32(-128))),
+        integers(_mm512_mullo_epi32(sum_low, _mm512_set1_epi32(-128))),
+    ];
+    let sums = [
+        numbers(_mm512_mul_ps(d, _mm512_cvtepi32_ps(sum))),
+        numbers(_mm512_mul_ps(d, _mm512_cvtepi32_ps(sum_low))),
+    ];
+    let d = numbers(d);
     for (lane, block) in out.iter_mut().enumerate() {
-        (block.d, block.sum, block.sum_low) = (d[lane], sum[lane], sum_low[lane]);
+        (block.d, block.sum, block.sum_low) = (d[lane], sums[0][lane], sums[1][lane]);
+        (block.bias, block.bias_low) = (bias[0][lane], bias[1][lane]);
         for (j, quad) in quads.iter().enumerate() {
             block.qs[4 * j..][..4].copy_from_slice(&quad[4 * lane..][..4]);
         }
@@ -107,6 +116,15 @@ fn numbers(x: __m512) -> [f32; LANES] {
     // SAFETY: there is room for 16 numbers.
     unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), x) };
     numbers
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn integers(x: __m512i) -> [i32; LANES] {
+    let mut integers = [0; LANES];
+    // SAFETY: there is room for 16 numbers.
+    unsafe { _mm512_storeu_si512(integers.as_mut_ptr().cast(), x) };
+    integers
 }
 
 /// The values of sixteen blocks times `inverse`, rounded.
@@ -154,8 +172,8 @@ fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> 
     Rounded {
         unit,
         quads,
-        sum: _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1])),
-        sum_low: _mm512_cvtepi32_ps(sums[0]),
+        sum: _mm512_add_epi32(sums[0], sums[1]),
+        sum_low: sums[0],
         qq: _mm512_cvtepi32_ps(qq),
         yq: products[0],
     }

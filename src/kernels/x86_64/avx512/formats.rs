@@ -9,8 +9,8 @@ use crate::quant::packed::{Codes, Scales};
 
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
 const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
-/// Twice the values of the codes of MXFP4, plus 12.
-const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
+/// Twice the values of the codes of MXFP4, plus 128.
+const E2M1: [u8; 16] = [128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116];
 
 /// The first 64 bytes.
 #[inline]
@@ -76,16 +76,19 @@ fn load_i8(p: &[u8]) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))
 }
 
-/// The low nibbles of four quads, then the high ones.
+/// The low nibbles of four quads, then the high ones, all shifted left by `SHIFT`; what leaves a byte is cut off.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn nibbles(p: &[u8]) -> [__m512i; 8] {
-    let mask = _mm512_set1_epi8(15);
+fn nibbles<const SHIFT: i32>(p: &[u8]) -> [__m512i; 8] {
+    let mask = _mm512_set1_epi8((15u8 << SHIFT).cast_signed());
+    let (left, further) = (_mm_cvtsi32_si128(SHIFT), _mm_cvtsi32_si128((SHIFT - 4).abs()));
     let mut q = [mask; 8];
     for j in 0..4 {
         let codes = load(&p[64 * j..]);
-        q[j] = _mm512_and_si512(codes, mask);
-        q[4 + j] = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), mask);
+        q[j] = _mm512_and_si512(_mm512_sll_epi16(codes, left), mask);
+        let high =
+            if SHIFT < 4 { _mm512_srl_epi16(codes, further) } else { _mm512_sll_epi16(codes, further) };
+        q[4 + j] = _mm512_and_si512(high, mask);
     }
     q
 }
@@ -94,7 +97,7 @@ fn nibbles(p: &[u8]) -> [__m512i; 8] {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
 fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
     let values = _mm512_broadcast_i32x4(load_128(values));
-    let mut q = nibbles(p);
+    let mut q = nibbles::<0>(p);
     for q in &mut q {
         *q = _mm512_shuffle_epi8(values, *q);
     }
@@ -103,10 +106,10 @@ fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn five_bits(p: &[u8]) -> [__m512i; 8] {
-    let mut q = nibbles(p);
+fn five_bits<const SHIFT: i32>(p: &[u8]) -> [__m512i; 8] {
+    let mut q = nibbles::<SHIFT>(p);
     let masks = p[256..320].as_chunks::<8>().0;
-    let sixteen = _mm512_set1_epi8(16);
+    let sixteen = _mm512_set1_epi8((16u8 << SHIFT).cast_signed());
     for (q, mask) in q.iter_mut().zip(masks) {
         *q = _mm512_mask_add_epi8(*q, u64::from_le_bytes(*mask), *q, sixteen);
     }
@@ -131,15 +134,15 @@ fn two_bits(p: &[u8]) -> [__m512i; 8] {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn six_bits(p: &[u8]) -> [__m512i; 8] {
-    let mut q = nibbles(p);
-    let mask = _mm512_set1_epi8(0x30);
+fn six_bits_times_4(p: &[u8]) -> [__m512i; 8] {
+    let mut q = nibbles::<2>(p);
+    let mask = _mm512_set1_epi8(0xC0u8.cast_signed());
     for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let bits = load(&p[256 + 64 * plane..]);
-        q[0] = _mm512_or_si512(q[0], _mm512_and_si512(_mm512_slli_epi16::<4>(bits), mask));
-        q[1] = _mm512_or_si512(q[1], _mm512_and_si512(_mm512_slli_epi16::<2>(bits), mask));
-        q[2] = _mm512_or_si512(q[2], _mm512_and_si512(bits, mask));
-        q[3] = _mm512_or_si512(q[3], _mm512_and_si512(_mm512_srli_epi16::<2>(bits), mask));
+        q[0] = _mm512_or_si512(q[0], _mm512_and_si512(_mm512_slli_epi16::<6>(bits), mask));
+        q[1] = _mm512_or_si512(q[1], _mm512_and_si512(_mm512_slli_epi16::<4>(bits), mask));
+        q[2] = _mm512_or_si512(q[2], _mm512_and_si512(_mm512_slli_epi16::<2>(bits), mask));
+        q[3] = _mm512_or_si512(q[3], _mm512_and_si512(bits, mask));
     }
     q
 }
@@ -157,7 +160,7 @@ fn eight_bits(p: &[u8]) -> [__m512i; 8] {
 /// One module per format, of what instruction sets with registers of 512 bits share.
 macro_rules! format {
     (
-        $name:ident, $codes:expr, $read:expr, $scales:expr, $halves:expr, $n_lines:literal,
+        $name:ident, $codes:expr, $read:expr, $scales:expr, $halves:expr, $biased:expr, $n_lines:literal,
         |$parts:ident, $i:ident| $line:expr,
         |$acc:ident, $sums:ident, $s:ident, $x:ident| $add:expr
     ) => {
@@ -170,6 +173,18 @@ macro_rules! format {
             pub const SCALES: Scales = $scales;
             /// Whether the halves of a piece have scales of their own.
             pub const HALVES: bool = $halves;
+
+            /// What the sums of a block's products begin with: that of a piece, or those of its halves.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            pub fn begin(x: &Q8Block) -> [__m512i; 2] {
+                let (all, low) = (_mm512_set1_epi32(x.bias), _mm512_set1_epi32(x.bias_low));
+                match ($biased, HALVES) {
+                    (false, _) => [_mm512_setzero_si512(); 2],
+                    (true, false) => [all; 2],
+                    (true, true) => [low, _mm512_sub_epi32(all, low)],
+                }
+            }
 
             /// The vectors of scales and minima of a piece.
             pub const LINES: usize = $n_lines;
@@ -188,7 +203,7 @@ macro_rules! format {
                 $line
             }
 
-            /// The sum and what a piece adds to it: from `Σ code·x` of the piece, or of its halves, and its scales.
+            /// The sum and what a piece adds to it: from the sums of products of the piece, or of its halves, and its scales.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             pub fn add($acc: __m512, $sums: [__m512; 2], $s: [__m512; LINES], $x: &Q8Block) -> __m512 {
@@ -198,22 +213,19 @@ macro_rules! format {
     };
 }
 
-/// A format with a scale per piece and no minimum: `d * (x.d * Σ code·x - offset * x.sum)`.
+/// A format with a scale per piece and no minimum, whose codes, times `$times`, are 128 too large.
 macro_rules! scaled {
-    ($name:ident, $codes:expr, $read:expr, $offset:expr, $kind:expr, $scale:expr) => {
+    ($name:ident, $codes:expr, $read:expr, $times:literal, $kind:expr, $scale:expr) => {
         format!(
             $name,
             $codes,
             $read,
             $kind,
             false,
-            2,
-            |parts, i| [$scale(&parts.scales[i * 32..]); 2],
-            |acc, sums, s, x| {
-                let offset = _mm512_set1_ps(-($offset as f32) * x.sum);
-                let sum = _mm512_fmadd_ps(sums[0], _mm512_set1_ps(x.d), offset);
-                _mm512_fmadd_ps(s[0], sum, acc)
-            }
+            true,
+            1,
+            |parts, i| [_mm512_mul_ps($scale(&parts.scales[i * 32..]), _mm512_set1_ps(1.0 / $times))],
+            |acc, sums, s, x| { _mm512_fmadd_ps(s[0], _mm512_mul_ps(sums[0], _mm512_set1_ps(x.d)), acc) }
         );
     };
 }
@@ -226,6 +238,7 @@ macro_rules! offset {
             $codes,
             $read,
             Scales::F16Min,
+            false,
             false,
             2,
             |parts, i| [load_f16(&parts.scales[i * 64..]), load_f16(&parts.scales[i * 64 + 32..])],
@@ -247,6 +260,7 @@ macro_rules! super_blocks {
             $read,
             Scales::Super,
             false,
+            false,
             2,
             |parts, i| {
                 let units = &parts.units[i / 8 * 64..];
@@ -262,27 +276,25 @@ macro_rules! super_blocks {
     };
 }
 
-/// A format with a signed scale per half piece in units of eight pieces.
+/// A format with a signed scale per half piece in units of eight pieces, whose codes, times `$times`, are 128 too large.
 macro_rules! halves {
-    ($name:ident, $codes:expr, $read:expr, $offset:expr) => {
+    ($name:ident, $codes:expr, $read:expr, $times:literal) => {
         format!(
             $name,
             $codes,
             $read,
             Scales::Halves,
             true,
+            true,
             2,
             |parts, i| {
-                let unit = load_f16(&parts.units[i / 8 * 32..]);
+                let unit = _mm512_mul_ps(load_f16(&parts.units[i / 8 * 32..]), _mm512_set1_ps(1.0 / $times));
                 let low = _mm512_mul_ps(unit, load_i8(&parts.scales[i * 32..]));
                 [low, _mm512_mul_ps(unit, load_i8(&parts.scales[i * 32 + 16..]))]
             },
             |acc, sums, s, x| {
-                let d = _mm512_set1_ps(x.d);
-                let low = _mm512_set1_ps(-($offset as f32) * x.sum_low);
-                let high = _mm512_set1_ps(-($offset as f32) * (x.sum - x.sum_low));
-                let acc = _mm512_fmadd_ps(s[0], _mm512_fmadd_ps(sums[0], d, low), acc);
-                _mm512_fmadd_ps(s[1], _mm512_fmadd_ps(sums[1], d, high), acc)
+                let sum = _mm512_fmadd_ps(s[1], sums[1], _mm512_mul_ps(s[0], sums[0]));
+                _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
             }
         );
     };
@@ -294,6 +306,7 @@ format!(
     two_bits,
     Scales::HalvesMin,
     true,
+    false,
     4,
     |parts, i| {
         let (units, scales) = (&parts.units[i / 8 * 64..], &parts.scales[i * 32..]);
@@ -302,22 +315,21 @@ format!(
         [_mm512_mul_ps(d, low), _mm512_mul_ps(d, high), _mm512_mul_ps(m, low_min), _mm512_mul_ps(m, high_min)]
     },
     |acc, sums, s, x| {
-        let d = _mm512_set1_ps(x.d);
         let acc = _mm512_fnmadd_ps(s[2], _mm512_set1_ps(x.sum_low), acc);
         let acc = _mm512_fnmadd_ps(s[3], _mm512_set1_ps(x.sum - x.sum_low), acc);
-        let acc = _mm512_fmadd_ps(s[0], _mm512_mul_ps(sums[0], d), acc);
-        _mm512_fmadd_ps(s[1], _mm512_mul_ps(sums[1], d), acc)
+        let sum = _mm512_fmadd_ps(s[1], sums[1], _mm512_mul_ps(s[0], sums[0]));
+        _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
     }
 );
-scaled!(q4_0, Codes::U4, nibbles, 8, Scales::F16, load_f16);
-scaled!(q5_0, Codes::U5, five_bits, 16, Scales::F16, load_f16);
-scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);
-scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128, Scales::F16, load_f16);
-scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 12, Scales::Bf16, load_bf16);
-offset!(q4_1, Codes::U4, nibbles);
-offset!(q5_1, Codes::U5, five_bits);
-super_blocks!(q4_k, Codes::U4, nibbles);
-super_blocks!(q5_k, Codes::U5, five_bits);
-halves!(q3_k, Codes::U4, nibbles, 4);
-halves!(q6_k, Codes::U6, six_bits, 32);
-halves!(iq4_xs, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128);
+scaled!(q4_0, Codes::U4, nibbles::<4>, 16.0, Scales::F16, load_f16);
+scaled!(q5_0, Codes::U5, five_bits::<3>, 8.0, Scales::F16, load_f16);
+scaled!(q8_0, Codes::U8, eight_bits, 1.0, Scales::F16, load_f16);
+scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 1.0, Scales::F16, load_f16);
+scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 1.0, Scales::Bf16, load_bf16);
+offset!(q4_1, Codes::U4, nibbles::<0>);
+offset!(q5_1, Codes::U5, five_bits::<0>);
+super_blocks!(q4_k, Codes::U4, nibbles::<0>);
+super_blocks!(q5_k, Codes::U5, five_bits::<0>);
+halves!(q3_k, Codes::U4, nibbles::<5>, 32.0);
+halves!(q6_k, Codes::U6, six_bits_times_4, 4.0);
+halves!(iq4_xs, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 1.0);

@@ -31,17 +31,31 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table
 };
 
-/// `Σ code · x` of each row over `N` quads from quad `first` on.
+/// Vectors whose sums are made in turns: those of one alone would wait for each other.
+const TURNS: usize = 4;
+
+/// `sums + Σ code · x` of each row over `N` quads from quad `first` on, for the blocks `x`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn dot<const N: usize>(codes: &[__m512i; 8], first: usize, x: &Q8Block) -> __m512 {
-    let mut sum = _mm512_setzero_si512();
-    let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&x.qs);
+fn dots<const N: usize, const T: usize>(
+    codes: &[__m512i; 8],
+    first: usize,
+    x: &[&Q8Block; T],
+    mut sums: [__m512i; T],
+) -> [__m512; T] {
     // No adaptors of iterators: compiled without this function's instructions, they do not melt into it.
     for j in first..first + N {
-        sum = _mm512_dpbusd_epi32(sum, codes[j], _mm512_set1_epi32(i32::from_le_bytes(quads[j])));
+        for t in 0..T {
+            let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&x[t].qs);
+            let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[j]));
+            sums[t] = _mm512_dpbusd_epi32(sums[t], codes[j], quad);
+        }
     }
-    _mm512_cvtepi32_ps(sum)
+    let mut numbers = [_mm512_setzero_ps(); T];
+    for t in 0..T {
+        numbers[t] = _mm512_cvtepi32_ps(sums[t]);
+    }
+    numbers
 }
 
 #[inline]
@@ -92,6 +106,32 @@ macro_rules! products {
                 out.fill(0.0);
             }
 
+            /// Adds what piece `i` gives for vectors `first..first + T`.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            fn add<const T: usize, const N: usize>(
+                codes: &[__m512i; 8],
+                line: [__m512; format::LINES],
+                vectors: &[&[Q8Block]; N],
+                i: usize,
+                first: usize,
+                acc: &mut [__m512; N],
+            ) {
+                let mut x = [&Q8Block::ZERO; T];
+                let mut begin = [[_mm512_setzero_si512(); T]; 2];
+                for t in 0..T {
+                    x[t] = &vectors[first + t][i];
+                    [begin[0][t], begin[1][t]] = format::begin(x[t]);
+                }
+                let [low, high] = match format::HALVES {
+                    true => [dots::<4, T>(codes, 0, &x, begin[0]), dots::<4, T>(codes, 4, &x, begin[1])],
+                    false => [dots::<8, T>(codes, 0, &x, begin[0]); 2],
+                };
+                for t in 0..T {
+                    acc[first + t] = format::add(acc[first + t], [low[t], high[t]], line, x[t]);
+                }
+            }
+
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             fn tile<const N: usize>(parts: &Parts<'_>, n: usize, fetches: bool, x: &[Q8Block], out: &mut [f32]) {
                 let mut vectors: [&[Q8Block]; N] = [&[]; N];
@@ -105,13 +145,15 @@ macro_rules! products {
                         parts.prefetch(i, bytes + format::SCALES.bytes_with_units(), N == 1);
                     }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
-                    for t in 0..N {
-                        let x = &vectors[t][i];
-                        let sums = match format::HALVES {
-                            true => [dot::<4>(&codes, 0, x), dot::<4>(&codes, 4, x)],
-                            false => [dot::<8>(&codes, 0, x); 2],
-                        };
-                        acc[t] = format::add(acc[t], sums, line, x);
+                    let mut first = 0;
+                    while first < N {
+                        match N - first {
+                            TURNS.. => add::<TURNS, N>(&codes, line, &vectors, i, first, &mut acc),
+                            3 => add::<3, N>(&codes, line, &vectors, i, first, &mut acc),
+                            2 => add::<2, N>(&codes, line, &vectors, i, first, &mut acc),
+                            _ => add::<1, N>(&codes, line, &vectors, i, first, &mut acc),
+                        }
+                        first += TURNS;
                     }
                 }
                 for (acc, out) in acc.into_iter().zip(out.as_chunks_mut::<ROWS>().0) {
