@@ -11,7 +11,7 @@ pub struct Q8Block {
     pub sum: f32,
     /// As `sum` for the first 16 values.
     pub sum_low: f32,
-    /// `-128 * Σ qs`: where the sum of products begins with weights that are stored 128 too large.
+    /// `-128 * Σ qs`: what the products with weights begin with that are stored 128 too large.
     pub bias: i32,
     /// As `bias` for the first 16 values.
     pub bias_low: i32,

@@ -9,8 +9,8 @@ use crate::quant::packed::{Codes, Scales};
 
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
 const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
-/// Twice the values of the codes of MXFP4, plus 128.
-const E2M1: [u8; 16] = [128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116];
+/// Twice the values of the codes of MXFP4, plus 12.
+const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
 
 /// The first 64 bytes.
 #[inline]
@@ -106,10 +106,10 @@ fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn five_bits<const SHIFT: i32>(p: &[u8]) -> [__m512i; 8] {
-    let mut q = nibbles::<SHIFT>(p);
+fn five_bits(p: &[u8]) -> [__m512i; 8] {
+    let mut q = nibbles::<0>(p);
     let masks = p[256..320].as_chunks::<8>().0;
-    let sixteen = _mm512_set1_epi8((16u8 << SHIFT).cast_signed());
+    let sixteen = _mm512_set1_epi8(16);
     for (q, mask) in q.iter_mut().zip(masks) {
         *q = _mm512_mask_add_epi8(*q, u64::from_le_bytes(*mask), *q, sixteen);
     }
@@ -174,16 +174,15 @@ macro_rules! format {
             /// Whether the halves of a piece have scales of their own.
             pub const HALVES: bool = $halves;
 
-            /// What the sums of a block's products begin with: that of a piece, or those of its halves.
+            /// What the sums of a block's products begin with, those of a piece or of its halves.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             pub fn begin(x: &Q8Block) -> [__m512i; 2] {
-                let (all, low) = (_mm512_set1_epi32(x.bias), _mm512_set1_epi32(x.bias_low));
-                match ($biased, HALVES) {
-                    (false, _) => [_mm512_setzero_si512(); 2],
-                    (true, false) => [all; 2],
-                    (true, true) => [low, _mm512_sub_epi32(all, low)],
+                if !$biased {
+                    return [_mm512_setzero_si512(); 2];
                 }
+                let low = _mm512_set1_epi32(x.bias_low);
+                [low, _mm512_sub_epi32(_mm512_set1_epi32(x.bias), low)]
             }
 
             /// The vectors of scales and minima of a piece.
@@ -213,19 +212,23 @@ macro_rules! format {
     };
 }
 
-/// A format with a scale per piece and no minimum, whose codes, times `$times`, are 128 too large.
+/// A format with a scale per piece and no minimum: `d * (x.d * Σ code·x - offset * x.sum)`.
 macro_rules! scaled {
-    ($name:ident, $codes:expr, $read:expr, $times:literal, $kind:expr, $scale:expr) => {
+    ($name:ident, $codes:expr, $read:expr, $offset:expr, $kind:expr, $scale:expr) => {
         format!(
             $name,
             $codes,
             $read,
             $kind,
             false,
-            true,
+            false,
             1,
-            |parts, i| [_mm512_mul_ps($scale(&parts.scales[i * 32..]), _mm512_set1_ps(1.0 / $times))],
-            |acc, sums, s, x| { _mm512_fmadd_ps(s[0], _mm512_mul_ps(sums[0], _mm512_set1_ps(x.d)), acc) }
+            |parts, i| [$scale(&parts.scales[i * 32..])],
+            |acc, sums, s, x| {
+                let offset = _mm512_set1_ps(-($offset as f32) * x.sum);
+                let sum = _mm512_fmadd_ps(sums[0], _mm512_set1_ps(x.d), offset);
+                _mm512_fmadd_ps(s[0], sum, acc)
+            }
         );
     };
 }
@@ -321,15 +324,15 @@ format!(
         _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
     }
 );
-scaled!(q4_0, Codes::U4, nibbles::<4>, 16.0, Scales::F16, load_f16);
-scaled!(q5_0, Codes::U5, five_bits::<3>, 8.0, Scales::F16, load_f16);
-scaled!(q8_0, Codes::U8, eight_bits, 1.0, Scales::F16, load_f16);
-scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 1.0, Scales::F16, load_f16);
-scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 1.0, Scales::Bf16, load_bf16);
+scaled!(q4_0, Codes::U4, nibbles::<0>, 8, Scales::F16, load_f16);
+scaled!(q5_0, Codes::U5, five_bits, 16, Scales::F16, load_f16);
+scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);
+scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128, Scales::F16, load_f16);
+scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 12, Scales::Bf16, load_bf16);
 offset!(q4_1, Codes::U4, nibbles::<0>);
-offset!(q5_1, Codes::U5, five_bits::<0>);
+offset!(q5_1, Codes::U5, five_bits);
 super_blocks!(q4_k, Codes::U4, nibbles::<0>);
-super_blocks!(q5_k, Codes::U5, five_bits::<0>);
+super_blocks!(q5_k, Codes::U5, five_bits);
 halves!(q3_k, Codes::U4, nibbles::<5>, 32.0);
 halves!(q6_k, Codes::U6, six_bits_times_4, 4.0);
 halves!(iq4_xs, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 1.0);
