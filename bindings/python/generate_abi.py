@@ -63,7 +63,13 @@ class Header:
     def parameters(self, body: str) -> list[str]:
         return [] if body.strip() == "void" else [self.declarator(one)[0] for one in body.split(",")]
 
-    def ctype(self, kind: str, in_struct: bool = False) -> str:
+    def field(self, kind: str) -> str:
+        """The ctypes expression for the type of a struct's field. Slices of text and bytes are copies of them."""
+        if re.sub(r"\bconst\b|\s", "", kind) in ("char*", "uint8_t*"):
+            return "POINTER(c_char)"
+        return self.ctype(kind, of_callback=True)
+
+    def ctype(self, kind: str, of_callback: bool = False) -> str:
         """The ctypes expression for a C type. Pointers to what Ember owns or to bytes are plain addresses."""
         stars = kind.count("*")
         base = re.sub(r"\b(const|struct)\b|\*", "", kind).strip()
@@ -77,7 +83,7 @@ class Header:
         if stars == 0:
             return value
         if base == "char":
-            pointer = "c_void_p" if in_struct else "c_char_p"
+            pointer = "c_void_p" if of_callback else "c_char_p"
         else:
             pointer = "c_void_p" if value in ("c_void_p", "c_uint8") else f"POINTER({value})"
         if stars == 1:
@@ -99,11 +105,11 @@ def source(header: Header) -> str:
     order = list(header.structs)
     for name in order:
         out += ["", "", f"class {name}(ctypes.Structure):", "    _fields_ = ["]
-        out += [f'        ("{field}", {header.ctype(kind, in_struct=True)}),' for kind, field in header.structs[name]]
+        out += [f'        ("{field}", {header.field(kind)}),' for kind, field in header.structs[name]]
         out += ["    ]"]
     out += ["", ""]
     for name, (result, parameters) in header.callbacks.items():
-        out += [f"{name} = CFUNCTYPE({', '.join(header.ctype(t, in_struct=True) for t in [result, *parameters])})"]
+        out += [f"{name} = CFUNCTYPE({', '.join(header.ctype(t, of_callback=True) for t in [result, *parameters])})"]
     out += ["", "# The result and the arguments of each function.", "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {"]
     for name, (result, parameters) in sorted(header.functions.items()):
         out += [f'    "{name}": (', f"        {header.ctype(result)},", "        ["]
@@ -117,7 +123,8 @@ def used(header: Header) -> list[str]:
     kinds = [k for fields in header.structs.values() for k, _ in fields]
     arguments = [k for result, ks in [*header.functions.values()] for k in [result, *ks]]
     callbacks = [k for result, ks in header.callbacks.values() for k in [result, *ks]]
-    expressions = [header.ctype(k, in_struct=True) for k in kinds + callbacks] + [header.ctype(k) for k in arguments]
+    expressions = [header.field(k) for k in kinds] + [header.ctype(k) for k in arguments]
+    expressions += [header.ctype(k, of_callback=True) for k in callbacks]
     return re.findall(r"c_\w+", " ".join(expressions))
 
 

@@ -107,6 +107,28 @@ def test_a_second_thread_gets_busy_and_may_close(slow, model):
     assert work.join() is None and slow.closed
 
 
+def test_a_generation_is_one_threads_and_any_may_close_it(slow, model):
+    generation = slow.generate(model.tokenize(LONG), max_tokens=4)
+    work = Work(slow, lambda: next(generation))
+    with pytest.raises(ember.BusyError, match="another thread"):
+        next(generation)
+    generation.close()  # takes effect when the event is there
+    assert generation.closed
+    assert work.join() is None
+    with pytest.raises(ember.ClosedError, match="closed"):
+        next(generation)
+
+
+def test_a_generation_goes_on_after_an_error(slow):
+    generation = slow.generate(PROMPT, max_tokens=4)
+    slow.decode([1])
+    for _ in range(2):
+        with pytest.raises(ember.InvalidArgumentError, match="changed by somebody else"):
+            next(generation)
+    slow.rewind()
+    assert next(generation).token is not None
+
+
 def test_cancelling_from_another_thread(model):
     token = ember.CancelToken()
     with ember.Context(model, backend=ember.Backend.SCALAR, cancel_token=token) as context:

@@ -8,6 +8,7 @@ from ctypes import (
     CFUNCTYPE,
     POINTER,
     c_bool,
+    c_char,
     c_char_p,
     c_double,
     c_float,
@@ -117,9 +118,9 @@ class ember_token_logprob(ctypes.Structure):
 class ember_event(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("text", c_void_p),
+        ("text", POINTER(c_char)),
         ("text_len", c_size_t),
-        ("bytes", c_void_p),
+        ("bytes", POINTER(c_char)),
         ("n_bytes", c_size_t),
         ("tops", POINTER(ember_token_logprob)),
         ("n_tops", c_size_t),

@@ -41,6 +41,7 @@ def raise_error(status: int, err: ctypes.c_void_p) -> None:
     """Raises the exception of a status with the sentence of an error, which it frees."""
     message = lib.ember_error_message(err).decode("utf-8", "replace")
     lib.ember_error_free(err)
+    err.value = None
     raise BY_STATUS.get(status, EmberError)(message, status)
 
 
@@ -58,20 +59,25 @@ def take_raised() -> BaseException | None:
     return _raised.pop(threading.get_ident(), None)
 
 
-def call(function: Any, *arguments: Any) -> None:
-    """Calls a C function with an error slot behind its arguments."""
-    err = ctypes.c_void_p()
-    status = function(*arguments, ctypes.byref(err))
+def settle(status: int, err: ctypes.c_void_p) -> None:
+    """Raises what a call into the library has given, the exception of a callback before its own."""
     if _raised:
         raised = _raised.pop(threading.get_ident(), None)
         if raised is not None:
             lib.ember_error_free(err)
+            err.value = None
             try:
                 raise raised
             finally:
                 del raised  # whose traceback has this frame
     if status:
         raise_error(status, err)
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Calls a C function with an error slot behind its arguments."""
+    err = ctypes.c_void_p()
+    settle(function(*arguments, ctypes.byref(err)), err)
 
 
 def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any, ...] = ()) -> Any:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ._abi import EventKind, FinishReason, ember_event, ember_generate_result
 from ._candidates import Stage, candidates_callback
-from ._library import CancelToken, Handle, call, interruptible, lib, text_arrays, token_array, unsigned
-from .errors import BusyError, InvalidArgumentError
+from ._library import CancelToken, Handle, call, interruptible, lib, settle, text_arrays, token_array, unsigned
+from .errors import BusyError, ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from .context import Context
@@ -252,6 +252,8 @@ _STAGES = ("seed", "top_k", "top_p", "temperature")
 _NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
 _FLAGS = ("include_stop", "logprobs", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog")
 _KINDS = {int(kind): kind for kind in EventKind}
+_TOKEN = EventKind.TOKEN
+_new_tuple = tuple.__new__
 
 
 def _set_guesses(pointer: int, given: dict[str, Any]) -> None:
@@ -322,14 +324,24 @@ def prompt_of(prompt: str | Sequence[int]) -> tuple[Any, bool]:
 
 
 def event_of(raw: Any) -> Event:
-    """A copy of an event, whose pointers are Ember's."""
+    """A copy of an event, whose pointers are Ember's. Runs once a token, and by then the model's weights have pushed Python out
+    of the caches: what counts is how much there is to touch."""
+    text = raw.text[: raw.text_len].decode() if raw.text_len else ""
     kind = _KINDS[raw.kind]
-    text = ctypes.string_at(raw.text, raw.text_len).decode() if raw.text_len else ""
-    if kind is EventKind.TOKEN:
+    if kind is _TOKEN:
         logprob = raw.logprob
-        tops = tuple(TokenLogprob(top.token, top.logprob) for top in raw.tops[: raw.n_tops]) if raw.n_tops else ()
-        content = ctypes.string_at(raw.bytes, raw.n_bytes)
-        return Event(kind, text, raw.token, content, logprob if logprob == logprob else None, tops, None)
+        return _new_tuple(
+            Event,
+            (
+                kind,
+                text,
+                raw.token,
+                raw.bytes[: raw.n_bytes] if raw.n_bytes else b"",
+                logprob if logprob == logprob else None,
+                tuple(TokenLogprob(top.token, top.logprob) for top in raw.tops[: raw.n_tops]) if raw.n_tops else (),
+                None,
+            ),
+        )
     reason = FinishReason(raw.finish_reason) if kind is EventKind.END else None
     return Event(kind, text, None, b"", None, (), reason)
 
@@ -370,8 +382,11 @@ class Generation:
         self.sampler = sampler
         self.finish_reason: FinishReason | None = None
         self._event = ember_event(struct_size=ctypes.sizeof(ember_event))
-        self._event_ref = ctypes.byref(self._event)
-        self._lock = threading.Lock()
+        self._error = ctypes.c_void_p()
+        with handle as pointer:
+            self._arguments = pointer, ctypes.byref(self._event), ctypes.byref(self._error)
+        self._lock = threading.Lock()  # whoever has it may use the handle
+        self._closed = False
         self._prompt_is_run = False
 
     def __iter__(self) -> Iterator[Event]:
@@ -381,27 +396,29 @@ class Generation:
         if not self._lock.acquire(blocking=False):
             raise BusyError("another thread is taking an event of this generation")
         try:
-            with self._handle as pointer:
-                if self.finish_reason is not None:
-                    raise StopIteration
+            if self._closed:
+                raise ClosedError("this generation was closed")
+            if self.finish_reason is not None:
+                raise StopIteration
+            if self._context._views:
                 self._context._forget_logits()
-                if self._draft is not None:
-                    self._draft._forget_logits()
-                if self._prompt_is_run:
-                    call(lib.ember_generator_next, pointer, self._event_ref)
-                else:
-                    interruptible(
-                        lambda: call(lib.ember_generator_next, pointer, self._event_ref), self._context._token
-                    )
-                    self._prompt_is_run = True
-                return self._take()
+            if self._draft is not None:
+                self._draft._forget_logits()
+            if self._prompt_is_run:
+                self._step()
+            else:
+                interruptible(self._step, self._context._token)
+                self._prompt_is_run = True
+            event = event_of(self._event)
+            self.finish_reason = event.finish_reason
+            return event
         finally:
             self._lock.release()
+            if self._closed:
+                self.close()
 
-    def _take(self) -> Event:
-        event = event_of(self._event)
-        self.finish_reason = event.finish_reason
-        return event
+    def _step(self) -> None:
+        settle(lib.ember_generator_next(*self._arguments), self._error)
 
     def text(self) -> str:
         """Takes all events that are left; their text."""
@@ -415,11 +432,14 @@ class Generation:
 
     @property
     def closed(self) -> bool:
-        return self._handle.closed
+        return self._closed
 
     def close(self) -> None:
-        """Frees the generation. Closing twice is fine."""
-        self._handle.close()
+        """Frees the generation, once no other thread is taking an event. Closing twice is fine."""
+        self._closed = True
+        if self._lock.acquire(blocking=False):  # otherwise whoever has it closes
+            self._handle.close()
+            self._lock.release()
 
     def __enter__(self) -> Generation:
         return self
