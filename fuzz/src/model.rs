@@ -12,6 +12,7 @@ use ember::context::{
 };
 use ember::generate::{EventKind, GenerateOptions, Generator, Prompt};
 use ember::memory::MemoryOptions;
+use ember::nn::pooling::Pooling;
 use ember::sampler::{Sampler, Stage};
 
 use super::{edit, tiny, tokenizer};
@@ -115,9 +116,10 @@ pub fn exercise(model: &Arc<LoadedModel>, how: u8) {
     };
     let n_vocab = info.n_vocab as u32;
     let ids: Vec<u32> = (0..11).map(|i| i * 5 % n_vocab).collect();
-    let outcome = context.embed(&[&ids[..5], &ids[3..9]], &EmbedOptions::default());
-    if let Ok(vectors) = outcome {
-        assert_eq!(vectors.len(), 2 * info.n_embd);
+    let how_to_embed = EmbedOptions::default();
+    let n_vectors = if how_to_embed.pooling(info) == Pooling::None { 5 + 6 } else { 2 };
+    if let Ok(vectors) = context.embed(&[&ids[..5], &ids[3..9]], &how_to_embed) {
+        assert_eq!(vectors.len(), n_vectors * info.n_embd);
     }
     if !info.causal {
         return;
