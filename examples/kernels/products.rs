@@ -84,8 +84,9 @@ impl Work {
         let n_pieces = N_COLS / COLS;
         let mut out = [0.0; BLOCK * ROWS];
         for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
-            for bytes in weights.chunks_exact(self.group_bytes) {
-                let group = Group { format: self.info.format, bytes, n_pieces };
+            for (i, bytes) in weights.chunks_exact(self.group_bytes).enumerate() {
+                let n_following = weights.len() - (i + 1) * self.group_bytes;
+                let group = Group { format: self.info.format, bytes, n_pieces, n_following };
                 product(&group, x, &mut out[..x.len() / n_pieces * ROWS]);
                 black_box(&out);
             }

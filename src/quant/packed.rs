@@ -343,4 +343,6 @@ pub struct Group<'a> {
     pub bytes: &'a [u8],
     /// Pieces: columns divided by 32.
     pub n_pieces: usize,
+    /// Bytes of the groups behind it in memory that the same thread multiplies next.
+    pub n_following: usize,
 }

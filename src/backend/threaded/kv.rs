@@ -2,7 +2,7 @@
 
 use super::super::host::{HostKv, Part, put, take, turn_head};
 use super::super::{KvAppend, KvRows, Turn};
-use super::{ELEMENTS_PER_TASK, ThreadedBackend};
+use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
 use crate::kernels::Kernels;
 use crate::kernels::attention::PAGE_LEN;
 use crate::memory::Zeroed;
@@ -32,11 +32,11 @@ fn store(
 ) {
     let shape = kv.shape;
     let (n_head, dim) = (shape.n_head_kv, shape.head_dim);
-    let enough = 2 * slots.len() * n_head * dim / ELEMENTS_PER_TASK;
-    if enough < 2 || pool.n_threads() == 1 {
+    let n_elements = 2 * slots.len() * n_head * dim;
+    if n_elements < 2 * FEWEST_ELEMENTS || pool.n_threads() == 1 {
         return kv.append(kernels, layer, slots, (k, v));
     }
-    let n_sets = enough.div_ceil(2 * n_head);
+    let n_sets = n_elements.div_ceil(2 * n_head * MOST_ELEMENTS);
     let bytes = DisjointMut::new(kv.bytes_mut());
     pool.run(2 * n_head * n_sets, &|_, task| {
         let (head, set) = (task / 2 % n_head, task / 2 / n_head);

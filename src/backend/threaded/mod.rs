@@ -6,9 +6,11 @@ mod angles;
 mod attention;
 mod kv;
 mod products;
+mod shares;
 
 use angles::Angles;
 use products::{Experts, Inputs, PANEL, Target};
+use shares::{Shares, rows_among};
 
 use super::cpu::{group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
@@ -22,19 +24,26 @@ use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// Tasks that each thread gets of a matrix product, about: few, so that each reads one long stretch of weights, which
+/// Tasks that each thread gets of a product with chosen experts, about: few, so that each reads long stretches of weights, which
 /// memory delivers much faster than short ones, yet more than one, so that a thread held up elsewhere is helped out.
+/// Other products are shared by [`Shares`].
 const TASKS_PER_THREAD: usize = 2;
-/// Fewest weight rows in a task.
-const MIN_ROWS_PER_TASK: usize = 16;
-/// Elements in one task of an element-wise operation: about as many microseconds as waking a thread takes.
-const ELEMENTS_PER_TASK: usize = 8192;
+/// Fewest elements in a task of an element-wise operation: a thread that polls joins in the time that they take.
+const FEWEST_ELEMENTS: usize = 1024;
+/// Most elements in such a task: about as many microseconds as waking a thread takes.
+const MOST_ELEMENTS: usize = 8192;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
 
-/// Rows of `n_cols` elements that make a task of [`ELEMENTS_PER_TASK`], about.
-fn rows_per_task(n_cols: usize) -> usize {
-    (ELEMENTS_PER_TASK / n_cols.max(1)).max(1)
+/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and whole numbers of
+/// vector registers.
+fn elements_per_task(len: usize, n_threads: usize) -> usize {
+    len.div_ceil(n_threads).clamp(FEWEST_ELEMENTS, MOST_ELEMENTS).next_multiple_of(64)
+}
+
+/// The same for whole rows, `n` of `n_cols` elements.
+fn rows_per_task(n: usize, n_cols: usize, n_threads: usize) -> usize {
+    elements_per_task(n * n_cols, n_threads).div_ceil(n_cols.max(1))
 }
 
 /// How activations are multiplied with F32 weights.
@@ -111,17 +120,17 @@ impl ThreadedBackend {
         self.packer.loading = loading;
     }
 
-    /// Weight rows of a task: a whole number of packed groups.
+    /// Rows of an expert's matrix in a task: a whole number of packed groups.
     fn rows_per_task(&self, n_rows: usize) -> usize {
         let even = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD);
-        even.max(MIN_ROWS_PER_TASK).next_multiple_of(packed::ROWS)
+        even.max(1).next_multiple_of(packed::ROWS)
     }
 
     /// Fills `x_q8` from the first `n` rows of `x`.
     fn quantize(&mut self, x: &[f32], n: usize, n_cols: usize) {
         let n_blocks = n_cols / Q8Block::LEN;
         let quantize = self.kernels.quantize_activations;
-        let part = rows_per_task(n_cols) * n_blocks;
+        let part = rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks;
         self.pool.for_parts(&mut self.x_q8[..n * n_blocks], part, |i, out| {
             quantize(&x[i * part * Q8Block::LEN..][..out.len() * Q8Block::LEN], out);
         });
@@ -210,31 +219,35 @@ impl Backend for ThreadedBackend {
         if products.iter().any(is_q8) {
             self.quantize(x, n, n_cols);
         }
-        let n_rows: usize = products.iter().map(|p| p.weight.n_rows).sum();
-        let rows_per_task = self.rows_per_task(n_rows);
         let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
         let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.x_q8, n };
-        let mut n_tasks = 0;
+        let mut n_groups = 0;
         let mut products = products.iter_mut();
         let targets: [Option<Target<'_>>; MOST] = std::array::from_fn(|_| {
             products.next().map(|p| {
                 assert_eq!(p.weight.n_cols, n_cols, "products of one x differ in columns");
-                let first_task = n_tasks;
-                n_tasks += p.weight.n_rows.div_ceil(rows_per_task);
-                Target { weight: p.weight, out: DisjointMut::new(p.out), first_task }
+                let first_group = n_groups;
+                n_groups += p.weight.n_rows.div_ceil(packed::ROWS);
+                Target { weight: p.weight, out: DisjointMut::new(p.out), first_group }
             })
         });
+        // Each task of `sgemm` rearranges all of x for itself.
+        let shares = match blocked {
+            true => Shares::even(n_groups, self.pool.n_threads()),
+            false => Shares::new(n_groups, self.pool.n_threads()),
+        };
         let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
-        self.pool.run(n_tasks, &|thread, task| {
-            let Some(target) = targets.iter().flatten().rfind(|target| target.first_task <= task) else {
-                return;
-            };
-            let first = (task - target.first_task) * rows_per_task;
-            let rows = first..target.weight.n_rows.min(first + rows_per_task);
+        self.pool.run(shares.n_tasks(), &|thread, task| {
+            let groups = shares.groups(task);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
-            inputs.compute(target, rows, scratch);
+            for target in targets.iter().flatten() {
+                let rows = rows_among(&groups, target.first_group, target.weight.n_rows);
+                if !rows.is_empty() {
+                    inputs.compute(target, rows, scratch);
+                }
+            }
         });
     }
 
@@ -242,8 +255,11 @@ impl Backend for ThreadedBackend {
         let rms_norm = self.kernels.rms_norm;
         let Norm { x, rows, eps, weight, .. } = args;
         let (n, n_cols) = (rows.map_or(args.n, <[u32]>::len), weight.n_cols);
-        self.pool.for_parts(&mut args.out[..n * n_cols], n_cols, |i, out| {
-            rms_norm(norm_row(x, rows, i, n_cols), group(weight, i), eps, out);
+        let n_rows = rows_per_task(n, n_cols, self.pool.n_threads());
+        self.pool.for_parts(&mut args.out[..n * n_cols], n_rows * n_cols, |task, out| {
+            for (i, out) in (task * n_rows..).zip(out.chunks_exact_mut(n_cols)) {
+                rms_norm(norm_row(x, rows, i, n_cols), group(weight, i), eps, out);
+            }
         });
     }
 
@@ -264,44 +280,50 @@ impl Backend for ThreadedBackend {
 
     fn gelu(&mut self, x: &mut Zeroed<f32>, form: GeluForm, len: usize) {
         let gelu = self.kernels.gelu(form);
-        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| gelu(part));
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut x[..len], part, |_, part| gelu(part));
     }
 
     fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
         let silu = self.kernels.silu;
-        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| silu(part));
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut x[..len], part, |_, part| silu(part));
     }
 
     fn silu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
         let silu_mul = self.kernels.silu_mul;
-        self.pool.for_parts(&mut gate[..len], ELEMENTS_PER_TASK, |i, gate| {
-            silu_mul(gate, &up[i * ELEMENTS_PER_TASK..][..gate.len()]);
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut gate[..len], part, |i, gate| {
+            silu_mul(gate, &up[i * part..][..gate.len()]);
         });
     }
 
     fn gelu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
         let gelu_mul = self.kernels.gelu_mul;
-        self.pool.for_parts(&mut gate[..len], ELEMENTS_PER_TASK, |i, gate| {
-            gelu_mul(gate, &up[i * ELEMENTS_PER_TASK..][..gate.len()]);
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut gate[..len], part, |i, gate| {
+            gelu_mul(gate, &up[i * part..][..gate.len()]);
         });
     }
 
     fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
-        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |i, x| {
-            x.iter_mut().zip(&y[i * ELEMENTS_PER_TASK..]).for_each(|(x, y)| *x *= y);
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut x[..len], part, |i, x| {
+            x.iter_mut().zip(&y[i * part..]).for_each(|(x, y)| *x *= y);
         });
     }
 
     fn add(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
-        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |i, x| {
-            x.iter_mut().zip(&y[i * ELEMENTS_PER_TASK..]).for_each(|(x, y)| *x += y);
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut x[..len], part, |i, x| {
+            x.iter_mut().zip(&y[i * part..]).for_each(|(x, y)| *x += y);
         });
     }
 
     fn add_rms_norm(&mut self, args: AddNorm<'_, Self>) {
         let AddNorm { y, n, n_embd, weight, eps, .. } = args;
         let rms_norm = self.kernels.rms_norm;
-        let rows = rows_per_task(n_embd);
+        let rows = rows_per_task(n, n_embd, self.pool.n_threads());
         let x = DisjointMut::new(&mut args.x[..n * n_embd]);
         self.pool.for_parts(&mut args.out[..n * n_embd], rows * n_embd, |i, out| {
             let first = i * rows * n_embd;
@@ -327,7 +349,8 @@ impl Backend for ThreadedBackend {
 
     fn softcap(&mut self, x: &mut Zeroed<f32>, cap: f32, len: usize) {
         let softcap = self.kernels.softcap;
-        self.pool.for_parts(&mut x[..len], ELEMENTS_PER_TASK, |_, part| softcap(part, cap));
+        let part = elements_per_task(len, self.pool.n_threads());
+        self.pool.for_parts(&mut x[..len], part, |_, part| softcap(part, cap));
     }
 
     fn sigmoid_gate(&mut self, x: &mut Zeroed<f32>, gate: &Zeroed<f32>, n: usize, n_cols: usize) {
@@ -342,7 +365,7 @@ impl Backend for ThreadedBackend {
         let n_pairs = args.inv_freq.len();
         let angles = self.angles.of(args.positions, args.inv_freq, args.magnitude);
         let row_len = args.n_head * args.head_dim;
-        let rows = rows_per_task(row_len);
+        let rows = rows_per_task(args.positions.len(), row_len, self.pool.n_threads());
         self.pool.for_parts(&mut args.x[..args.positions.len() * row_len], rows * row_len, |i, part| {
             let angles = angles[i * rows * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
             for (row, angles) in part.chunks_exact_mut(row_len).zip(angles) {

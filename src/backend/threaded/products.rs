@@ -16,8 +16,8 @@ pub(super) struct Target<'a> {
     pub weight: &'a HostWeight,
     /// `[n, n_rows]`.
     pub out: DisjointMut<'a, f32>,
-    /// Number of the first task of this product.
-    pub first_task: usize,
+    /// Number of its first group of rows among those of all products of the call.
+    pub first_group: usize,
 }
 
 impl Target<'_> {
@@ -197,7 +197,8 @@ impl Experts<'_> {
             for first in rows.clone().step_by(packed::ROWS) {
                 let last = rows.end.min(first + packed::ROWS);
                 let products = &mut products[..last - first];
-                self.multiply(expert * self.n_rows + first, input, scratch, products);
+                let stretch = (expert * self.n_rows + first, expert * self.n_rows + rows.end);
+                self.multiply(stretch, input, scratch, products);
                 let at = out_row * self.n_rows;
                 // SAFETY: each output column belongs to one task.
                 let out = unsafe { self.out.slice(at + first..at + last) };
@@ -212,8 +213,8 @@ impl Experts<'_> {
         }
     }
 
-    /// The products of row `input` of `x` with weight rows from `first` on, up to a group of them.
-    fn multiply(&self, first: usize, input: usize, scratch: &mut [f32], out: &mut [f32]) {
+    /// The products of row `input` of `x` with weight rows from `first` on, up to a group of them; those up to `end` come next.
+    fn multiply(&self, (first, end): (usize, usize), input: usize, scratch: &mut [f32], out: &mut [f32]) {
         let (w, n_cols) = (self.weight, self.weight.n_cols);
         let x_q8 = || &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32];
         if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
@@ -221,9 +222,8 @@ impl Experts<'_> {
                 let x = &self.x[input * n_cols..(input + 1) * n_cols];
                 return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
             }
-            let g = first / packed::ROWS;
-            let groups = Groups::of(self.kernels, w, g..g + 1);
-            return groups.iter().for_each(|group| {
+            let groups = Groups::of(self.kernels, w, first / packed::ROWS..end.div_ceil(packed::ROWS));
+            return groups.iter().take(1).for_each(|group| {
                 groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
         }
@@ -271,9 +271,15 @@ impl<'a> Groups<'a> {
         Groups { product, format: w.format, n_pieces, group_bytes: bytes.len() / n.max(1), bytes }
     }
 
-    fn iter(&self) -> impl Iterator<Item = Group<'a>> {
+    fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
         let (format, n_pieces) = (self.format, self.n_pieces);
-        self.bytes.chunks_exact(self.group_bytes).map(move |bytes| Group { format, bytes, n_pieces })
+        let groups = self.bytes.chunks_exact(self.group_bytes).enumerate();
+        groups.map(move |(i, bytes)| Group {
+            format,
+            bytes,
+            n_pieces,
+            n_following: self.bytes.len() - (i + 1) * self.group_bytes,
+        })
     }
 
     /// Calls `put` with the number of each vector in `x` and its products with the rows of `group`, as many at a time as

@@ -10,11 +10,14 @@ use crate::quant::packed::{Codes, Group, Scales};
 /// Rows in a register.
 pub const LANES: usize = 8;
 
-/// Bytes between what is multiplied and what is fetched from memory meanwhile, into the second cache, since the first is too
-/// small for all that is under way; and what is fetched from there. On Zen 4 one thread then reads 24 GB/s of Q4_0 and
-/// Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
+/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile, into the second cache, since
+/// the first is too small for all that is under way; and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
+/// of Q4_0 and Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
 const AHEAD: usize = 32768;
 const NEAR: usize = 2048;
+/// The same for several vectors, which take longer: 4 KB are too little, and with 32 KB the beginning of a task, of which nothing
+/// was fetched, is too large a part of it.
+const AHEAD_OF_SEVERAL: usize = 14336;
 
 /// For how many vectors weights are fetched ahead; more keep the machine busy until they come by themselves.
 pub const FEW: usize = 16;
@@ -43,6 +46,8 @@ pub struct Parts<'a> {
     pub codes: &'a [u8],
     pub scales: &'a [u8],
     pub units: &'a [u8],
+    /// Bytes from the beginning of the codes to the end of what is multiplied next.
+    end: usize,
 }
 
 impl<'a> Parts<'a> {
@@ -50,10 +55,10 @@ impl<'a> Parts<'a> {
         let n = group.n_pieces;
         let (codes, rest) = group.bytes.split_at(n * codes.bytes());
         let (scales, units) = rest.split_at(n * scales.bytes());
-        Parts { codes, scales, units }
+        Parts { codes, scales, units, end: group.bytes.len() + group.n_following }
     }
 
-    /// Fetches what is read some pieces later, perhaps of the next group: too far ahead for the machine to see it coming,
+    /// Fetches what is read some pieces later, perhaps of a group that follows: too far ahead for the machine to see it coming,
     /// which takes groups for many short streams. `bytes` is what a piece takes of the group in all: the lines that begin
     /// in its share, so that none is left out, and none fetched twice. For a `single` vector they are also fetched from
     /// the second cache into the first.
@@ -63,7 +68,10 @@ impl<'a> Parts<'a> {
         let first = self.codes.as_ptr().cast::<i8>();
         let (mut line, end) = ((i * bytes).next_multiple_of(64), (i + 1) * bytes);
         while line < end {
-            fetch_line::<_MM_HINT_T1>(first.wrapping_add(AHEAD + line));
+            let ahead = if single { AHEAD } else { AHEAD_OF_SEVERAL };
+            if ahead + line < self.end {
+                fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
+            }
             if single {
                 fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
             }

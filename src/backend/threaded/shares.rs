@@ -1,0 +1,91 @@
+//! How the rows of a product are shared among threads.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::quant::packed::ROWS;
+
+/// Of how many parts of a thread's even share the last ones are handed out in small tasks.
+const PARTS: usize = 8;
+/// Small tasks for each thread.
+const SMALL_TASKS: usize = 2;
+
+/// Rows in groups of [`ROWS`], cut into tasks: first a long one for each thread, since memory delivers one long stretch much
+/// faster than several short ones, and what is fetched ahead behind a task is another thread's; and then small ones, so
+/// that a thread that was held up is helped out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shares {
+    n_groups: usize,
+    n_long: usize,
+    /// Groups of a long task.
+    long: usize,
+    /// Groups of a small one.
+    small: usize,
+}
+
+impl Shares {
+    /// `n_groups` groups of rows for `n_threads` threads; one thread has one task.
+    pub fn new(n_groups: usize, n_threads: usize) -> Shares {
+        let long = if n_threads == 1 { n_groups } else { n_groups * (PARTS - 1) / (PARTS * n_threads) };
+        let n_long = if long == 0 { 0 } else { n_threads };
+        let rest = n_groups - n_long * long;
+        Shares { n_groups, n_long, long, small: rest.div_ceil(SMALL_TASKS * n_threads).max(1) }
+    }
+
+    /// As many tasks of the same length as `n_threads` threads have twice.
+    pub fn even(n_groups: usize, n_threads: usize) -> Shares {
+        Shares { n_groups, n_long: 0, long: 0, small: n_groups.div_ceil(2 * n_threads).max(1) }
+    }
+
+    /// The number of tasks.
+    pub fn n_tasks(&self) -> usize {
+        self.n_long + (self.n_groups - self.n_long * self.long).div_ceil(self.small)
+    }
+
+    /// The groups of a task.
+    pub fn groups(&self, task: usize) -> Range<usize> {
+        if task < self.n_long {
+            return task * self.long..(task + 1) * self.long;
+        }
+        let first = self.n_long * self.long + (task - self.n_long) * self.small;
+        first..self.n_groups.min(first + self.small)
+    }
+}
+
+/// The rows, of `n_rows` whose first group has the number `first`, that are among `groups`.
+pub(super) fn rows_among(groups: &Range<usize>, first: usize, n_rows: usize) -> Range<usize> {
+    let begin = (groups.start.saturating_sub(first) * ROWS).min(n_rows);
+    begin..(groups.end.saturating_sub(first) * ROWS).min(n_rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_is_in_one_task_and_no_task_is_empty() {
+        for n_groups in (0..200).chain([3072]) {
+            for n_threads in [1, 2, 3, 7, 64] {
+                for shares in [Shares::new(n_groups, n_threads), Shares::even(n_groups, n_threads)] {
+                    let tasks: Vec<_> = (0..shares.n_tasks()).map(|task| shares.groups(task)).collect();
+                    assert!(tasks.iter().all(|groups| !groups.is_empty()), "{shares:?}");
+                    assert!(tasks.iter().cloned().flatten().eq(0..n_groups), "{shares:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_get_long_tasks_and_then_small_ones() {
+        let shares = Shares::new(36, 2);
+        let lengths: Vec<_> = (0..shares.n_tasks()).map(|task| shares.groups(task).len()).collect();
+        assert_eq!(lengths, [15, 15, 2, 2, 2]);
+    }
+
+    #[test]
+    fn rows_of_several_weights_are_numbered_through() {
+        // Groups 0..2 are those of 20 rows, 2..5 those of 48.
+        assert_eq!((rows_among(&(1..4), 0, 20), rows_among(&(1..4), 2, 48)), (16..20, 0..32));
+        assert!(rows_among(&(0..2), 2, 48).is_empty() && rows_among(&(2..5), 0, 20).is_empty());
+    }
+}
