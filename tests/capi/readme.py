@@ -109,7 +109,7 @@ def command(page: str, line: str) -> str | None:
         case ["c++", "-std=c++17", "-Iinclude", "-Ibindings/cpp", "hello.cpp", *_]:
             return None
         case ["cc", "-I../../include", "bench/stream.c", *_]:
-            return f"(cd bindings/go && {line.replace('model.gguf 64 8', '../../tales.gguf 4 1')})"
+            return "(cd bindings/go && " + re.sub(r"model\.gguf \d+ \d+", "../../tales.gguf 4 1", line) + ")"
         case [first, *_] if first.startswith(("build/bin/", "model=$(scripts/")) or first == "printf":
             for name, ours in NAMES.items():
                 line = line.replace(name, ours)
