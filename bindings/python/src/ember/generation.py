@@ -394,10 +394,11 @@ class Generation:
 
     def __next__(self) -> Event:
         if not self._lock.acquire(blocking=False):
+            self._check_open()
             raise BusyError("another thread is taking an event of this generation")
         try:
             if self._closed:
-                raise ClosedError("this generation was closed")
+                self._check_open()
             if self.finish_reason is not None:
                 raise StopIteration
             if self._context._views:
@@ -417,6 +418,10 @@ class Generation:
             if self._closed:
                 self.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this generation was closed")
+
     def _step(self) -> None:
         settle(lib.ember_generator_next(*self._arguments), self._error)
 
@@ -427,6 +432,7 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """What it did so far."""
+        self._check_open()
         with self._handle as pointer:
             return usage_of(lib.ember_generator_usage, pointer)
 
@@ -438,8 +444,10 @@ class Generation:
         """Frees the generation, once no other thread is taking an event. Closing twice is fine."""
         self._closed = True
         if self._lock.acquire(blocking=False):  # otherwise whoever has it closes
-            self._handle.close()
-            self._lock.release()
+            try:
+                self._handle.close()
+            finally:
+                self._lock.release()
 
     def __enter__(self) -> Generation:
         return self
