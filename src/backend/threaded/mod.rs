@@ -121,7 +121,7 @@ impl ThreadedBackend {
     }
 
     /// Rows of an expert's matrix in a task: a whole number of packed groups.
-    fn rows_per_task(&self, n_rows: usize) -> usize {
+    fn expert_rows_per_task(&self, n_rows: usize) -> usize {
         let even = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD);
         even.max(1).next_multiple_of(packed::ROWS)
     }
@@ -399,7 +399,7 @@ impl Backend for ThreadedBackend {
             self.quantize(args.x, n_inputs, w.n_cols);
         }
         let n_rows = w.n_rows / args.n_expert;
-        let rows_per_task = self.rows_per_task(n_rows);
+        let rows_per_task = self.expert_rows_per_task(n_rows);
         let experts = Experts {
             kernels: self.kernels,
             weight: w,

@@ -32,9 +32,9 @@ impl Shares {
         Shares { n_groups, n_long, long, small: rest.div_ceil(SMALL_TASKS * n_threads).max(1) }
     }
 
-    /// As many tasks of the same length as `n_threads` threads have twice.
+    /// Nothing but small tasks, [`SMALL_TASKS`] for each of `n_threads` threads.
     pub fn even(n_groups: usize, n_threads: usize) -> Shares {
-        Shares { n_groups, n_long: 0, long: 0, small: n_groups.div_ceil(2 * n_threads).max(1) }
+        Shares { n_groups, n_long: 0, long: 0, small: n_groups.div_ceil(SMALL_TASKS * n_threads).max(1) }
     }
 
     /// The number of tasks.
