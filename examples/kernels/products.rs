@@ -19,9 +19,14 @@ const BLOCK: usize = 64;
 /// Rows that are expanded and multiplied together; they divide [`ROWS`].
 const PANEL: usize = 8;
 
-/// Prints a line for each format: what a vector reads from memory and from caches, what a matrix multiplies.
+/// Vectors of sequences that are decoded together.
+const N_SEQUENCES: usize = 8;
+
+/// Prints a line for each format: what a vector reads from memory and from caches, what eight vectors multiply with weights in
+/// memory and in caches, and what a matrix multiplies.
 pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) {
-    println!("{:>12} {:>10} {:>10} {:>10}", kernels.isa.name(), "GB/s", "GB/s cache", "GMAC/s");
+    let (name, of_8) = (kernels.isa.name(), format!("{N_SEQUENCES}: GMAC/s"));
+    println!("{name:>12} {:>10} {:>10} {of_8:>10} {:>10} {:>10}", "GB/s", "of cache", "of cache", "GMAC/s");
     for info in FORMATS.iter().filter(|info| format.is_none_or(|name| name == info.name)) {
         let work = Work::new(kernels, info);
         let (fit, all) = (IN_CACHES / work.group_bytes, BEYOND_CACHES / work.group_bytes / threads);
@@ -32,18 +37,22 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
             });
             (weights.len * threads * n_times) as f64 / seconds / 1e9
         };
-        let gmac_s = || {
-            let weights = Weights::new(fit * work.group_bytes, threads);
-            let seconds = shortest(threads, 3, |thread| work.run(weights.of(thread), N_VECTORS));
-            (fit * ROWS * N_COLS * N_VECTORS * threads) as f64 / seconds / 1e9
+        let gmac_s = |n_groups: usize, n_vectors: usize, n_times: usize| {
+            let weights = Weights::new(n_groups * work.group_bytes, threads);
+            let seconds = shortest(threads, 3, |thread| {
+                (0..n_times).for_each(|_| work.run(weights.of(thread), n_vectors));
+            });
+            (n_groups * ROWS * N_COLS * n_vectors * threads * n_times) as f64 / seconds / 1e9
         };
         let path = if work.packed.is_some() { "packed" } else { "rows" };
         println!(
-            "{:>12} {:10.1} {:10.1} {:10.1}  {path}",
+            "{:>12} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1}  {path}",
             info.name,
             gb_s(all.max(1), 1),
             gb_s(fit, 20),
-            gmac_s()
+            gmac_s(all.max(1), N_SEQUENCES, 1),
+            gmac_s(fit, N_SEQUENCES, 20),
+            gmac_s(fit, N_VECTORS, 1)
         );
     }
 }
@@ -86,7 +95,7 @@ impl Work {
         for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
             for (i, bytes) in weights.chunks_exact(self.group_bytes).enumerate() {
                 let n_following = weights.len() - (i + 1) * self.group_bytes;
-                let group = Group { format: self.info.format, bytes, n_pieces, n_following };
+                let group = Group { format: self.info.format, bytes, n_pieces, n_following, then: 0 };
                 product(&group, x, &mut out[..x.len() / n_pieces * ROWS]);
                 black_box(&out);
             }

@@ -2,6 +2,8 @@
 //! definition that every other backend is compared with; it is written to be read, not to be fast.
 #![forbid(unsafe_code)]
 
+use std::ops::Deref;
+
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
     Attention, Backend, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
@@ -178,13 +180,14 @@ impl Backend for CpuBackend {
     }
 
     fn rope(&mut self, args: Rope<'_, Self>) {
-        let row_len = args.n_head * args.head_dim;
         let (cos, rest) = self.row.split_at_mut(args.inv_freq.len());
         let sin = &mut rest[..args.inv_freq.len()];
-        for (&position, row) in args.positions.iter().zip(args.x.chunks_exact_mut(row_len)) {
-            angles(position, args.inv_freq, args.magnitude, cos, sin);
-            for head in row.chunks_exact_mut(args.head_dim) {
-                (self.kernels.rope)(head, cos, sin, args.style);
+        for (x, n_head) in [(args.q, args.n_head), (args.k, args.n_head_kv)] {
+            for (&position, row) in args.positions.iter().zip(x.chunks_exact_mut(n_head * args.head_dim)) {
+                angles(position, args.inv_freq, args.magnitude, cos, sin);
+                for head in row.chunks_exact_mut(args.head_dim) {
+                    (self.kernels.rope)(head, cos, sin, args.style);
+                }
             }
         }
     }
@@ -304,7 +307,8 @@ pub(super) fn queries<'a, B>(
     (head, n_head): (usize, usize),
 ) -> AttnTile<'a>
 where
-    B: Backend<Kv = HostKv, Buffer = Zeroed<f32>>,
+    B: Backend<Kv = HostKv>,
+    B::Buffer: Deref<Target = [f32]>,
 {
     let shape = &args.kv.shape;
     let position = run.position + (first - run.first);

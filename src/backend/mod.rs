@@ -136,12 +136,16 @@ pub struct Norm<'a, B: Backend> {
 
 /// Arguments of [`Backend::rope`]: rotary position embedding (Su et al. 2021), in place.
 pub struct Rope<'a, B: Backend> {
-    /// `[n, n_head, head_dim]`.
-    pub x: &'a mut B::Buffer,
+    /// Queries, `[n, n_head, head_dim]`.
+    pub q: &'a mut B::Buffer,
+    /// Keys, `[n, n_head_kv, head_dim]`.
+    pub k: &'a mut B::Buffer,
     /// Position of each row; its length is `n`.
     pub positions: &'a [u32],
-    /// Heads in a row.
+    /// Query heads in a row.
     pub n_head: usize,
+    /// Key heads in a row.
+    pub n_head_kv: usize,
     /// Length of a head; elements from `2 * inv_freq.len()` on stay as they are.
     pub head_dim: usize,
     /// Angle per position for each rotated pair; base, scaling and frequency factors are in it already.
@@ -324,7 +328,7 @@ pub trait Backend: Send + Sized + 'static {
     fn softcap(&mut self, x: &mut Self::Buffer, cap: f32, len: usize);
     /// Multiplies each of the first `n` rows of `n_cols` by the sigmoid of its element of `gate`, `[n]`.
     fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);
-    /// Rotates queries or keys by their positions.
+    /// Rotates queries and keys by their positions.
     fn rope(&mut self, args: Rope<'_, Self>);
     /// Stores keys and values in the cache: new ones, or some that are there already elsewhere.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);

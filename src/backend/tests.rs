@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::cpu::CpuBackend;
-use super::host::{HostKv, HostWeight, Part, Zeroed, take};
+use std::ops::DerefMut;
+
+use super::host::{HostKv, HostWeight, Part, take};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
 use crate::error::Error;
@@ -15,7 +17,7 @@ use crate::quant::tests::sample_row;
 use crate::threads::ThreadPool;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
-trait Host: Backend<Buffer = Zeroed<f32>, Weight = HostWeight, Kv = HostKv> {}
+trait Host: Backend<Buffer: DerefMut<Target = [f32]>, Weight = HostWeight, Kv = HostKv> {}
 impl Host for CpuBackend {}
 impl Host for ThreadedBackend {}
 
@@ -31,7 +33,7 @@ fn noise(n: usize, seed: u32) -> Vec<f32> {
     (0..n).map(|_| next() as f32).collect()
 }
 
-fn buffer<B: Host>(b: &mut B, data: &[f32]) -> Zeroed<f32> {
+fn buffer<B: Host>(b: &mut B, data: &[f32]) -> B::Buffer {
     let mut out = b.alloc(data.len()).expect("memory");
     b.write(&mut out, 0, data);
     out
@@ -107,6 +109,13 @@ macro_rules! check {
     };
 }
 
+/// `x`, of `n` rows, times `w`.
+fn product<B: Host>(b: &mut B, w: &HostWeight, n: usize, x: &B::Buffer) -> Vec<f32> {
+    let mut out = b.alloc(n * w.n_rows).expect("memory");
+    b.matmul(x, n, Product { weight: w, out: &mut out });
+    out.to_vec()
+}
+
 /// Largest error of operations in f32.
 const F32: f64 = 1e-7;
 /// Largest error of products with int8 activations.
@@ -127,9 +136,7 @@ fn products_of_every_format_and_shape() {
             check!(&what, tolerance, |b| {
                 let w = weight(b, info.format, n_rows, n_cols, 1, WeightRole::Matrix);
                 let x = buffer(b, &noise(n * n_cols, 2));
-                let mut out = b.alloc(n * n_rows).expect("memory");
-                b.matmul(&x, n, Product { weight: &w, out: &mut out });
-                out.to_vec()
+                product(b, &w, n, &x)
             });
         }
     }
@@ -145,6 +152,28 @@ fn products_share_one_input() {
         let mut products = [Product { weight: &q, out: &mut q_out }, Product { weight: &k, out: &mut k_out }];
         b.matmul_many(&x, 5, &mut products);
         [&q_out[..], &k_out[..]].concat()
+    });
+}
+
+#[test]
+fn products_of_what_was_just_made_and_of_what_was_changed_since() {
+    check!("products of what was made", QUANTIZED, |b| {
+        let w = weight(b, Format::Q8_0, 20, 96, 1, WeightRole::Matrix);
+        let gain = weight(b, Format::F32, 1, 96, 2, WeightRole::Vector);
+        let [mut x, mut y, mut norm] = [3, 4, 5].map(|seed| buffer(b, &noise(40 * 96, seed)));
+        let mut all = Vec::new();
+        all.extend(product(b, &w, 40, &x));
+        b.silu_mul(&mut x, &y, 40 * 96);
+        all.extend(product(b, &w, 40, &x));
+        all.extend(product(b, &w, 40, &y));
+        b.gelu_mul(&mut y, &x, 40 * 96);
+        b.write(&mut y, 96, &[3.0; 96]);
+        all.extend(product(b, &w, 40, &y));
+        let args = AddNorm { x: &mut x, y: &y, n: 40, n_embd: 96, weight: &gain, eps: 1e-5, out: &mut norm };
+        b.add_rms_norm(args);
+        all.extend(product(b, &w, 40, &norm));
+        all.extend(product(b, &w, 40, &x));
+        all
     });
 }
 
@@ -312,19 +341,21 @@ fn element_wise_operations() {
 fn rotary_positions() {
     for style in [RopeStyle::Interleaved, RopeStyle::Halved] {
         check!("rope", F32, |b| {
-            let mut x = buffer(b, &noise(4 * 3 * 16, 1));
+            let (mut q, mut k) = (buffer(b, &noise(4 * 3 * 16, 1)), buffer(b, &noise(4 * 16, 2)));
             let inv_freq: Vec<f32> = (0..6).map(|i| 1.0 / (i + 1) as f32).collect();
             let (positions, n_head, head_dim) = (&[0, 1, 90, 4000][..], 3, 16);
             b.rope(Rope {
-                x: &mut x,
+                q: &mut q,
+                k: &mut k,
                 positions,
                 n_head,
+                n_head_kv: 1,
                 head_dim,
                 inv_freq: &inv_freq,
                 magnitude: 1.25,
                 style,
             });
-            x.to_vec()
+            [&q[..], &k[..]].concat()
         });
     }
 }

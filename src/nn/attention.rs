@@ -141,17 +141,17 @@ impl<B: Backend> SelfAttention<B> {
             norm.forward(params, n, backend, ws);
         }
         if let Some(rope) = &params.rope {
-            for (x, n_head) in [(&mut ws.q, params.n_head), (&mut ws.k, params.n_head_kv)] {
-                backend.rope(Rope {
-                    x,
-                    positions: batch.positions,
-                    n_head,
-                    head_dim: params.head_dim,
-                    inv_freq: rope.inv_freq(batch.n_ctx),
-                    magnitude: rope.magnitude,
-                    style: rope.style,
-                });
-            }
+            backend.rope(Rope {
+                q: &mut ws.q,
+                k: &mut ws.k,
+                positions: batch.positions,
+                n_head: params.n_head,
+                n_head_kv: params.n_head_kv,
+                head_dim: params.head_dim,
+                inv_freq: rope.inv_freq(batch.n_ctx),
+                magnitude: rope.magnitude,
+                style: rope.style,
+            });
         }
         let rows = KvRows::New { k: &ws.k, v: &ws.v };
         backend.kv_append(KvAppend { kv, layer, rows, slots: batch.slots });

@@ -80,15 +80,12 @@ impl<B: Backend> Decoder<B> {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj });
             backend.add(&mut ws.x, &ws.proj, len);
         }
+        if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
+            norm.forward(backend, &ws.x, None, n, &mut ws.norm);
+        }
         for (i, layer) in self.layers.iter().enumerate() {
             batch.watch.check()?;
-            let input = match &layer.attn_norm {
-                Some(norm) => {
-                    norm.forward(backend, &ws.x, None, n, &mut ws.norm);
-                    Source::Norm
-                }
-                None => Source::Residual,
-            };
+            let input = if layer.attn_norm.is_some() { Source::Norm } else { Source::Residual };
             layer.attn.forward(&self.attention[layer.attention], i, input, backend, ws, kv, batch);
             let input = match &layer.ffn_input {
                 FfnInput::Norm(norm) => {
@@ -110,7 +107,8 @@ impl<B: Backend> Decoder<B> {
                 }
             };
             layer.ffn.forward(input, backend, ws, n);
-            self.add(layer.post_ffn_norm.as_ref(), None, backend, ws, n);
+            let next = self.layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
+            self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n);
         }
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }

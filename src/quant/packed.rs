@@ -345,4 +345,6 @@ pub struct Group<'a> {
     pub n_pieces: usize,
     /// Bytes of the groups behind it in memory that the same thread multiplies next.
     pub n_following: usize,
+    /// The address of what the thread will multiply after those, or 0; it is fetched and never read through.
+    pub then: usize,
 }

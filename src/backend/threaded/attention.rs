@@ -52,7 +52,7 @@ pub(super) fn run(
     pool: &mut ThreadPool,
     scratch: &mut Scratch,
     args: &Attention<'_, ThreadedBackend>,
-    out: &mut Zeroed<f32>,
+    out: &mut [f32],
 ) {
     let group = args.n_head / args.kv.shape.n_head_kv;
     // Heads of a tile; they read the same keys.
@@ -109,7 +109,7 @@ fn split(
     scratch: &mut Scratch,
     args: &Attention<'_, ThreadedBackend>,
     (heads, n_rows): (usize, usize),
-    out: &mut Zeroed<f32>,
+    out: &mut [f32],
 ) -> bool {
     let n_head_tiles = args.n_head / heads;
     let dim = args.kv.shape.head_dim;

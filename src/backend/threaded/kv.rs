@@ -5,7 +5,6 @@ use super::super::{KvAppend, KvRows, Turn};
 use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
 use crate::kernels::Kernels;
 use crate::kernels::attention::PAGE_LEN;
-use crate::memory::Zeroed;
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// See [`crate::backend::Backend::kv_append`]. `scratch` has room for a head for each thread.
@@ -27,7 +26,7 @@ fn store(
     kernels: &Kernels,
     pool: &mut ThreadPool,
     (kv, layer): (&mut HostKv, usize),
-    (k, v): (&Zeroed<f32>, &Zeroed<f32>),
+    (k, v): (&[f32], &[f32]),
     slots: &[u32],
 ) {
     let shape = kv.shape;
@@ -40,7 +39,7 @@ fn store(
     let bytes = DisjointMut::new(kv.bytes_mut());
     pool.run(2 * n_head * n_sets, &|_, task| {
         let (head, set) = (task / 2 % n_head, task / 2 / n_head);
-        let (part, x): (_, &[f32]) = if task % 2 == 0 { (Part::K, k) } else { (Part::V, v) };
+        let (part, x) = if task % 2 == 0 { (Part::K, k) } else { (Part::V, v) };
         for (row, &slot) in slots.iter().enumerate() {
             let page = slot as usize / PAGE_LEN;
             if page % n_sets == set {

@@ -2,15 +2,21 @@
 //! instruction set. Every element is computed by one kernel call from the same inputs whatever the
 //! number of threads, so results do not depend on it.
 
+mod activations;
 mod angles;
 mod attention;
+mod course;
 mod kv;
 mod products;
 mod shares;
 
+use activations::Rounded;
 use angles::Angles;
-use products::{Experts, Inputs, PANEL, Target};
+use course::{Call, Course};
+use products::{Experts, Inputs, MOST, PANEL, Target};
 use shares::{Shares, rows_among};
+
+pub use activations::Activations;
 
 use super::cpu::{group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
@@ -32,6 +38,8 @@ const TASKS_PER_THREAD: usize = 2;
 const FEWEST_ELEMENTS: usize = 1024;
 /// Most elements in such a task: about as many microseconds as waking a thread takes.
 const MOST_ELEMENTS: usize = 8192;
+/// Fewest elements in a task that only copies them.
+const FEWEST_COPIED: usize = 16384;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
 
@@ -73,9 +81,10 @@ pub struct ThreadedBackend {
     f32_products: F32Products,
     pool: ThreadPool,
     /// Quantized activations, `[n_tokens, n_cols / 32]`.
-    x_q8: Zeroed<Q8Block>,
+    rounded: Rounded,
     /// Expanded weight rows for each thread, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,
+    course: Course,
     angles: Angles,
     attention: attention::Scratch,
     n_cols: usize,
@@ -99,8 +108,9 @@ impl ThreadedBackend {
             kernels,
             f32_products,
             pool,
-            x_q8: Zeroed::default(),
+            rounded: Rounded::default(),
             rows: Zeroed::default(),
+            course: Course::default(),
             angles: Angles::new(0, 0, &memory)?,
             attention: attention::Scratch::new(0, &Limits::default(), &memory)?,
             n_cols: 0,
@@ -126,19 +136,40 @@ impl ThreadedBackend {
         even.max(1).next_multiple_of(packed::ROWS)
     }
 
-    /// Fills `x_q8` from the first `n` rows of `x`.
-    fn quantize(&mut self, x: &[f32], n: usize, n_cols: usize) {
+    /// Rounds the first `n` rows of `x`, unless that was done when they were made.
+    fn quantize(&mut self, x: &Activations, n: usize, n_cols: usize) {
+        if self.rounded.are_of(x, n * n_cols) {
+            return;
+        }
+        self.rounded.begin();
         let n_blocks = n_cols / Q8Block::LEN;
         let quantize = self.kernels.quantize_activations;
         let part = rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks;
-        self.pool.for_parts(&mut self.x_q8[..n * n_blocks], part, |i, out| {
+        self.pool.for_parts(&mut self.rounded.blocks[..n * n_blocks], part, |i, out| {
             quantize(&x[i * part * Q8Block::LEN..][..out.len() * Q8Block::LEN], out);
         });
+    }
+
+    /// Calls `f(part number, part)` for each part of the first `len` elements of `out`, which are activations that products
+    /// read next: so they are rounded while they are in the cache.
+    fn make(&mut self, out: &mut Activations, len: usize, part: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
+        if !self.rounded.takes(len, part) {
+            return self.pool.for_parts(&mut out[..len], part, f);
+        }
+        let quantize = self.kernels.quantize_activations;
+        let blocks = DisjointMut::new(&mut self.rounded.blocks);
+        self.pool.for_parts(&mut out[..len], part, |i, values| {
+            f(i, values);
+            let first = i * part / Q8Block::LEN;
+            // SAFETY: parts have different numbers, and their blocks do not overlap.
+            quantize(values, unsafe { blocks.slice(first..first + values.len() / Q8Block::LEN) });
+        });
+        self.rounded.become_those_of(out, len);
     }
 }
 
 impl Backend for ThreadedBackend {
-    type Buffer = Zeroed<f32>;
+    type Buffer = Activations;
     type Weight = HostWeight;
     type Kv = HostKv;
 
@@ -160,8 +191,8 @@ impl Backend for ThreadedBackend {
         Ok(weight)
     }
 
-    fn alloc(&self, len: usize) -> Result<Zeroed<f32>> {
-        self.memory.zeroed(len, "an activation buffer")
+    fn alloc(&self, len: usize) -> Result<Activations> {
+        Activations::new(len, &self.memory)
     }
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
@@ -172,8 +203,8 @@ impl Backend for ThreadedBackend {
         self.n_cols = limits.n_cols;
         let memory = &self.memory;
         // Numbers of elements that cannot be counted are more than there is memory for.
-        let x_q8 = limits.n_tokens.saturating_mul(limits.n_cols.div_ceil(32));
-        self.x_q8 = memory.zeroed(x_q8, "the quantized activations")?;
+        let row = limits.n_cols.next_multiple_of(Q8Block::LEN);
+        self.rounded.reserve(limits.n_tokens.saturating_mul(row), memory)?;
         let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
         self.rows = memory.zeroed(rows, "weight rows for each thread")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
@@ -181,12 +212,14 @@ impl Backend for ThreadedBackend {
         Ok(())
     }
 
-    fn write(&mut self, dst: &mut Zeroed<f32>, offset: usize, src: &[f32]) {
+    fn write(&mut self, dst: &mut Activations, offset: usize, src: &[f32]) {
         dst[offset..offset + src.len()].copy_from_slice(src);
     }
 
-    fn read(&mut self, src: &Zeroed<f32>, offset: usize, dst: &mut [f32]) {
-        dst.copy_from_slice(&src[offset..offset + dst.len()]);
+    fn read(&mut self, src: &Activations, offset: usize, dst: &mut [f32]) {
+        let src = &src[offset..offset + dst.len()];
+        let part = src.len().div_ceil(self.pool.n_threads()).max(FEWEST_COPIED);
+        self.pool.for_parts(dst, part, |i, dst| dst.copy_from_slice(&src[i * part..][..dst.len()]));
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -203,12 +236,11 @@ impl Backend for ThreadedBackend {
         });
     }
 
-    fn matmul(&mut self, x: &Zeroed<f32>, n: usize, product: Product<'_, Self>) {
+    fn matmul(&mut self, x: &Activations, n: usize, product: Product<'_, Self>) {
         self.matmul_many(x, n, &mut [product]);
     }
 
-    fn matmul_many(&mut self, x: &Zeroed<f32>, n: usize, products: &mut [Product<'_, Self>]) {
-        const MOST: usize = 4;
+    fn matmul_many(&mut self, x: &Activations, n: usize, products: &mut [Product<'_, Self>]) {
         assert!(
             products.len() <= MOST,
             "{} products in one call, at most {MOST} are planned for",
@@ -220,14 +252,16 @@ impl Backend for ThreadedBackend {
             self.quantize(x, n, n_cols);
         }
         let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
-        let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.x_q8, n };
-        let mut n_groups = 0;
+        let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.rounded.blocks, n };
+        let (mut n_groups, mut call) = (0, Call::default());
         let mut products = products.iter_mut();
         let targets: [Option<Target<'_>>; MOST] = std::array::from_fn(|_| {
             products.next().map(|p| {
                 assert_eq!(p.weight.n_cols, n_cols, "products of one x differ in columns");
-                let first_group = n_groups;
-                n_groups += p.weight.n_rows.div_ceil(packed::ROWS);
+                let (first_group, n) = (n_groups, p.weight.n_rows.div_ceil(packed::ROWS));
+                let groups = p.weight.groups(0..n);
+                call.push(groups, groups.map_or(0, |groups| groups.len() / n.max(1)), n);
+                n_groups += n;
                 Target { weight: p.weight, out: DisjointMut::new(p.out), first_group }
             })
         });
@@ -236,16 +270,21 @@ impl Backend for ThreadedBackend {
             true => Shares::even(n_groups, self.pool.n_threads()),
             false => Shares::new(n_groups, self.pool.n_threads()),
         };
+        let next = self.course.take(&call);
+        let n_threads = self.pool.n_threads();
         let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
         self.pool.run(shares.n_tasks(), &|thread, task| {
             let groups = shares.groups(task);
+            let after = call.after(&shares, task, next.as_ref(), (thread, n_threads));
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
             for target in targets.iter().flatten() {
                 let rows = rows_among(&groups, target.first_group, target.weight.n_rows);
                 if !rows.is_empty() {
-                    inputs.compute(target, rows, scratch);
+                    let end = target.first_group + rows.end.div_ceil(packed::ROWS);
+                    let then = if end < groups.end { call.address(end) } else { after };
+                    inputs.compute(target, rows, then, scratch);
                 }
             }
         });
@@ -273,47 +312,43 @@ impl Backend for ThreadedBackend {
         });
     }
 
-    fn softmax(&mut self, x: &mut Zeroed<f32>, n: usize, n_cols: usize) {
+    fn softmax(&mut self, x: &mut Activations, n: usize, n_cols: usize) {
         let softmax = self.kernels.softmax;
         self.pool.for_parts(&mut x[..n * n_cols], n_cols, |_, row| softmax(row));
     }
 
-    fn gelu(&mut self, x: &mut Zeroed<f32>, form: GeluForm, len: usize) {
+    fn gelu(&mut self, x: &mut Activations, form: GeluForm, len: usize) {
         let gelu = self.kernels.gelu(form);
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |_, part| gelu(part));
     }
 
-    fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
+    fn silu(&mut self, x: &mut Activations, len: usize) {
         let silu = self.kernels.silu;
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |_, part| silu(part));
     }
 
-    fn silu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
+    fn silu_mul(&mut self, gate: &mut Activations, up: &Activations, len: usize) {
         let silu_mul = self.kernels.silu_mul;
         let part = elements_per_task(len, self.pool.n_threads());
-        self.pool.for_parts(&mut gate[..len], part, |i, gate| {
-            silu_mul(gate, &up[i * part..][..gate.len()]);
-        });
+        self.make(gate, len, part, |i, gate| silu_mul(gate, &up[i * part..][..gate.len()]));
     }
 
-    fn gelu_mul(&mut self, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
+    fn gelu_mul(&mut self, gate: &mut Activations, up: &Activations, len: usize) {
         let gelu_mul = self.kernels.gelu_mul;
         let part = elements_per_task(len, self.pool.n_threads());
-        self.pool.for_parts(&mut gate[..len], part, |i, gate| {
-            gelu_mul(gate, &up[i * part..][..gate.len()]);
-        });
+        self.make(gate, len, part, |i, gate| gelu_mul(gate, &up[i * part..][..gate.len()]));
     }
 
-    fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+    fn mul(&mut self, x: &mut Activations, y: &Activations, len: usize) {
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |i, x| {
             x.iter_mut().zip(&y[i * part..]).for_each(|(x, y)| *x *= y);
         });
     }
 
-    fn add(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
+    fn add(&mut self, x: &mut Activations, y: &Activations, len: usize) {
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |i, x| {
             x.iter_mut().zip(&y[i * part..]).for_each(|(x, y)| *x += y);
@@ -325,7 +360,7 @@ impl Backend for ThreadedBackend {
         let rms_norm = self.kernels.rms_norm;
         let rows = rows_per_task(n, n_embd, self.pool.n_threads());
         let x = DisjointMut::new(&mut args.x[..n * n_embd]);
-        self.pool.for_parts(&mut args.out[..n * n_embd], rows * n_embd, |i, out| {
+        self.make(args.out, n * n_embd, rows * n_embd, |i, out| {
             let first = i * rows * n_embd;
             // SAFETY: parts have different numbers, and their rows do not overlap.
             let x = unsafe { x.slice(first..first + out.len()) };
@@ -336,24 +371,24 @@ impl Backend for ThreadedBackend {
         });
     }
 
-    fn add_bias(&mut self, x: &mut Zeroed<f32>, bias: &HostWeight, n: usize) {
+    fn add_bias(&mut self, x: &mut Activations, bias: &HostWeight, n: usize) {
         let bias = bias.f32s();
         for row in x.chunks_exact_mut(bias.len()).take(n) {
             row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
         }
     }
 
-    fn scale(&mut self, x: &mut Zeroed<f32>, factor: f32, len: usize) {
+    fn scale(&mut self, x: &mut Activations, factor: f32, len: usize) {
         x[..len].iter_mut().for_each(|x| *x *= factor);
     }
 
-    fn softcap(&mut self, x: &mut Zeroed<f32>, cap: f32, len: usize) {
+    fn softcap(&mut self, x: &mut Activations, cap: f32, len: usize) {
         let softcap = self.kernels.softcap;
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |_, part| softcap(part, cap));
     }
 
-    fn sigmoid_gate(&mut self, x: &mut Zeroed<f32>, gate: &Zeroed<f32>, n: usize, n_cols: usize) {
+    fn sigmoid_gate(&mut self, x: &mut Activations, gate: &Activations, n: usize, n_cols: usize) {
         for (row, &gate) in x.chunks_exact_mut(n_cols).zip(&gate[..n]) {
             let factor = sigmoid(gate);
             row.iter_mut().for_each(|x| *x *= factor);
@@ -364,14 +399,21 @@ impl Backend for ThreadedBackend {
         let rope = self.kernels.rope;
         let n_pairs = args.inv_freq.len();
         let angles = self.angles.of(args.positions, args.inv_freq, args.magnitude);
-        let row_len = args.n_head * args.head_dim;
-        let rows = rows_per_task(args.positions.len(), row_len, self.pool.n_threads());
-        self.pool.for_parts(&mut args.x[..args.positions.len() * row_len], rows * row_len, |i, part| {
-            let angles = angles[i * rows * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
-            for (row, angles) in part.chunks_exact_mut(row_len).zip(angles) {
-                let (cos, sin) = angles.split_at(n_pairs);
-                for head in row.chunks_exact_mut(args.head_dim) {
-                    rope(head, cos, sin, args.style);
+        let row_lens = [args.n_head, args.n_head_kv].map(|n_head| n_head * args.head_dim);
+        let n = args.positions.len();
+        let rows = rows_per_task(n, row_lens[0] + row_lens[1], self.pool.n_threads());
+        let parts = [args.q, args.k].map(|x| DisjointMut::new(x));
+        self.pool.run(n.div_ceil(rows), &|_, task| {
+            let (first, end) = (task * rows, n.min((task + 1) * rows));
+            for (x, row_len) in parts.iter().zip(row_lens) {
+                // SAFETY: tasks have different numbers, and their rows do not overlap.
+                let x = unsafe { x.slice(first * row_len..end * row_len) };
+                let angles = angles[first * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
+                for (row, angles) in x.chunks_exact_mut(row_len).zip(angles) {
+                    let (cos, sin) = angles.split_at(n_pairs);
+                    for head in row.chunks_exact_mut(args.head_dim) {
+                        rope(head, cos, sin, args.style);
+                    }
                 }
             }
         });
@@ -381,7 +423,7 @@ impl Backend for ThreadedBackend {
         kv::append(self.kernels, &mut self.pool, args, &mut self.rows);
     }
 
-    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
+    fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Activations) {
         attention::run(self.kernels, &mut self.pool, &mut self.attention, args, out);
     }
 
@@ -408,7 +450,7 @@ impl Backend for ThreadedBackend {
             reduce: args.reduce,
             route: &args.route[..2 * n_slots],
             x: args.x,
-            x_q8: &self.x_q8,
+            x_q8: &self.rounded.blocks,
             out: DisjointMut::new(args.out),
         };
         let scratch_len = PANEL * self.n_cols;

@@ -11,6 +11,9 @@ use crate::quant::packed::{self, Group};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
+/// Most products in one call.
+pub(super) const MOST: usize = 4;
+
 /// One product as the tasks see it.
 pub(super) struct Target<'a> {
     pub weight: &'a HostWeight,
@@ -51,8 +54,8 @@ pub(super) const PANEL: usize = 8;
 
 impl Inputs<'_> {
     /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
-    /// `scratch` holds [`PANEL`] weight rows.
-    pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, scratch: &mut [f32]) {
+    /// `scratch` holds [`PANEL`] weight rows; for `then` see [`Group::then`].
+    pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: usize, scratch: &mut [f32]) {
         let w = target.weight;
         match self.kernels.dot[w.format as usize] {
             Dot::F32 if w.format == Format::F32 && self.blocked => return self.sgemm(target, rows),
@@ -61,7 +64,7 @@ impl Inputs<'_> {
         for first in (0..self.n).step_by(BLOCK) {
             let vectors = first..self.n.min(first + BLOCK);
             match self.kernels.dot[w.format as usize] {
-                Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors),
+                Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors, then),
                 Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
                 Dot::F32 if w.is_packed() => self.numbers(target, rows.clone(), vectors),
                 Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
@@ -91,11 +94,12 @@ impl Inputs<'_> {
     }
 
     /// Packed weights; `rows` begin with a group.
-    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>) {
+    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>, then: usize) {
         let w = target.weight;
         let n_blocks = w.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
-        let groups = Groups::of(self.kernels, w, rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS));
+        let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
+        let groups = Groups::of(self.kernels, w, groups, then);
         let mut buffer = [0.0; VECTORS * packed::ROWS];
         for (first, group) in rows.clone().step_by(packed::ROWS).zip(groups.iter()) {
             let n_rows = packed::ROWS.min(rows.end - first);
@@ -222,7 +226,7 @@ impl Experts<'_> {
                 let x = &self.x[input * n_cols..(input + 1) * n_cols];
                 return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
             }
-            let groups = Groups::of(self.kernels, w, first / packed::ROWS..end.div_ceil(packed::ROWS));
+            let groups = Groups::of(self.kernels, w, first / packed::ROWS..end.div_ceil(packed::ROWS), 0);
             return groups.iter().take(1).for_each(|group| {
                 groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
@@ -259,16 +263,18 @@ struct Groups<'a> {
     n_pieces: usize,
     group_bytes: usize,
     bytes: &'a [u8],
+    /// See [`Group::then`].
+    then: usize,
 }
 
 impl<'a> Groups<'a> {
-    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>) -> Groups<'a> {
+    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: usize) -> Groups<'a> {
         let n = groups.len();
         let (Some(product), Some(bytes)) = (kernels.packed_product(w.format), w.groups(groups)) else {
             unreachable!("only formats that have a packing are packed");
         };
         let n_pieces = w.n_cols / packed::COLS;
-        Groups { product, format: w.format, n_pieces, group_bytes: bytes.len() / n.max(1), bytes }
+        Groups { product, format: w.format, n_pieces, group_bytes: bytes.len() / n.max(1), bytes, then }
     }
 
     fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
@@ -279,6 +285,7 @@ impl<'a> Groups<'a> {
             bytes,
             n_pieces,
             n_following: self.bytes.len() - (i + 1) * self.group_bytes,
+            then: self.then,
         })
     }
 

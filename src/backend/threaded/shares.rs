@@ -42,6 +42,12 @@ impl Shares {
         self.n_long + (self.n_groups - self.n_long * self.long).div_ceil(self.small)
     }
 
+    /// The task that `thread` will probably take after `task`, if there is one.
+    pub fn after(&self, task: usize, thread: usize, n_threads: usize) -> Option<usize> {
+        let next = if task < self.n_long { self.n_long + thread } else { task + n_threads };
+        (next < self.n_tasks()).then_some(next)
+    }
+
     /// The groups of a task.
     pub fn groups(&self, task: usize) -> Range<usize> {
         if task < self.n_long {

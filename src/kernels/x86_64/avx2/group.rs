@@ -48,6 +48,8 @@ pub struct Parts<'a> {
     pub units: &'a [u8],
     /// Bytes from the beginning of the codes to the end of what is multiplied next.
     end: usize,
+    /// The address of what comes after that, or 0.
+    then: usize,
 }
 
 impl<'a> Parts<'a> {
@@ -55,7 +57,7 @@ impl<'a> Parts<'a> {
         let n = group.n_pieces;
         let (codes, rest) = group.bytes.split_at(n * codes.bytes());
         let (scales, units) = rest.split_at(n * scales.bytes());
-        Parts { codes, scales, units, end: group.bytes.len() + group.n_following }
+        Parts { codes, scales, units, end: group.bytes.len() + group.n_following, then: group.then }
     }
 
     /// Fetches what is read some pieces later, perhaps of a group that follows: too far ahead for the machine to see it coming,
@@ -71,6 +73,8 @@ impl<'a> Parts<'a> {
             let ahead = if single { AHEAD } else { AHEAD_OF_SEVERAL };
             if ahead + line < self.end {
                 fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
+            } else if self.then != 0 {
+                fetch_line::<_MM_HINT_T1>(first.with_addr(self.then + (ahead + line - self.end)));
             }
             if single {
                 fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
