@@ -94,8 +94,10 @@ impl Work {
         let mut out = [0.0; BLOCK * ROWS];
         for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
             for (i, bytes) in weights.chunks_exact(self.group_bytes).enumerate() {
-                let n_following = weights.len() - (i + 1) * self.group_bytes;
-                let group = Group { format: self.info.format, bytes, n_pieces, n_following, then: 0 };
+                let n_before = i * self.group_bytes;
+                let n_following = weights.len() - n_before - self.group_bytes;
+                let group =
+                    Group { n_before, n_following, ..Group::alone(self.info.format, bytes, n_pieces) };
                 product(&group, x, &mut out[..x.len() / n_pieces * ROWS]);
                 black_box(&out);
             }

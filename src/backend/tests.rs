@@ -3,9 +3,9 @@
 //! 1, 2 and 7 threads, which must agree bit for bit.
 #![forbid(unsafe_code)]
 
-use super::cpu::CpuBackend;
 use std::ops::DerefMut;
 
+use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Part, take};
 use super::threaded::{F32Products, ThreadedBackend};
 use super::*;
@@ -166,6 +166,7 @@ fn products_of_what_was_just_made_and_of_what_was_changed_since() {
         b.silu_mul(&mut x, &y, 40 * 96);
         all.extend(product(b, &w, 40, &x));
         all.extend(product(b, &w, 40, &y));
+        all.extend(product(b, &w, 40, &x));
         b.gelu_mul(&mut y, &x, 40 * 96);
         b.write(&mut y, 96, &[3.0; 96]);
         all.extend(product(b, &w, 40, &y));

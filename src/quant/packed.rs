@@ -343,8 +343,26 @@ pub struct Group<'a> {
     pub bytes: &'a [u8],
     /// Pieces: columns divided by 32.
     pub n_pieces: usize,
+    /// Bytes of the groups before it in memory that the same thread has just multiplied.
+    pub n_before: usize,
     /// Bytes of the groups behind it in memory that the same thread multiplies next.
     pub n_following: usize,
-    /// The address of what the thread will multiply after those, or 0; it is fetched and never read through.
-    pub then: usize,
+    /// What the thread will multiply after those.
+    pub then: Ahead,
+}
+
+impl<'a> Group<'a> {
+    /// A group before and after which nothing is multiplied.
+    pub fn alone(format: Format, bytes: &'a [u8], n_pieces: usize) -> Group<'a> {
+        Group { format, bytes, n_pieces, n_before: 0, n_following: 0, then: Ahead::default() }
+    }
+}
+
+/// Memory that may be fetched into the cache, and is never read through: it may be gone. Without bytes it is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// Of the first byte.
+    pub address: usize,
+    /// Bytes from there on.
+    pub n_bytes: usize,
 }

@@ -45,7 +45,7 @@ pub(super) struct Rounded {
     last: u64,
     len: usize,
     /// Whether any product has wanted rounded activations so far.
-    wanted: bool,
+    pub wanted: bool,
 }
 
 impl Rounded {
@@ -68,15 +68,14 @@ impl Rounded {
         x.rounding != 0 && x.rounding == self.last && len <= self.len
     }
 
-    /// Says that `blocks` get another use, for a product that wants them.
-    pub fn begin(&mut self) {
-        self.wanted = true;
+    /// Says that `blocks` are no buffer's any more.
+    pub fn forget(&mut self) {
         self.last += 1;
     }
 
-    /// Says that `blocks` are the first `len` activations of `x` from now on, until these are written to.
+    /// Says that `blocks`, which were forgotten before they were filled, are the first `len` activations of `x` until these
+    /// are written to.
     pub fn become_those_of(&mut self, x: &mut Activations, len: usize) {
-        self.last += 1;
         (x.rounding, self.len) = (self.last, len);
     }
 }

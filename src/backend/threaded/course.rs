@@ -2,67 +2,101 @@
 //! ones can come from memory while the last ones are multiplied; at the beginning of a product the machine would wait for it.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
+use super::super::host::HostWeight;
 use super::products::MOST;
 use super::shares::Shares;
+use crate::memory::fallible;
+use crate::quant::packed::{Ahead, ROWS};
 
-/// Where the weights of a call lie whose groups of rows are numbered through.
-#[derive(Debug, Clone, Copy, Default)]
+/// The weights of a call, whose groups of rows are numbered through, and how threads share them.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     places: [Place; MOST],
     n_places: usize,
-    n_groups: usize,
+    shares: Shares,
 }
 
-/// Where a packed weight lies.
+/// Where a weight lies.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     /// Of the first group; never read through. 0 for weights that are not packed.
     address: usize,
     group_bytes: usize,
-    /// The number of its first group in the call.
+    /// The numbers of its groups in the call.
     first_group: usize,
+    end_group: usize,
+}
+
+impl Place {
+    fn new(weight: &HostWeight, first_group: usize) -> Place {
+        let n_groups = weight.n_rows.div_ceil(ROWS);
+        let end_group = first_group + n_groups;
+        match weight.groups(0..n_groups) {
+            Some(bytes) if n_groups > 0 => {
+                let (address, group_bytes) = (bytes.as_ptr().addr(), bytes.len() / n_groups);
+                Place { address, group_bytes, first_group, end_group }
+            }
+            _ => Place { address: 0, group_bytes: 0, first_group, end_group },
+        }
+    }
 }
 
 impl Call {
-    /// Adds a weight of `n_groups` groups, which begin with `first` and lie `group_bytes` apart.
-    pub fn push(&mut self, first: Option<&[u8]>, group_bytes: usize, n_groups: usize) {
-        let address = first.map_or(0, |first| first.as_ptr().addr());
-        self.places[self.n_places] = Place { address, group_bytes, first_group: self.n_groups };
-        self.n_places += 1;
-        self.n_groups += n_groups;
+    /// The call of these products, whose groups `share` hands out.
+    pub fn new<'a>(
+        weights: impl Iterator<Item = &'a HostWeight>,
+        share: impl FnOnce(usize) -> Shares,
+    ) -> Call {
+        let (mut places, mut n_places, mut n_groups) = ([Place::default(); MOST], 0, 0);
+        for (weight, place) in weights.zip(&mut places) {
+            *place = Place::new(weight, n_groups);
+            (n_places, n_groups) = (n_places + 1, place.end_group);
+        }
+        Call { places, n_places, shares: share(n_groups) }
     }
 
-    /// The address of a group; 0 for one that is not packed.
-    pub fn address(&self, group: usize) -> usize {
-        let places = &self.places[..self.n_places];
-        let i = places.partition_point(|place| place.first_group <= group);
-        match i.checked_sub(1).map(|i| places[i]) {
-            Some(place) if place.address != 0 && group < self.n_groups => {
-                place.address + (group - place.first_group) * place.group_bytes
-            }
-            _ => 0,
+    /// How the groups are shared.
+    pub fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// The number of the first group of weight `i`.
+    pub fn first_group(&self, i: usize) -> usize {
+        self.places[i].first_group
+    }
+
+    /// The memory of `groups`, as far as they are of the same weight as the first.
+    fn memory(&self, groups: Range<usize>) -> Ahead {
+        let of = |place: &&Place| (place.first_group..place.end_group).contains(&groups.start);
+        match self.places[..self.n_places].iter().find(of) {
+            Some(place) if place.address != 0 => Ahead {
+                address: place.address + (groups.start - place.first_group) * place.group_bytes,
+                n_bytes: (groups.end.min(place.end_group) - groups.start) * place.group_bytes,
+            },
+            _ => Ahead::default(),
         }
     }
 
-    /// Where a thread's first task of this call begins.
-    fn beginning(&self, thread: usize, n_threads: usize) -> usize {
-        let shares = Shares::new(self.n_groups, n_threads);
-        if thread < shares.n_tasks() { self.address(shares.groups(thread).start) } else { 0 }
-    }
-
-    /// Where a thread goes on that has come to the end of `task`, as far as can be foreseen: in its next small task of those of
-    /// `shares`, or in the call that comes `next`. 0 where that is not known.
+    /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
+    /// weight, with its next small task, or with the call that comes `next`. Workers take their tasks in the order in which they
+    /// come, so with more than two threads this is a guess; what another one then takes is nearer to that one, too.
     pub fn after(
         &self,
-        shares: &Shares,
-        task: usize,
+        (task, i): (usize, usize),
         next: Option<&Call>,
         (thread, n_threads): (usize, usize),
-    ) -> usize {
-        let following = shares.after(task, thread, n_threads);
-        match following {
-            Some(task) => self.address(shares.groups(task).start),
-            None => next.map_or(0, |next| next.beginning(thread, n_threads)),
+    ) -> Ahead {
+        let groups = self.shares.groups(task);
+        let end = self.places[i].end_group;
+        if end < groups.end {
+            return self.memory(end..groups.end);
+        }
+        match (self.shares.after(task, thread, n_threads), next) {
+            (Some(task), _) => self.memory(self.shares.groups(task)),
+            (None, Some(next)) if thread < next.shares.n_tasks() => next.memory(next.shares.groups(thread)),
+            _ => Ahead::default(),
         }
     }
 }
@@ -86,6 +120,7 @@ impl Course {
     pub fn take(&mut self, call: &Call) -> Option<Call> {
         let key = call.places[0].address;
         if key == 0 {
+            self.leave();
             return None;
         }
         let is_it = |i: &usize| self.calls[*i].call.places[0].address == key;
@@ -94,15 +129,23 @@ impl Course {
             Some(i) => i,
             None => {
                 // Without memory nothing is foreseen.
-                self.calls.try_reserve(1).ok()?;
+                fallible(|| self.calls.try_reserve(1)).ok()?;
                 self.calls.push(Known { call: *call, next: None });
                 self.calls.len() - 1
             }
         };
+        self.calls[i].call = *call;
         if let Some(before) = self.at.replace(i) {
             self.calls[before].next = Some(i);
         }
         self.calls[i].next.map(|next| self.calls[next].call)
+    }
+
+    /// Says that something is multiplied now of which nothing is fetched ahead.
+    pub fn leave(&mut self) {
+        if let Some(before) = self.at.take() {
+            self.calls[before].next = None;
+        }
     }
 }
 
@@ -110,53 +153,56 @@ impl Course {
 mod tests {
     use super::*;
 
-    /// A call of weights with so many groups each, of a byte; they lie one after another.
-    fn call(bytes: &[u8], n_groups: &[usize]) -> Call {
-        let mut call = Call::default();
-        let mut first = 0;
-        for n in n_groups {
-            call.push(Some(&bytes[first..]), 1, *n);
-            first += n;
+    /// A call of weights with so many groups each, of a byte; they lie one after another, from `address` on.
+    fn call(address: usize, n_groups: &[usize]) -> Call {
+        let (mut places, mut n) = ([Place::default(); MOST], 0);
+        for (n_groups, place) in n_groups.iter().zip(&mut places) {
+            *place = Place { address: address + n, group_bytes: 1, first_group: n, end_group: n + n_groups };
+            n += n_groups;
         }
-        call
+        Call { places, n_places: n_groups.len(), shares: Shares::new(n, 2) }
+    }
+
+    fn start(call: Option<Call>) -> Option<usize> {
+        call.map(|call| call.memory(0..1).address)
     }
 
     #[test]
     fn what_came_after_a_call_is_foreseen() {
-        let bytes = [0; 64];
-        let calls = [call(&bytes, &[8, 2]), call(&bytes[10..], &[4]), call(&bytes[20..], &[30])];
+        let calls = [call(100, &[8, 2]), call(200, &[4]), call(300, &[30])];
         let mut course = Course::default();
-        let start = |call: Option<Call>| call.map(|call| call.address(0));
-        let first = bytes.as_ptr().addr();
         assert!(calls.iter().all(|call| course.take(call).is_none()));
-        let foreseen = calls.each_ref().map(|call| start(course.take(call)));
         // What comes after the last one is known when it has come once.
-        assert_eq!(foreseen, [Some(first + 10), Some(first + 20), Some(first)]);
-        assert_eq!(start(course.take(&calls[0])), Some(first + 10));
+        assert_eq!(calls.each_ref().map(|call| start(course.take(call))), [200, 300, 100].map(Some));
+        assert_eq!(start(course.take(&calls[0])), Some(200));
         // Left out once; so it is what is foreseen afterwards.
-        assert_eq!(start(course.take(&calls[2])), Some(first));
-        assert_eq!(start(course.take(&calls[0])), Some(first + 20));
+        assert_eq!(start(course.take(&calls[2])), Some(100));
+        assert_eq!(start(course.take(&calls[0])), Some(300));
     }
 
     #[test]
-    fn a_weight_that_is_not_packed_has_no_place() {
-        let mut call = Call::default();
-        call.push(None, 1, 4);
-        assert_eq!((call.address(0), call.address(4)), (0, 0));
-        assert!(Course::default().take(&call).is_none());
+    fn what_has_no_place_is_no_part_of_the_course() {
+        let calls = [call(100, &[8]), call(200, &[4])];
+        let (mut course, elsewhere) = (Course::default(), call(0, &[4]));
+        for _ in 0..2 {
+            assert_eq!(elsewhere.memory(0..4), Ahead::default());
+            assert!(course.take(&calls[0]).is_none());
+            assert!(course.take(&elsewhere).is_none());
+            assert!(course.take(&calls[1]).is_none());
+            course.leave();
+        }
     }
 
     #[test]
-    fn threads_go_on_with_small_tasks_and_then_with_the_next_call() {
-        let bytes = [0; 96];
-        let (now, next) = (call(&bytes, &[30, 6]), call(&bytes[40..], &[36]));
-        let shares = Shares::new(36, 2);
-        // Tasks of 15, 15, 2, 2 and 2 groups.
-        let after = |task: usize, thread: usize| {
-            now.after(&shares, task, Some(&next), (thread, 2)).checked_sub(bytes.as_ptr().addr())
+    fn threads_go_on_with_the_next_weight_with_small_tasks_and_with_the_next_call() {
+        let (now, next) = (call(100, &[10, 20, 6]), call(200, &[36]));
+        let after = |task, i, thread| {
+            let Ahead { address, n_bytes } = now.after((task, i), Some(&next), (thread, 2));
+            (address, n_bytes)
         };
-        assert_eq!([after(0, 0), after(1, 1), after(2, 0), after(3, 1)], [30, 32, 34, 55].map(Some));
-        assert_eq!(after(4, 0), Some(40));
-        assert_eq!(now.after(&shares, 4, None, (0, 2)), 0);
+        // Tasks of 15, 15, 2, 2 and 2 groups.
+        assert_eq!((after(0, 0, 0), after(0, 1, 0), after(1, 1, 1)), ((110, 5), (130, 2), (132, 2)));
+        assert_eq!((after(2, 2, 0), after(3, 2, 1), after(4, 2, 0)), ((134, 2), (215, 15), (200, 15)));
+        assert_eq!(now.after((4, 2), None, (0, 2)), Ahead::default());
     }
 }

@@ -141,7 +141,8 @@ impl ThreadedBackend {
         if self.rounded.are_of(x, n * n_cols) {
             return;
         }
-        self.rounded.begin();
+        self.rounded.wanted = true;
+        self.rounded.forget();
         let n_blocks = n_cols / Q8Block::LEN;
         let quantize = self.kernels.quantize_activations;
         let part = rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks;
@@ -156,6 +157,7 @@ impl ThreadedBackend {
         if !self.rounded.takes(len, part) {
             return self.pool.for_parts(&mut out[..len], part, f);
         }
+        self.rounded.forget();
         let quantize = self.kernels.quantize_activations;
         let blocks = DisjointMut::new(&mut self.rounded.blocks);
         self.pool.for_parts(&mut out[..len], part, |i, values| {
@@ -253,37 +255,30 @@ impl Backend for ThreadedBackend {
         }
         let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
         let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.rounded.blocks, n };
-        let (mut n_groups, mut call) = (0, Call::default());
-        let mut products = products.iter_mut();
+        let n_threads = self.pool.n_threads();
+        let call = Call::new(products.iter().map(|p| p.weight), |n_groups| match blocked {
+            // Each task of `sgemm` rearranges all of x for itself.
+            true => Shares::even(n_groups, n_threads),
+            false => Shares::new(n_groups, n_threads),
+        });
+        let next = self.course.take(&call);
+        let mut products = products.iter_mut().enumerate();
         let targets: [Option<Target<'_>>; MOST] = std::array::from_fn(|_| {
-            products.next().map(|p| {
+            products.next().map(|(i, p)| {
                 assert_eq!(p.weight.n_cols, n_cols, "products of one x differ in columns");
-                let (first_group, n) = (n_groups, p.weight.n_rows.div_ceil(packed::ROWS));
-                let groups = p.weight.groups(0..n);
-                call.push(groups, groups.map_or(0, |groups| groups.len() / n.max(1)), n);
-                n_groups += n;
-                Target { weight: p.weight, out: DisjointMut::new(p.out), first_group }
+                Target { weight: p.weight, out: DisjointMut::new(p.out), first_group: call.first_group(i) }
             })
         });
-        // Each task of `sgemm` rearranges all of x for itself.
-        let shares = match blocked {
-            true => Shares::even(n_groups, self.pool.n_threads()),
-            false => Shares::new(n_groups, self.pool.n_threads()),
-        };
-        let next = self.course.take(&call);
-        let n_threads = self.pool.n_threads();
         let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
-        self.pool.run(shares.n_tasks(), &|thread, task| {
-            let groups = shares.groups(task);
-            let after = call.after(&shares, task, next.as_ref(), (thread, n_threads));
+        self.pool.run(call.shares().n_tasks(), &|thread, task| {
+            let groups = call.shares().groups(task);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
-            for target in targets.iter().flatten() {
+            for (i, target) in targets.iter().flatten().enumerate() {
                 let rows = rows_among(&groups, target.first_group, target.weight.n_rows);
                 if !rows.is_empty() {
-                    let end = target.first_group + rows.end.div_ceil(packed::ROWS);
-                    let then = if end < groups.end { call.address(end) } else { after };
+                    let then = call.after((task, i), next.as_ref(), (thread, n_threads));
                     inputs.compute(target, rows, then, scratch);
                 }
             }
@@ -441,6 +436,7 @@ impl Backend for ThreadedBackend {
             self.quantize(args.x, n_inputs, w.n_cols);
         }
         let n_rows = w.n_rows / args.n_expert;
+        self.course.leave();
         let rows_per_task = self.expert_rows_per_task(n_rows);
         let experts = Experts {
             kernels: self.kernels,

@@ -7,7 +7,7 @@ use matrixmultiply::sgemm;
 
 use crate::backend::host::HostWeight;
 use crate::kernels::{Kernels, PackedProduct, halves};
-use crate::quant::packed::{self, Group};
+use crate::quant::packed::{self, Ahead, Group};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
@@ -55,7 +55,7 @@ pub(super) const PANEL: usize = 8;
 impl Inputs<'_> {
     /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
     /// `scratch` holds [`PANEL`] weight rows; for `then` see [`Group::then`].
-    pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: usize, scratch: &mut [f32]) {
+    pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: Ahead, scratch: &mut [f32]) {
         let w = target.weight;
         match self.kernels.dot[w.format as usize] {
             Dot::F32 if w.format == Format::F32 && self.blocked => return self.sgemm(target, rows),
@@ -94,7 +94,7 @@ impl Inputs<'_> {
     }
 
     /// Packed weights; `rows` begin with a group.
-    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>, then: usize) {
+    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>, then: Ahead) {
         let w = target.weight;
         let n_blocks = w.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
@@ -226,7 +226,12 @@ impl Experts<'_> {
                 let x = &self.x[input * n_cols..(input + 1) * n_cols];
                 return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
             }
-            let groups = Groups::of(self.kernels, w, first / packed::ROWS..end.div_ceil(packed::ROWS), 0);
+            let groups = Groups::of(
+                self.kernels,
+                w,
+                first / packed::ROWS..end.div_ceil(packed::ROWS),
+                Ahead::default(),
+            );
             return groups.iter().take(1).for_each(|group| {
                 groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
@@ -264,11 +269,11 @@ struct Groups<'a> {
     group_bytes: usize,
     bytes: &'a [u8],
     /// See [`Group::then`].
-    then: usize,
+    then: Ahead,
 }
 
 impl<'a> Groups<'a> {
-    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: usize) -> Groups<'a> {
+    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Groups<'a> {
         let n = groups.len();
         let (Some(product), Some(bytes)) = (kernels.packed_product(w.format), w.groups(groups)) else {
             unreachable!("only formats that have a packing are packed");
@@ -284,6 +289,7 @@ impl<'a> Groups<'a> {
             format,
             bytes,
             n_pieces,
+            n_before: i * self.group_bytes,
             n_following: self.bytes.len() - (i + 1) * self.group_bytes,
             then: self.then,
         })

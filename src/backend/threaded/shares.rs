@@ -11,8 +11,7 @@ const PARTS: usize = 8;
 const SMALL_TASKS: usize = 2;
 
 /// Rows in groups of [`ROWS`], cut into tasks: first a long one for each thread, since memory delivers one long stretch much
-/// faster than several short ones, and what is fetched ahead behind a task is another thread's; and then small ones, so
-/// that a thread that was held up is helped out.
+/// faster than several short ones; and then small ones, so that a thread that was held up is helped out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     n_groups: usize,

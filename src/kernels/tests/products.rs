@@ -123,7 +123,7 @@ fn packed_products_agree_with_each_formats_definition() {
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 4), &mut x);
             let mut out = vec![f32::NAN; n_tokens * 16];
-            let group = Group { format: info.format, bytes: &bytes, n_pieces, n_following: 0, then: 0 };
+            let group = Group::alone(info.format, &bytes, n_pieces);
             product(&group, &x, &mut out);
             let mut expanded = vec![0.0; n_cols];
             for (t, x) in x.chunks(n_pieces).enumerate() {
@@ -156,7 +156,7 @@ fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
             let rows = sample_row(info, 16 * n_cols, 7);
             let mut bytes = vec![0; packing.group_bytes(n_cols)];
             (packing.pack)(&rows.chunks(rows.len() / 16).collect::<Vec<_>>(), &mut bytes);
-            let group = Group { format: info.format, bytes: &bytes, n_pieces, n_following: 0, then: 0 };
+            let group = Group::alone(info.format, &bytes, n_pieces);
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 8), &mut x);
             let mut single = vec![f32::NAN; n_tokens * 16];

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::kernels::x86_64::fetch_line;
 use crate::quant::Q8Block;
-use crate::quant::packed::{Codes, Group, Scales};
+use crate::quant::packed::{Ahead, Codes, Group, Scales};
 
 /// Rows in a register.
 pub const LANES: usize = 8;
@@ -15,8 +15,7 @@ pub const LANES: usize = 8;
 /// of Q4_0 and Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
 const AHEAD: usize = 32768;
 const NEAR: usize = 2048;
-/// The same for several vectors, which take longer: 4 KB are too little, and with 32 KB the beginning of a task, of which nothing
-/// was fetched, is too large a part of it.
+/// The same for several vectors, which take longer: 4 KB are too little, and 32 KB are no better.
 const AHEAD_OF_SEVERAL: usize = 14336;
 
 /// For how many vectors weights are fetched ahead; more keep the machine busy until they come by themselves.
@@ -48,8 +47,10 @@ pub struct Parts<'a> {
     pub units: &'a [u8],
     /// Bytes from the beginning of the codes to the end of what is multiplied next.
     end: usize,
-    /// The address of what comes after that, or 0.
-    then: usize,
+    /// What comes after that.
+    then: Ahead,
+    /// Bytes from the first to the last that are multiplied without a break.
+    stretch: usize,
 }
 
 impl<'a> Parts<'a> {
@@ -57,7 +58,8 @@ impl<'a> Parts<'a> {
         let n = group.n_pieces;
         let (codes, rest) = group.bytes.split_at(n * codes.bytes());
         let (scales, units) = rest.split_at(n * scales.bytes());
-        Parts { codes, scales, units, end: group.bytes.len() + group.n_following, then: group.then }
+        let end = group.bytes.len() + group.n_following;
+        Parts { codes, scales, units, end, then: group.then, stretch: group.n_before + end }
     }
 
     /// Fetches what is read some pieces later, perhaps of a group that follows: too far ahead for the machine to see it coming,
@@ -68,13 +70,15 @@ impl<'a> Parts<'a> {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn prefetch(&self, i: usize, bytes: usize, single: bool) {
         let first = self.codes.as_ptr().cast::<i8>();
+        // Of a short stretch all, so that of what comes then the beginning is fetched.
+        let ahead = self.stretch.min(if single { AHEAD } else { AHEAD_OF_SEVERAL });
         let (mut line, end) = ((i * bytes).next_multiple_of(64), (i + 1) * bytes);
         while line < end {
-            let ahead = if single { AHEAD } else { AHEAD_OF_SEVERAL };
-            if ahead + line < self.end {
-                fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
-            } else if self.then != 0 {
-                fetch_line::<_MM_HINT_T1>(first.with_addr(self.then + (ahead + line - self.end)));
+            let at = ahead + line;
+            if at < self.end {
+                fetch_line::<_MM_HINT_T1>(first.wrapping_add(at));
+            } else if at - self.end < self.then.n_bytes {
+                fetch_line::<_MM_HINT_T1>(first.with_addr(self.then.address + (at - self.end)));
             }
             if single {
                 fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
