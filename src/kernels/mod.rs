@@ -24,6 +24,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use crate::quant::pack::Transpose;
 use crate::quant::packed::Group;
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, KvBlock, KvStore, KvType};
@@ -209,6 +210,8 @@ pub struct Kernels {
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
+    /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
+    pub transpose: Transpose,
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).

@@ -2,11 +2,14 @@
 //! * VALUES[q[i]]`. <https://github.com/ggml-org/llama.cpp/pull/5590>
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -69,8 +72,8 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16, |packed: &Packed| {
-        [Piece { codes: U4(packed.q), d: packed.d, ..Piece::ZERO }]
-    });
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::F16);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| blocks.words(offset_of!(Packed, q), out);
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| [Scale { d: packed.d, ..Scale::ZERO }]);
 }

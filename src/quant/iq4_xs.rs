@@ -3,10 +3,13 @@
 //! <https://github.com/ggml-org/llama.cpp/pull/5747>
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{IQ4_VALUES, look_up};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -78,14 +81,10 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Halves, |packed: &Packed| {
-        let scales = scales(packed).map(i8::cast_unsigned);
-        std::array::from_fn::<_, 8, _>(|g| Piece {
-            codes: U4(packed.q[g]),
-            d: packed.d,
-            bytes: [scales[g]; 2],
-            ..Piece::ZERO
-        })
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::Halves);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| blocks.words(offset_of!(Packed, q), out);
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        scales(packed).map(|scale| Scale { d: packed.d, bytes: [scale.cast_unsigned(); 2], ..Scale::ZERO })
     });
 }

@@ -33,6 +33,7 @@ pub mod iq4_nl;
 pub mod iq4_xs;
 pub mod mxfp4;
 pub mod nvfp4;
+pub mod pack;
 pub mod packed;
 pub mod q2_k;
 pub mod q3_k;

@@ -4,10 +4,13 @@
 //! `2^(e - 127) * e2m1[q[i]]`. In GGUF files the exponent 255 is not NaN but 2^128.
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::grid::{E2M1_DOUBLED, look_up};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
@@ -78,9 +81,10 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Bf16, |packed: &Packed| {
-        let d = half::bf16::from_f32(power_of_two(packed.e)).to_le_bytes();
-        [Piece { codes: U4(packed.q), d, ..Piece::ZERO }]
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::Bf16);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| blocks.words(offset_of!(Packed, q), out);
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        [Scale { d: half::bf16::from_f32(power_of_two(packed.e)).to_le_bytes(), ..Scale::ZERO }]
     });
 }

@@ -1,5 +1,5 @@
 //! Weights rearranged for vector registers: sixteen rows of a matrix side by side, so that one 512-bit register holds
-//! four neighbouring values of each. A *group* is sixteen rows (missing ones are zeros); it is cut into *pieces* of 32
+//! four neighbouring values of each. A *group* is sixteen rows (the scales of missing ones are zeros); it is cut into *pieces* of 32
 //! columns. In a group all codes come first, then all scales:
 //!
 //! - codes of a piece: *quads* of 64 bytes, byte `4r + k` of quad `j` for row `r` and column `4j + k`. Codes of two bits
@@ -14,16 +14,15 @@
 //! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
 #![forbid(unsafe_code)]
 
-use bytemuck::Pod;
-
 use super::Format;
+use super::pack::{Rows, Transpose, pack_halves};
 
 /// Rows in a group.
 pub const ROWS: usize = 16;
 /// Columns in a piece.
 pub const COLS: usize = 32;
-/// Pieces that share units of scales, and that are packed in one go.
-const STRIP: usize = 8;
+/// Pieces that share units of scales.
+pub(super) const STRIP: usize = 8;
 /// Alignment of groups.
 const ALIGN: usize = 64;
 
@@ -122,24 +121,6 @@ pub enum Values {
 pub(super) const HALVES: Packing =
     Packing { codes: Codes::Halves, values: Values::Numbers, scales: Scales::None, pack: pack_halves };
 
-/// See [`Packing::pack`].
-fn pack_halves(rows: &[&[u8]], out: &mut [u8]) {
-    /// Columns of which all rows are read before the next: a line of the cache of each.
-    const STRIP: usize = 32;
-    let rows: [&[[u8; 2]]; ROWS] =
-        std::array::from_fn(|r| rows.get(r).map_or(&[][..], |row| row.as_chunks().0));
-    let columns = out.as_chunks_mut::<2>().0.as_chunks_mut::<ROWS>().0;
-    for (i, columns) in columns.chunks_mut(STRIP).enumerate() {
-        for (r, row) in rows.iter().enumerate() {
-            if row.is_empty() {
-                columns.iter_mut().for_each(|column| column[r] = [0; 2]);
-            }
-            let numbers = row.iter().skip(i * STRIP);
-            columns.iter_mut().zip(numbers).for_each(|(column, number)| column[r] = *number);
-        }
-    }
-}
-
 /// How a format is packed.
 #[derive(Debug, Clone, Copy)]
 pub struct Packing {
@@ -149,9 +130,9 @@ pub struct Packing {
     pub values: Values,
     /// Scales.
     pub scales: Scales,
-    /// Packs up to sixteen rows of equal length into a group: every byte of `out`, [`Packing::group_bytes`] of them, is
-    /// written.
-    pub pack: fn(rows: &[&[u8]], out: &mut [u8]),
+    /// Packs rows into a group: every byte of `out`, [`Packing::group_bytes`] of them, is written. What `transpose` does is
+    /// what [`super::pack::transpose`] does.
+    pub pack: fn(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]),
 }
 
 impl Packing {
@@ -160,177 +141,6 @@ impl Packing {
         let n_pieces = n_cols / COLS;
         let scales = n_pieces * self.scales.bytes() + n_pieces.div_ceil(STRIP) * self.scales.unit_bytes();
         (n_pieces * self.codes.bytes() + scales).next_multiple_of(ALIGN)
-    }
-}
-
-/// The codes of one row's part of a piece, their bits laid apart as the group has them.
-pub(super) trait RowCodes: Copy {
-    /// Zeros.
-    const ZERO: Self;
-    /// The kind of codes.
-    const CODES: Codes;
-    /// Writes the codes of all rows.
-    fn put(rows: [&Self; ROWS], out: &mut [u8]);
-}
-
-/// Two bits: those of column `16p + 4i + k` in bits `2i..2i + 2` of byte `4p + k`.
-#[derive(Clone, Copy)]
-pub(super) struct U2(pub [u8; 8]);
-
-/// Four bits: byte `i` holds column `i` in its low nibble and column `i + 16` in its high nibble.
-#[derive(Clone, Copy)]
-pub(super) struct U4(pub [u8; 16]);
-
-/// Five bits: the lower four as in [`U4`], and the fifth of column `i` in bit `i`.
-#[derive(Clone, Copy)]
-pub(super) struct U5(pub [u8; 16], pub [u8; 4]);
-
-/// Six bits: the lower four as in [`U4`], and the others as in [`U2`].
-#[derive(Clone, Copy)]
-pub(super) struct U6(pub [u8; 16], pub [u8; 8]);
-
-/// Eight bits.
-#[derive(Clone, Copy)]
-pub(super) struct U8(pub [u8; COLS]);
-
-/// Puts the rows' words side by side: word `j` of row `r` at `64j + 4r`.
-#[inline]
-fn put_words<const N: usize>(rows: [&[u8; N]; ROWS], out: &mut [u8]) {
-    for (j, quad) in out.as_chunks_mut::<{ 4 * ROWS }>().0.iter_mut().take(N / 4).enumerate() {
-        for (row, word) in rows.iter().zip(quad.as_chunks_mut::<4>().0) {
-            *word = std::array::from_fn(|k| row[4 * j + k]);
-        }
-    }
-}
-
-impl RowCodes for U2 {
-    const ZERO: U2 = U2([0; 8]);
-    const CODES: Codes = Codes::U2;
-    #[inline]
-    fn put(rows: [&U2; ROWS], out: &mut [u8]) {
-        put_words(rows.map(|row| &row.0), out);
-    }
-}
-
-impl RowCodes for U4 {
-    const ZERO: U4 = U4([0; 16]);
-    const CODES: Codes = Codes::U4;
-    #[inline]
-    fn put(rows: [&U4; ROWS], out: &mut [u8]) {
-        put_words(rows.map(|row| &row.0), out);
-    }
-}
-
-impl RowCodes for U5 {
-    const ZERO: U5 = U5([0; 16], [0; 4]);
-    const CODES: Codes = Codes::U5;
-    #[inline]
-    fn put(rows: [&U5; ROWS], out: &mut [u8]) {
-        let (low, high) = out.split_at_mut(Codes::U4.bytes());
-        put_words(rows.map(|row| &row.0), low);
-        let bits = rows.map(|row| u32::from_le_bytes(row.1));
-        for (j, mask) in high.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let nibble = |r: usize| u64::from(bits[r] >> (4 * j) & 15) << (4 * r);
-            *mask = (0..ROWS).fold(0, |mask, r| mask | nibble(r)).to_le_bytes();
-        }
-    }
-}
-
-impl RowCodes for U6 {
-    const ZERO: U6 = U6([0; 16], [0; 8]);
-    const CODES: Codes = Codes::U6;
-    #[inline]
-    fn put(rows: [&U6; ROWS], out: &mut [u8]) {
-        let (low, high) = out.split_at_mut(Codes::U4.bytes());
-        put_words(rows.map(|row| &row.0), low);
-        put_words(rows.map(|row| &row.1), high);
-    }
-}
-
-impl RowCodes for U8 {
-    const ZERO: U8 = U8([0; COLS]);
-    const CODES: Codes = Codes::U8;
-    #[inline]
-    fn put(rows: [&U8; ROWS], out: &mut [u8]) {
-        put_words(rows.map(|row| &row.0), out);
-    }
-}
-
-/// One row's part of a piece.
-#[derive(Clone, Copy)]
-pub(super) struct Piece<C> {
-    /// Codes.
-    pub codes: C,
-    /// The scale, or its unit: 16 bits.
-    pub d: [u8; 2],
-    /// The minimum, or its unit: a binary16.
-    pub m: [u8; 2],
-    /// Bytes in units of `d` and `m`, as [`Scales::Super`], [`Scales::Halves`] and [`Scales::HalvesMin`] have them.
-    pub bytes: [u8; 2],
-}
-
-impl<C: RowCodes> Piece<C> {
-    /// A piece of zeros, whatever the format.
-    pub const ZERO: Self = Piece { codes: C::ZERO, d: [0; 2], m: [0; 2], bytes: [0; 2] };
-}
-
-/// Packs up to sixteen rows of blocks `B`, each of which is `N` pieces: what every format's [`Packing::pack`] is made of.
-///
-/// Goes through the rows in strips of eight pieces: a strip of one row is read in one go, so that rows a power of two
-/// apart do not push each other out of the cache, and what was read waits in the first-level cache to be written.
-#[inline]
-pub(super) fn interleave<B: Pod, C: RowCodes, const N: usize>(
-    rows: &[&[u8]],
-    out: &mut [u8],
-    scales: Scales,
-    pieces: impl Fn(&B) -> [Piece<C>; N],
-) {
-    const { assert!(STRIP.is_multiple_of(N), "strips are whole blocks") };
-    let n_pieces = rows.first().map_or(0, |row| row.len() / size_of::<B>() * N);
-    let (all_codes, rest) = out.split_at_mut(n_pieces * C::CODES.bytes());
-    let (all_scales, units) = rest.split_at_mut(n_pieces * scales.bytes());
-    let n_units = n_pieces.div_ceil(STRIP) * scales.unit_bytes();
-    units[n_units..].fill(0);
-    let mut strip = [[Piece::<C>::ZERO; STRIP]; ROWS];
-    for first in (0..n_pieces).step_by(STRIP) {
-        let n = STRIP.min(n_pieces - first);
-        for (row, strip) in rows.iter().zip(&mut strip) {
-            let blocks = &row[first / N * size_of::<B>()..][..n / N * size_of::<B>()];
-            for (block, strip) in blocks.chunks_exact(size_of::<B>()).zip(strip.as_chunks_mut::<N>().0) {
-                *strip = pieces(bytemuck::from_bytes(block));
-            }
-        }
-        let codes = all_codes[first * C::CODES.bytes()..].chunks_exact_mut(C::CODES.bytes());
-        let piece_scales = all_scales[first * scales.bytes()..].chunks_exact_mut(scales.bytes());
-        for (i, (codes, out)) in codes.zip(piece_scales).take(n).enumerate() {
-            C::put(std::array::from_fn(|r| &strip[r][i].codes), codes);
-            let (low, high) = out.split_at_mut(scales.bytes().min(2 * ROWS));
-            match scales {
-                Scales::None => {}
-                Scales::F16 | Scales::Bf16 => put_pairs(low, |r| strip[r][i].d),
-                Scales::F16Min => {
-                    put_pairs(low, |r| strip[r][i].d);
-                    put_pairs(high, |r| strip[r][i].m);
-                }
-                Scales::Super | Scales::Halves | Scales::HalvesMin => {
-                    for (r, strip) in strip.iter().enumerate() {
-                        (low[r], low[ROWS + r]) = (strip[i].bytes[0], strip[i].bytes[1]);
-                    }
-                }
-            }
-        }
-        let units = &mut units[first / STRIP * scales.unit_bytes()..][..scales.unit_bytes()];
-        let (d, m) = units.split_at_mut(units.len().min(2 * ROWS));
-        put_pairs(d, |r| strip[r][0].d);
-        put_pairs(m, |r| strip[r][0].m);
-    }
-}
-
-/// Writes the two bytes of each row side by side, as many as there is room for.
-#[inline]
-fn put_pairs(out: &mut [u8], pair: impl Fn(usize) -> [u8; 2]) {
-    for (r, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        *out = pair(r);
     }
 }
 

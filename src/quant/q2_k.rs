@@ -2,10 +2,13 @@
 //! group `g` is `d * scale[g] * q[i] - dmin * min[g]`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{cut, halves, pack2, plane, unpack2};
+use std::mem::offset_of;
+
+use super::bits::{pack2, unpack2};
 use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U2, Values, interleave};
+use super::pack::{Blocks, RUN, Rows, Scale, Transpose, pack_blocks, put_planes};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::search::{Ranges, fit_with_minima};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -87,17 +90,20 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::HalvesMin, |packed: &Packed| {
-        let q: &[[u8; 32]; 2] = bytemuck::cast_ref(&packed.q);
-        std::array::from_fn::<_, 8, _>(|g| {
-            let planes = halves(&q[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)));
-            Piece {
-                codes: U2(bytemuck::cast(planes)),
-                d: packed.d,
-                m: packed.dmin,
-                bytes: [packed.groups[2 * g], packed.groups[2 * g + 1]],
-            }
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U2, Scales::HalvesMin);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let mut runs = [[0; 2 * RUN]; 2];
+        blocks.words(offset_of!(Packed, q), runs.as_flattened_mut());
+        for (g, piece) in out.chunks_exact_mut(Codes::U2.bytes()).enumerate() {
+            put_planes(&runs[g / 4], g % 4 * 2, piece);
+        }
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        std::array::from_fn::<_, 8, _>(|g| Scale {
+            d: packed.d,
+            m: packed.dmin,
+            bytes: [packed.groups[2 * g], packed.groups[2 * g + 1]],
         })
     });
 }

@@ -2,10 +2,13 @@
 //! `d * (scale[g] - 32) * (q[i] - 4)`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{Runs, cut, halves, join_nibbles, pack1, pack2, unpack1, unpack2};
+use std::mem::offset_of;
+
+use super::bits::{Runs, pack1, pack2, unpack1, unpack2};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, RUN, Rows, Scale, Transpose, combine, cut, pack_blocks, put_nibbles};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::search::{Ranges, fit};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -101,15 +104,26 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Halves, |packed: &Packed| {
-        let low: &[[u8; 32]; 2] = bytemuck::cast_ref(&packed.low);
-        let scales = scales(packed).map(i8::cast_unsigned);
-        std::array::from_fn::<_, 8, _>(|g| {
-            let (low, high) = (halves(&low[g / 4]), halves(&packed.high));
-            let half = |i: usize| cut(&low[i], g % 4 * 2, 3) | cut(&high[i], g, 1) << 2;
-            let bytes = [scales[2 * g], scales[2 * g + 1]];
-            Piece { codes: U4(join_nibbles([half(0), half(1)])), d: packed.d, bytes, ..Piece::ZERO }
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::Halves);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let (mut low, mut high) = ([[0; 2 * RUN]; 2], [0; 2 * RUN]);
+        blocks.words(offset_of!(Packed, low), low.as_flattened_mut());
+        blocks.words(offset_of!(Packed, high), &mut high);
+        for (g, piece) in out.chunks_exact_mut(Codes::U4.bytes()).enumerate() {
+            let mut codes = [0; 2 * RUN];
+            combine(&low[g / 4], &high, &mut codes, |low, high| {
+                cut(low, g % 4 * 2, 3) | cut(high, g, 1) << 2
+            });
+            put_nibbles(&codes, 0, piece);
+        }
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        let scales = scales(packed);
+        std::array::from_fn::<_, 8, _>(|g| Scale {
+            d: packed.d,
+            bytes: [scales[2 * g], scales[2 * g + 1]].map(i8::cast_unsigned),
+            ..Scale::ZERO
         })
     });
 }

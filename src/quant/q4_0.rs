@@ -3,7 +3,8 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
 /// Values per block.
@@ -121,10 +122,16 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16, |&[d0, d1, ref q @ ..]: &[u8; BYTES]| {
-        [Piece { codes: U4(*q), d: [d0, d1], ..Piece::ZERO }]
-    });
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::F16);
+    pack_blocks(
+        rows,
+        transpose,
+        kind,
+        out,
+        |blocks, out| blocks.words(2, out),
+        |&[d0, d1, ..]: &[u8; BYTES]| [Scale { d: [d0, d1], ..Scale::ZERO }],
+    );
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use super::activation::{dot_i8, reciprocal};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
@@ -90,9 +91,11 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16Min, |&[d0, d1, m0, m1, ref q @ ..]: &[u8; BYTES]| {
-        [Piece { codes: U4(*q), d: [d0, d1], m: [m0, m1], ..Piece::ZERO }]
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::F16Min);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| blocks.words(4, out);
+    pack_blocks(rows, transpose, kind, out, codes, |&[d0, d1, m0, m1, ..]: &[u8; BYTES]| {
+        [Scale { d: [d0, d1], m: [m0, m1], ..Scale::ZERO }]
     });
 }
 

@@ -2,10 +2,13 @@
 //! group `g` is `d * scale[g] * q[i] - dmin * min[g]`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{nibbles4, pack4, unpack4};
+use std::mem::offset_of;
+
+use super::bits::{pack4, unpack4};
 use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U4, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks, put_nibbles_of_runs};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::search::{Ranges, fit_with_minima};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -107,14 +110,13 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Super, |packed: &Packed| {
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U4, Scales::Super);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        put_nibbles_of_runs(blocks, offset_of!(Packed, q), Codes::U4.bytes(), out);
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
         let (scales, mins) = unpack_scales(&packed.scales);
-        std::array::from_fn::<_, 8, _>(|g| Piece {
-            codes: U4(nibbles4(&packed.q, g)),
-            d: packed.d,
-            m: packed.dmin,
-            bytes: [scales[g], mins[g]],
-        })
+        std::array::from_fn::<_, 8, _>(|g| Scale { d: packed.d, m: packed.dmin, bytes: [scales[g], mins[g]] })
     });
 }

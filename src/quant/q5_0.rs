@@ -1,10 +1,13 @@
 //! Q5_0: 32 values of five bits and a scale; value `i` is `d * (q[i] - 16)`.
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U5, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks, put_fifth_bits};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::q4_0::{pack_nibbles, truncate, unpack_nibbles};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -100,8 +103,14 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16, |packed: &Packed| {
-        [Piece { codes: U5(packed.low, packed.high), d: packed.d, ..Piece::ZERO }]
-    });
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U5, Scales::F16);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let (low, high) = out.split_at_mut(Codes::U4.bytes());
+        blocks.words(offset_of!(Packed, low), low);
+        let mut words = [0; _];
+        blocks.words(offset_of!(Packed, high), &mut words);
+        put_fifth_bits(&words, high);
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| [Scale { d: packed.d, ..Scale::ZERO }]);
 }

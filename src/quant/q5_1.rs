@@ -1,10 +1,13 @@
 //! Q5_1: 32 values of five bits, a scale and a minimum; value `i` is `d * q[i] + m`.
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::{dot_i8, reciprocal};
 use super::blocks::{dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U5, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks, put_fifth_bits};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::q4_0::truncate;
 use super::q5_0::{pack_five_bits, unpack_five_bits};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -81,8 +84,16 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16Min, |packed: &Packed| {
-        [Piece { codes: U5(packed.low, packed.high), d: packed.d, m: packed.m, ..Piece::ZERO }]
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U5, Scales::F16Min);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let (low, high) = out.split_at_mut(Codes::U4.bytes());
+        blocks.words(offset_of!(Packed, low), low);
+        let mut words = [0; _];
+        blocks.words(offset_of!(Packed, high), &mut words);
+        put_fifth_bits(&words, high);
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        [Scale { d: packed.d, m: packed.m, ..Scale::ZERO }]
     });
 }

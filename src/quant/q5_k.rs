@@ -2,10 +2,15 @@
 //! group `g` is `d * scale[g] * q[i] - dmin * min[g]`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{gather1, nibbles4, pack1, pack4, unpack1, unpack4};
+use std::mem::offset_of;
+
+use super::bits::{pack1, pack4, unpack1, unpack4};
 use super::blocks::{OffsetGroups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U5, Values, interleave};
+use super::pack::{
+    Blocks, RUN, Rows, Scale, Transpose, pack_blocks, put_fifth_bits_of_bytes, put_nibbles_of_runs,
+};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::q4_k::{pack_scales, unpack_scales};
 use super::search::{Ranges, fit_with_minima};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -92,14 +97,18 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Super, |packed: &Packed| {
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U5, Scales::Super);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        put_nibbles_of_runs(blocks, offset_of!(Packed, low), Codes::U5.bytes(), out);
+        let mut high = [0; 2 * RUN];
+        blocks.words(offset_of!(Packed, high), &mut high);
+        for (g, piece) in out.chunks_exact_mut(Codes::U5.bytes()).enumerate() {
+            put_fifth_bits_of_bytes(&high, g, &mut piece[Codes::U4.bytes()..]);
+        }
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
         let (scales, mins) = unpack_scales(&packed.scales);
-        std::array::from_fn::<_, 8, _>(|g| Piece {
-            codes: U5(nibbles4(&packed.low, g), gather1(&packed.high, g)),
-            d: packed.d,
-            m: packed.dmin,
-            bytes: [scales[g], mins[g]],
-        })
+        std::array::from_fn::<_, 8, _>(|g| Scale { d: packed.d, m: packed.dmin, bytes: [scales[g], mins[g]] })
     });
 }

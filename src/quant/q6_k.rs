@@ -2,10 +2,13 @@
 //! `d * scale[g] * (q[i] - 32)`. <https://github.com/ggml-org/llama.cpp/pull/1684>
 #![forbid(unsafe_code)]
 
-use super::bits::{Runs, cut, halves, join_nibbles, pack2, pack4, plane, unpack2, unpack4};
+use std::mem::offset_of;
+
+use super::bits::{Runs, pack2, pack4, unpack2, unpack4};
 use super::blocks::{Groups, dot_row, pack_row, unpack_row};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U6, Values, interleave};
+use super::pack::{Blocks, RUN, Rows, Scale, Transpose, pack_blocks, put_nibbles, put_planes};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::search::{Ranges, fit};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -96,20 +99,27 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::Halves, |packed: &Packed| {
-        let (low, high): (&[[u8; 32]; 4], &[[u8; 32]; 2]) =
-            (bytemuck::cast_ref(&packed.low), bytemuck::cast_ref(&packed.high));
-        std::array::from_fn::<_, 8, _>(|g| {
-            // The run's nibbles; see `swapped`.
-            let low = halves(&low[g / 4 * 2 + g % 2]).map(|half| cut(&half, g % 4 / 2 * 4, 15));
-            let planes = halves(&high[g / 4]).map(|half| plane(cut(&half, g % 4 * 2, 3)));
-            Piece {
-                codes: U6(join_nibbles(low), bytemuck::cast(planes)),
-                d: packed.d,
-                bytes: [packed.scales[2 * g], packed.scales[2 * g + 1]].map(i8::cast_unsigned),
-                ..Piece::ZERO
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U6, Scales::Halves);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let mut runs = [[0; 2 * RUN]; 3];
+        for (h, pieces) in out.chunks_exact_mut(4 * Codes::U6.bytes()).enumerate() {
+            blocks.words(offset_of!(Packed, low) + 64 * h, runs[..2].as_flattened_mut());
+            blocks.words(offset_of!(Packed, high) + 32 * h, &mut runs[2]);
+            for (g, piece) in pieces.chunks_exact_mut(Codes::U6.bytes()).enumerate() {
+                let (low, high) = piece.split_at_mut(Codes::U4.bytes());
+                // The run's nibbles; see `swapped`.
+                put_nibbles(&runs[g % 2], g / 2 * 4, low);
+                put_planes(&runs[2], 2 * g, high);
             }
+        }
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |packed: &Packed| {
+        let scales = packed.scales;
+        std::array::from_fn::<_, 8, _>(|g| Scale {
+            d: packed.d,
+            bytes: [scales[2 * g], scales[2 * g + 1]].map(i8::cast_unsigned),
+            ..Scale::ZERO
         })
     });
 }

@@ -3,7 +3,8 @@
 
 use super::activation::{dot_i8, max_magnitude, reciprocal, round_to_i8};
 use super::f16::{scale, scale_bytes};
-use super::packed::{Codes, Packing, Piece, Scales, U8, Values, interleave};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 
 /// Values per block.
@@ -87,9 +88,14 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 }
 
 /// See [`Packing::pack`].
-fn pack_group(rows: &[&[u8]], out: &mut [u8]) {
-    interleave(rows, out, Scales::F16, |&[d0, d1, ref q @ ..]: &[u8; BYTES]| {
-        [Piece { codes: U8(q.map(|q| q ^ 0x80)), d: [d0, d1], ..Piece::ZERO }]
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let kind = (Codes::U8, Scales::F16);
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        blocks.words(2, out);
+        out.iter_mut().for_each(|code| *code ^= 0x80);
+    };
+    pack_blocks(rows, transpose, kind, out, codes, |&[d0, d1, ..]: &[u8; BYTES]| {
+        [Scale { d: [d0, d1], ..Scale::ZERO }]
     });
 }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
 use crate::memory::Memory;
 use crate::quant::Format;
+use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::ROWS;
 use crate::threads::ThreadPool;
 
@@ -81,21 +82,15 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self) {
+    fn run(&mut self, transpose: Transpose) {
         let Source { file, format, n_cols, .. } = self.source;
         let Some(packing) = format.info().packing else { return };
         file.populate(self.range.clone());
         let rows = &file[self.range.clone()];
         let row_bytes = format.row_bytes(*n_cols);
         let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
-        for (rows, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
-            let mut list = [&rows[..0]; ROWS];
-            let mut n = 0;
-            for (slot, row) in list.iter_mut().zip(rows.chunks_exact(row_bytes)) {
-                *slot = row;
-                n += 1;
-            }
-            (packing.pack)(&list[..n], group);
+        for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
+            (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
         }
         file.release(self.range.clone());
     }
@@ -126,14 +121,20 @@ impl Loading {
 }
 
 /// Collects matrices and packs them.
-#[derive(Default)]
 pub struct Packer {
     sources: Vec<Source>,
+    /// See [`crate::kernels::Kernels::transpose`].
+    transpose: Transpose,
     /// How.
     pub loading: Loading,
 }
 
 impl Packer {
+    /// One that packs with `transpose`.
+    pub fn new(transpose: Transpose) -> Packer {
+        Packer { sources: Vec::new(), transpose, loading: Loading::default() }
+    }
+
     /// Has `source` packed by the next [`Packer::run`].
     pub fn add(&mut self, source: Source) {
         self.loading.progress.expect(source.range.len() as u64);
@@ -161,80 +162,80 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            pack_block(block, n_bytes, pool, memory, &self.loading)?;
+            self.pack_block(block, n_bytes, pool, memory)?;
             rest = others;
         }
         Ok(())
     }
-}
 
-/// Packs matrices into one allocation of `n_bytes`.
-fn pack_block(
-    sources: &[Source],
-    n_bytes: usize,
-    pool: &mut ThreadPool,
-    memory: &Memory,
-    loading: &Loading,
-) -> Result<()> {
-    let Some(first) = sources.first() else { return Ok(()) };
-    let what = match sources.len() {
-        1 => format!("the packed rows of the tensor {:?}", first.name),
-        n => format!("the packed rows of the tensor {:?} and {} after it", first.name, n - 1),
-    };
-    let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
-    block.prefer_large_pages();
-    if !memory.measures() {
-        fill(sources, &mut block, pool, loading)?;
+    /// Packs matrices into one allocation of `n_bytes`.
+    fn pack_block(
+        &self,
+        sources: &[Source],
+        n_bytes: usize,
+        pool: &mut ThreadPool,
+        memory: &Memory,
+    ) -> Result<()> {
+        let Some(first) = sources.first() else { return Ok(()) };
+        let what = match sources.len() {
+            1 => format!("the packed rows of the tensor {:?}", first.name),
+            n => format!("the packed rows of the tensor {:?} and {} after it", first.name, n - 1),
+        };
+        let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
+        block.prefer_large_pages();
+        if !memory.measures() {
+            self.fill(sources, &mut block, pool)?;
+        }
+        if self.loading.lock {
+            block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
+        }
+        let block = Arc::new(block);
+        let mut end = 0;
+        for source in sources {
+            let start = end;
+            end += source.packed_bytes();
+            // A slot is filled once: its weight was added once.
+            let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
+            // Pages that two tasks had parts of, and those around that the system mapped with them.
+            source.file.release(source.range.clone());
+        }
+        Ok(())
     }
-    if loading.lock {
-        block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
-    }
-    let block = Arc::new(block);
-    let mut end = 0;
-    for source in sources {
-        let start = end;
-        end += source.packed_bytes();
-        // A slot is filled once: its weight was added once.
-        let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
-        // Pages that two tasks had parts of, and those around that the system mapped with them.
-        source.file.release(source.range.clone());
-    }
-    Ok(())
-}
 
-/// Packs matrices one after another into `block`.
-fn fill(sources: &[Source], block: &mut [u8], pool: &mut ThreadPool, loading: &Loading) -> Result<()> {
-    let mut tasks = Vec::new();
-    let mut rest = block;
-    for source in sources {
-        let (out, others) = rest.split_at_mut(source.packed_bytes());
-        rest = others;
-        let groups_per_task = (TASK_BYTES / source.group_bytes()).max(1);
-        for (i, out) in out.chunks_mut(groups_per_task * source.group_bytes()).enumerate() {
-            let n_rows = groups_per_task * ROWS;
-            tasks.push(Task { source, range: source.rows(i * n_rows, n_rows), out });
+    /// Packs matrices one after another into `block`.
+    fn fill(&self, sources: &[Source], block: &mut [u8], pool: &mut ThreadPool) -> Result<()> {
+        let mut tasks = Vec::new();
+        let mut rest = block;
+        for source in sources {
+            let (out, others) = rest.split_at_mut(source.packed_bytes());
+            rest = others;
+            let groups_per_task = (TASK_BYTES / source.group_bytes()).max(1);
+            for (i, out) in out.chunks_mut(groups_per_task * source.group_bytes()).enumerate() {
+                let n_rows = groups_per_task * ROWS;
+                tasks.push(Task { source, range: source.rows(i * n_rows, n_rows), out });
+            }
         }
-    }
-    let ranges: Vec<_> = tasks.iter().map(|task| (&task.source.file, task.range.clone())).collect();
-    let fetch = |i: usize| {
-        if let Some((file, range)) = ranges.get(i) {
-            file.will_need(range.clone());
+        let ranges: Vec<_> = tasks.iter().map(|task| (&task.source.file, task.range.clone())).collect();
+        let fetch = |i: usize| {
+            if let Some((file, range)) = ranges.get(i) {
+                file.will_need(range.clone());
+            }
+        };
+        (0..TASKS_AHEAD).for_each(fetch);
+        let (skipped, watch) = (AtomicBool::new(false), self.loading.watch());
+        pool.for_parts(&mut tasks, 1, |i, tasks| {
+            if watch.is_cancelled() {
+                skipped.store(true, Relaxed);
+                return;
+            }
+            fetch(i + TASKS_AHEAD);
+            tasks.iter_mut().for_each(|task| task.run(self.transpose));
+            self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum());
+        });
+        match skipped.into_inner() {
+            true => Err(cancelled()),
+            false => Ok(()),
         }
-    };
-    (0..TASKS_AHEAD).for_each(fetch);
-    let (skipped, watch) = (AtomicBool::new(false), loading.watch());
-    pool.for_parts(&mut tasks, 1, |i, tasks| {
-        if watch.is_cancelled() {
-            skipped.store(true, Relaxed);
-            return;
-        }
-        fetch(i + TASKS_AHEAD);
-        tasks.iter_mut().for_each(Task::run);
-        loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum());
-    });
-    match skipped.into_inner() {
-        true => Err(cancelled()),
-        false => Ok(()),
     }
 }
 
@@ -242,6 +243,7 @@ fn fill(sources: &[Source], block: &mut [u8], pool: &mut ThreadPool, loading: &L
 mod tests {
     use super::*;
     use crate::error::Error;
+    use crate::quant::pack::transpose;
     use crate::quant::tests::sample_row;
 
     /// Three matrices in one file, in another order than they are added, and each with its number of rows.
@@ -271,15 +273,16 @@ mod tests {
     fn tasks_and_blocks_make_what_packing_group_by_group_makes() {
         for (block_bytes, n_threads) in [(1, 1), (1 << 20, 3), (BLOCK_BYTES, 2)] {
             let mut pool = ThreadPool::new(n_threads, None).expect("threads");
-            let mut packer = Packer::default();
+            let mut packer = Packer::new(transpose);
             let expected = sources().into_iter().map(|source| {
                 let packing = source.format.info().packing.expect("a packing");
                 let rows = &source.file[source.range.clone()];
                 let row_bytes = source.format.row_bytes(source.n_cols);
                 let mut groups = vec![0xAA; source.packed_bytes()];
                 for (g, group) in groups.chunks_exact_mut(source.group_bytes()).enumerate() {
-                    let rows: Vec<&[u8]> = rows.chunks_exact(row_bytes).skip(g * ROWS).take(ROWS).collect();
-                    (packing.pack)(&rows, group);
+                    let bytes = &rows[g * ROWS * row_bytes..];
+                    let bytes = &bytes[..bytes.len().min(ROWS * row_bytes)];
+                    (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
                 }
                 let slot = Arc::clone(&source.slot);
                 packer.add(source);
@@ -297,7 +300,7 @@ mod tests {
     #[test]
     fn a_cancelled_run_packs_nothing_and_says_so() {
         let mut pool = ThreadPool::new(2, None).expect("threads");
-        let (cancel, mut packer) = (CancelToken::new(), Packer::default());
+        let (cancel, mut packer) = (CancelToken::new(), Packer::new(transpose));
         packer.loading.cancel[0] = Some(cancel.clone());
         let all = sources();
         let slots: Vec<_> = all.iter().map(|source| Arc::clone(&source.slot)).collect();
@@ -311,7 +314,7 @@ mod tests {
     fn a_matrix_beyond_memory_is_named() {
         let mut pool = ThreadPool::new(1, None).expect("threads");
         for (at, name) in [(0, "Q8_0"), (2, "Q4_0")] {
-            let mut packer = Packer::default();
+            let mut packer = Packer::new(transpose);
             for (i, mut source) in sources().into_iter().enumerate() {
                 if i == at {
                     source.n_rows = isize::MAX as usize / source.format.row_bytes(source.n_cols);

@@ -115,7 +115,7 @@ impl ThreadedBackend {
             attention: attention::Scratch::new(0, &Limits::default(), &memory)?,
             n_cols: 0,
             pack: Pack::Auto,
-            packer: Packer::default(),
+            packer: Packer::new(kernels.transpose),
             memory,
         })
     }

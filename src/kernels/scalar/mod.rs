@@ -14,6 +14,7 @@ mod rope;
 use half::f16;
 
 use super::{Expand, Isa, Kernels};
+use crate::quant::pack::transpose;
 use crate::quant::{Dot, FORMAT_COUNT, FORMATS, q8_0, quantize_activations};
 
 /// The table of plain Rust.
@@ -28,6 +29,7 @@ pub static SCALAR: Kernels = Kernels {
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     numbers: [None; FORMAT_COUNT],
+    transpose,
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::quant::FORMATS;
+use crate::quant::pack::Rows;
 use crate::quant::packed::Group;
 use crate::quant::tests::sample_row;
 
@@ -118,7 +119,7 @@ fn packed_products_agree_with_each_formats_definition() {
             let rows = sample_row(info, n_rows * n_cols, 3);
             let row_bytes = rows.len() / n_rows;
             let mut bytes = vec![0xAA; packing.group_bytes(n_cols)];
-            (packing.pack)(&rows.chunks(row_bytes).collect::<Vec<_>>(), &mut bytes);
+            (packing.pack)(&Rows { bytes: &rows, row_bytes }, kernels.transpose, &mut bytes);
             let n_pieces = n_cols / 32;
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 4), &mut x);
@@ -155,7 +156,8 @@ fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
             let (n_pieces, n_tokens) = (n_cols / 32, 50);
             let rows = sample_row(info, 16 * n_cols, 7);
             let mut bytes = vec![0; packing.group_bytes(n_cols)];
-            (packing.pack)(&rows.chunks(rows.len() / 16).collect::<Vec<_>>(), &mut bytes);
+            let row_bytes = rows.len() / 16;
+            (packing.pack)(&Rows { bytes: &rows, row_bytes }, kernels.transpose, &mut bytes);
             let group = Group::alone(info.format, &bytes, n_pieces);
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 8), &mut x);
@@ -180,14 +182,15 @@ fn packed_numbers_agree_with_the_expanded_rows() {
             continue;
         };
         for (n_cols, n_rows) in [(32, 16), (64, 3), (288, 96), (4096, 80), (96, 1), (544, 40)] {
-            let rows = sample_row(info, n_rows * n_cols, 3);
-            let rows: Vec<&[u8]> = rows.chunks(rows.len() / n_rows).collect();
+            let all = sample_row(info, n_rows * n_cols, 3);
+            let row_bytes = all.len() / n_rows;
+            let rows: Vec<&[u8]> = all.chunks(row_bytes).collect();
             let group_bytes = packing.group_bytes(n_cols);
             let mut bytes = vec![0xAAu8; rows.len().div_ceil(16) * group_bytes + 64];
             let aligned = bytes.as_ptr().align_offset(64);
             let groups = &mut bytes[aligned..aligned + rows.len().div_ceil(16) * group_bytes];
-            for (rows, group) in rows.chunks(16).zip(groups.chunks_exact_mut(group_bytes)) {
-                (packing.pack)(rows, group);
+            for (bytes, group) in all.chunks(16 * row_bytes).zip(groups.chunks_exact_mut(group_bytes)) {
+                (packing.pack)(&Rows { bytes, row_bytes }, kernels.transpose, group);
             }
             let x = noise(50 * n_cols, 4);
             let mut single = vec![vec![f32::NAN; n_rows]; 50];
@@ -211,6 +214,30 @@ fn packed_numbers_agree_with_the_expanded_rows() {
                         assert!(equal, "{} {n_rows}x{n_cols}, {n} vectors", info.name);
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn words_of_rows_come_to_lie_side_by_side() {
+    // Whole groups and parts of one, rows with words left over, from odd bytes on, up to and beyond the end of a row.
+    for (kernels, n_rows, row_bytes) in tables()
+        .flat_map(|k| [(16, 34), (16, 210), (5, 34), (16, 16), (1, 7), (0, 0)].map(|(n, b)| (k, n, b)))
+    {
+        let bytes: Vec<u8> = (0..n_rows * row_bytes).map(|i| (i * 7 + i / 251) as u8).collect();
+        let rows = Rows { bytes: &bytes, row_bytes };
+        for (at, n_words) in
+            [(0, 0), (0, 1), (0, 4), (2, 8), (1, 5), (3, 7), (18, 4), (19, 4), (50, 40), (300, 4)]
+        {
+            let mut got = vec![0xAA; 64 * n_words];
+            (kernels.transpose)(&rows, at, &mut got);
+            for (i, byte) in got.into_iter().enumerate() {
+                let (j, r, k) = (i / 64, i % 64 / 4, i % 4);
+                let column = at + 4 * j;
+                let there = r < n_rows && column + 4 <= row_bytes;
+                let expected = if there { bytes[r * row_bytes + column + k] } else { 0 };
+                assert_eq!(byte, expected, "{} {n_rows}x{row_bytes} word {j} of row {r}", kernels.isa.name());
             }
         }
     }

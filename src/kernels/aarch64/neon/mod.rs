@@ -1,6 +1,7 @@
 //! Advanced SIMD, which nearly every 64-bit Arm processor has.
 
 mod packed;
+mod rows;
 mod vector;
 
 use std::arch::is_aarch64_feature_detected;
@@ -11,6 +12,7 @@ use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 pub static NEON: Kernels = Kernels {
     isa: Isa::Neon,
     packed: packed::TABLE,
+    transpose: rows::transpose,
     numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

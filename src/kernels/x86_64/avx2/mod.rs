@@ -4,6 +4,7 @@ pub mod group;
 #[macro_use]
 mod products;
 mod packed;
+mod rows;
 mod vector;
 
 use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
@@ -12,6 +13,7 @@ use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 pub static AVX2: Kernels = Kernels {
     isa: Isa::Avx2,
     packed: packed::TABLE,
+    transpose: rows::transpose,
     numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
