@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{all_logits, argmax, bundled_model, context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{ContextOptions, LoadedModel, Tokens};
+use ember::context::{ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
 use ember::generate::{Event, FinishReason, GenerateOptions, generate};
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, TensorInfo, TensorType};
@@ -127,6 +127,16 @@ fn its_packed_weights_are_close_to_its_expanded_ones() {
         let error = relative_rms(&got, &exact);
         assert!(error <= 3.5e-2, "{}: {error:.2e}", case["prompt"]);
     }
+}
+
+#[test]
+fn weights_in_the_files_order_give_the_same_bits() {
+    let never = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };
+    let in_place = Arc::new(LoadedModel::open(&bundled_model(), &never).expect("a model"));
+    let tokens = ids(&reference()["cases"][0]["ids"]);
+    let [packed, in_place] =
+        [load(&bundled_model()), in_place].map(|model| all_logits(&mut context(&model, &options()), &tokens));
+    assert!(packed.iter().zip(&in_place).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::ops::DerefMut;
 
 use super::cpu::CpuBackend;
 use super::host::{HostKv, HostWeight, Part, take};
-use super::threaded::{F32Products, ThreadedBackend};
+use super::threaded::{F32Products, Pack, ThreadedBackend};
 use super::*;
 use crate::error::Error;
 use crate::kernels::{Isa, Kernels};
@@ -75,17 +75,19 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
     let want = op(&mut |run| (run.cpu)(&mut cpu));
     assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
     for isa in Isa::supported() {
-        for f32_products in [F32Products::Dots, F32Products::Blocked] {
+        use {F32Products::*, Pack::*};
+        for (f32_products, pack) in [(Dots, Auto), (Dots, Never), (Blocked, Auto)] {
             let mut first: Option<Vec<f32>> = None;
             for &n_threads in N_THREADS {
                 let kernels = Kernels::select(Some(isa));
                 let pool = ThreadPool::new(n_threads, None).expect("threads");
                 let mut threaded =
                     ThreadedBackend::new(kernels, pool, f32_products, Memory::default()).expect("memory");
+                threaded.set_pack(pack);
                 threaded.reserve(&limits).expect("memory");
                 let got = op(&mut |run| (run.threaded)(&mut threaded));
                 let error = nmse(&got, &want);
-                let case = format!("{what}, {isa:?}, {n_threads} threads, {f32_products:?}");
+                let case = format!("{what}, {isa:?}, {n_threads} threads, {f32_products:?}, {pack:?}");
                 assert!(error <= tolerance, "{case}: NMSE {error:.2e}");
                 let one = first.get_or_insert_with(|| got.clone());
                 assert!(*one == got, "{case}: one thread differs");

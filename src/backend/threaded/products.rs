@@ -7,6 +7,7 @@ use matrixmultiply::sgemm;
 
 use crate::backend::host::HostWeight;
 use crate::kernels::{Kernels, PackedProduct, halves};
+use crate::quant::pack::Rows;
 use crate::quant::packed::{self, Ahead, Group};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
@@ -52,9 +53,12 @@ const BLOCK: usize = 64;
 /// Weight rows that are expanded and multiplied together.
 pub(super) const PANEL: usize = 8;
 
+// A group of packed rows fits where that many rows in f32 do: scales take less than the codes of a group.
+const _: () = assert!(2 * packed::Codes::U8.bytes() <= PANEL * packed::COLS * size_of::<f32>());
+
 impl Inputs<'_> {
     /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
-    /// `scratch` holds [`PANEL`] weight rows; for `then` see [`Group::then`].
+    /// `scratch` holds [`PANEL`] weight rows in f32, or a group of packed ones; for `then` see [`Group::then`].
     pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: Ahead, scratch: &mut [f32]) {
         let w = target.weight;
         match self.kernels.dot[w.format as usize] {
@@ -65,6 +69,9 @@ impl Inputs<'_> {
             let vectors = first..self.n.min(first + BLOCK);
             match self.kernels.dot[w.format as usize] {
                 Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors, then),
+                Dot::Q8(_) if self.kernels.packs(w.format) => {
+                    self.packed_now(target, rows.clone(), vectors, scratch);
+                }
                 Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
                 Dot::F32 if w.is_packed() => self.numbers(target, rows.clone(), vectors),
                 Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
@@ -106,6 +113,27 @@ impl Inputs<'_> {
             groups.multiply(group, x, &mut buffer, |t, row| {
                 target.put(vectors.start + t, first, &row[..n_rows])
             });
+        }
+    }
+
+    /// Weights as they lie in the file, group by group as if they were packed; `rows` begin with a group.
+    fn packed_now(
+        &self,
+        target: &Target<'_>,
+        rows: Range<usize>,
+        vectors: Range<usize>,
+        scratch: &mut [f32],
+    ) {
+        let n_blocks = target.weight.n_cols / 32;
+        let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
+        let mut out = [0.0; BLOCK * packed::ROWS];
+        let out = &mut out[..vectors.len() * packed::ROWS];
+        for first in rows.clone().step_by(packed::ROWS) {
+            let last = rows.end.min(first + packed::ROWS);
+            multiply_now(self.kernels, target.weight, first..last, x, scratch, out);
+            for (t, row) in vectors.clone().zip(out.chunks_exact(packed::ROWS)) {
+                target.put(t, first, &row[..last - first]);
+            }
         }
     }
 
@@ -191,7 +219,7 @@ pub(super) struct Experts<'a> {
 }
 
 impl Experts<'_> {
-    /// Computes output columns `rows` of every slot. `scratch` holds a weight row at least.
+    /// Computes output columns `rows` of every slot. `scratch` holds a weight row in f32, and a group of packed ones.
     pub fn compute(&self, rows: Range<usize>, scratch: &mut [f32]) {
         let mut products = [0.0; packed::ROWS];
         for slot in 0..self.route.len() / 2 {
@@ -236,6 +264,11 @@ impl Experts<'_> {
                 groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
         }
+        if matches!(self.kernels.dot[w.format as usize], Dot::Q8(_)) && self.kernels.packs(w.format) {
+            let mut products = [0.0; packed::ROWS];
+            multiply_now(self.kernels, w, first..first + out.len(), x_q8(), scratch, &mut products);
+            return out.copy_from_slice(&products[..out.len()]);
+        }
         for (i, out) in out.iter_mut().enumerate() {
             *out = match self.kernels.dot[w.format as usize] {
                 Dot::Q8(dot) => dot(w.row(first + i), x_q8()),
@@ -256,6 +289,25 @@ fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f3
         unreachable!("only formats that have a packing are packed");
     };
     product(groups, x, w.n_cols, out);
+}
+
+/// The product of up to sixteen rows of `w`, which are packed into `scratch` for it, with all vectors of `x`: the same bits as
+/// of rows that were packed before.
+fn multiply_now(
+    kernels: &Kernels,
+    w: &HostWeight,
+    rows: Range<usize>,
+    x: &[Q8Block],
+    scratch: &mut [f32],
+    out: &mut [f32],
+) {
+    let (Some(product), Some(packing)) = (kernels.packed_product(w.format), w.format.info().packing) else {
+        unreachable!("only formats that have a packing have packed products");
+    };
+    let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
+    let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
+    (packing.pack)(&rows, kernels.transpose, group);
+    product(&Group::alone(w.format, group, w.n_cols / packed::COLS), x, out);
 }
 
 /// Activation vectors in one call of a packed product.

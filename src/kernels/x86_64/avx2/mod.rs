@@ -4,7 +4,7 @@ pub mod group;
 #[macro_use]
 mod products;
 mod packed;
-mod rows;
+pub mod rows;
 mod vector;
 
 use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};

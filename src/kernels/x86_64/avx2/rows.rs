@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
+use crate::kernels::x86_64::fetch_line;
 use crate::quant::pack::{RUN, Rows, transpose_runs};
+use crate::quant::packed::ROWS;
 
 /// See [`crate::kernels::Kernels::transpose`].
 pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
@@ -11,11 +13,21 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
 }
 
+/// Fetches bytes from `16i` on of the sixteen rows that come next, of which the machine sees too little to fetch them by itself:
+/// with every other run, since two are half a line.
+#[inline(always)]
+pub fn fetch_next_rows(bytes: &[u8], row_bytes: usize, i: usize) {
+    for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {
+        fetch_line::<_MM_HINT_T0>(bytes.as_ptr().cast::<i8>().wrapping_add(r * row_bytes + 16 * i));
+    }
+}
+
 /// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
 #[target_feature(enable = "avx2")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     assert!(15 * row_bytes + 16 * runs.len() <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
+        fetch_next_rows(bytes, row_bytes, i);
         // SAFETY: the last row has 16 bytes for each run, and so have those before it.
         let row =
             |r: usize| unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i).cast()) };

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::kernels::x86_64::avx2::rows::fetch_next_rows;
 use crate::quant::pack::{RUN, Rows, transpose_runs};
 
 /// See [`crate::kernels::Kernels::transpose`].
@@ -16,6 +17,7 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     assert!(15 * row_bytes + 16 * runs.len() <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
+        fetch_next_rows(bytes, row_bytes, i);
         // SAFETY: the last row has 16 bytes for each run, and so have those before it.
         let row =
             |r: usize| unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i).cast()) };
