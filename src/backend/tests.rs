@@ -17,12 +17,12 @@ use crate::quant::tests::sample_row;
 use crate::threads::ThreadPool;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
-trait Host: Backend<Buffer: DerefMut<Target = [f32]>, Weight = HostWeight, Kv = HostKv> {}
+pub trait Host: Backend<Buffer: DerefMut<Target = [f32]>, Weight = HostWeight, Kv = HostKv> {}
 impl Host for CpuBackend {}
 impl Host for ThreadedBackend {}
 
 /// Numbers between -1 and 1 that look random and are the same everywhere.
-fn noise(n: usize, seed: u32) -> Vec<f32> {
+pub(super) fn noise(n: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).max(1);
     let mut next = || {
         state ^= state << 13;
@@ -33,13 +33,13 @@ fn noise(n: usize, seed: u32) -> Vec<f32> {
     (0..n).map(|_| next() as f32).collect()
 }
 
-fn buffer<B: Host>(b: &mut B, data: &[f32]) -> B::Buffer {
+pub(super) fn buffer<B: Host>(b: &mut B, data: &[f32]) -> B::Buffer {
     let mut out = b.alloc(data.len()).expect("memory");
     b.write(&mut out, 0, data);
     out
 }
 
-fn weight<B: Host>(
+pub(super) fn weight<B: Host>(
     b: &mut B,
     format: Format,
     n_rows: usize,
@@ -75,8 +75,8 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
     let want = op(&mut |run| (run.cpu)(&mut cpu));
     assert!(want.iter().any(|&x| x != 0.0), "{what}: the definition gives only zeros");
     for isa in Isa::supported() {
-        use {F32Products::*, Pack::*};
-        for (f32_products, pack) in [(Dots, Auto), (Dots, Never), (Blocked, Auto)] {
+        use F32Products::{Blocked, Dots};
+        for (f32_products, pack) in [(Dots, Pack::Auto), (Dots, Pack::Never), (Blocked, Pack::Auto)] {
             let mut first: Option<Vec<f32>> = None;
             for &n_threads in N_THREADS {
                 let kernels = Kernels::select(Some(isa));

@@ -34,7 +34,7 @@ pub struct LoadOptions {
     /// Which matrices are packed for the machine's vector instructions. Packing takes loading as long as copying them
     /// does and as much memory as they have in the file, which gives its own back when it is mapped; a file that was
     /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
-    /// mapping, is shared by all processes that map the file and is multiplied several times as slowly.
+    /// mapping, is shared by all processes that map the file and is packed anew, a few rows at a time, whenever it is multiplied.
     pub pack: Pack,
     /// Ends the loading early, with `Cancelled`: looked at for every tensor, every half megabyte that is packed and every
     /// few thousand tokens and merges of the vocabulary.

@@ -53,7 +53,9 @@ pub fn transpose_runs(
 ) {
     let (runs, rest) = out.as_chunks_mut::<RUN>();
     let n = 16 * runs.len();
-    if at + n > rows.row_bytes || rows.bytes.len() < ROWS * rows.row_bytes || n == 0 {
+    let there =
+        at.saturating_add(n) <= rows.row_bytes && ROWS.saturating_mul(rows.row_bytes) <= rows.bytes.len();
+    if !there || n == 0 {
         return transpose(rows, at, out);
     }
     whole(&rows.bytes[at..], rows.row_bytes, runs);

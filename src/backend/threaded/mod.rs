@@ -82,7 +82,7 @@ pub struct ThreadedBackend {
     pool: ThreadPool,
     /// Quantized activations, `[n_tokens, n_cols / 32]`.
     rounded: Rounded,
-    /// Expanded weight rows for each thread, `[n_threads, PANEL, n_cols]`.
+    /// Weight rows for each thread, expanded or packed, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,
     course: Course,
     angles: Angles,

@@ -50,6 +50,8 @@ pub(super) struct Inputs<'a> {
 /// Activation rows that are multiplied with all weights of a task before the next ones are: so many that they stay in
 /// the cache of a core, and that fetching the weights anew for each block costs little.
 const BLOCK: usize = 64;
+/// The same where the weights of a task are packed for each block: so many that packing costs little beside.
+const BLOCK_NOW: usize = 4 * BLOCK;
 /// Weight rows that are expanded and multiplied together.
 pub(super) const PANEL: usize = 8;
 
@@ -65,13 +67,13 @@ impl Inputs<'_> {
             Dot::F32 if w.format == Format::F32 && self.blocked => return self.sgemm(target, rows),
             _ => {}
         }
-        for first in (0..self.n).step_by(BLOCK) {
-            let vectors = first..self.n.min(first + BLOCK);
+        let packs_now = !w.is_packed() && packs_now(self.kernels, w.format);
+        let block = if packs_now { BLOCK_NOW } else { BLOCK };
+        for first in (0..self.n).step_by(block) {
+            let vectors = first..self.n.min(first + block);
             match self.kernels.dot[w.format as usize] {
                 Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors, then),
-                Dot::Q8(_) if self.kernels.packs(w.format) => {
-                    self.packed_now(target, rows.clone(), vectors, scratch);
-                }
+                Dot::Q8(_) if packs_now => self.packed_now(target, rows.clone(), vectors, scratch),
                 Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
                 Dot::F32 if w.is_packed() => self.numbers(target, rows.clone(), vectors),
                 Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
@@ -127,12 +129,16 @@ impl Inputs<'_> {
         let n_blocks = target.weight.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
         let mut out = [0.0; BLOCK * packed::ROWS];
-        let out = &mut out[..vectors.len() * packed::ROWS];
         for first in rows.clone().step_by(packed::ROWS) {
             let last = rows.end.min(first + packed::ROWS);
-            multiply_now(self.kernels, target.weight, first..last, x, scratch, out);
-            for (t, row) in vectors.clone().zip(out.chunks_exact(packed::ROWS)) {
-                target.put(t, first, &row[..last - first]);
+            let (product, group) = pack_now(self.kernels, target.weight, first..last, scratch);
+            for (i, x) in x.chunks(BLOCK * n_blocks).enumerate() {
+                let out = &mut out[..x.len() / n_blocks * packed::ROWS];
+                product(&group, x, out);
+                let t = vectors.start + i * BLOCK;
+                for (t, row) in (t..).zip(out.chunks_exact(packed::ROWS)) {
+                    target.put(t, first, &row[..last - first]);
+                }
             }
         }
     }
@@ -264,9 +270,10 @@ impl Experts<'_> {
                 groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
         }
-        if matches!(self.kernels.dot[w.format as usize], Dot::Q8(_)) && self.kernels.packs(w.format) {
+        if packs_now(self.kernels, w.format) {
             let mut products = [0.0; packed::ROWS];
-            multiply_now(self.kernels, w, first..first + out.len(), x_q8(), scratch, &mut products);
+            let (product, group) = pack_now(self.kernels, w, first..first + out.len(), scratch);
+            product(&group, x_q8(), &mut products);
             return out.copy_from_slice(&products[..out.len()]);
         }
         for (i, out) in out.iter_mut().enumerate() {
@@ -291,23 +298,25 @@ fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f3
     product(groups, x, w.n_cols, out);
 }
 
-/// The product of up to sixteen rows of `w`, which are packed into `scratch` for it, with all vectors of `x`: the same bits as
-/// of rows that were packed before.
-fn multiply_now(
+/// Whether rows of `format` that are not packed are packed to be multiplied.
+fn packs_now(kernels: &Kernels, format: Format) -> bool {
+    matches!(kernels.dot[format as usize], Dot::Q8(_)) && kernels.packs(format)
+}
+
+/// Up to sixteen rows of `w`, packed into `scratch`, and what multiplies them: the same bits as of rows packed before.
+fn pack_now<'a>(
     kernels: &Kernels,
     w: &HostWeight,
     rows: Range<usize>,
-    x: &[Q8Block],
-    scratch: &mut [f32],
-    out: &mut [f32],
-) {
+    scratch: &'a mut [f32],
+) -> (PackedProduct, Group<'a>) {
     let (Some(product), Some(packing)) = (kernels.packed_product(w.format), w.format.info().packing) else {
         unreachable!("only formats that have a packing have packed products");
     };
     let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
     let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
     (packing.pack)(&rows, kernels.transpose, group);
-    product(&Group::alone(w.format, group, w.n_cols / packed::COLS), x, out);
+    (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
 }
 
 /// Activation vectors in one call of a packed product.
@@ -362,6 +371,54 @@ impl<'a> Groups<'a> {
             (self.product)(&group, x, out);
             for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
                 put(i * vectors + t, row);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::backend::tests::{buffer, noise, weight};
+    use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
+    use crate::backend::{Backend, Limits, MoeMatmul, Product, WeightRole};
+    use crate::kernels::{Isa, Kernels};
+    use crate::memory::Memory;
+    use crate::quant::FORMATS;
+    use crate::threads::ThreadPool;
+
+    /// Products of `n` vectors with 96 rows and with 70, and with two of three experts of 32 rows each.
+    fn products(isa: Isa, pack: Pack, format: crate::quant::Format, n: usize) -> Vec<f32> {
+        let pool = ThreadPool::new(2, None).expect("threads");
+        let kernels = Kernels::select(Some(isa));
+        let memory = Memory::default();
+        let mut b = ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
+        b.set_pack(pack);
+        b.reserve(&Limits { n_tokens: n, n_cols: 256, ..Limits::default() }).expect("memory");
+        let x = buffer(&mut b, &noise(n * 256, 1));
+        let [whole, partly] = [96, 70].map(|n| weight(&mut b, format, n, 256, 2, WeightRole::Matrix));
+        assert_eq!(whole.is_packed(), pack == Pack::Auto, "{format:?}, {isa:?}");
+        let mut outs = [96, 70, 64].map(|n_rows| b.alloc(n * n_rows).expect("memory"));
+        let [a, c, experts] = &mut outs;
+        b.matmul_many(&x, n, &mut [Product { weight: &whole, out: a }, Product { weight: &partly, out: c }]);
+        let route: Vec<f32> = (0..n).flat_map(|t| [(t % 3) as f32, 0.5, 2.0 - (t % 2) as f32, 0.5]).collect();
+        let route = &buffer(&mut b, &route);
+        let (weight, n_expert, n_used) = (&whole, 3, 2);
+        b.moe_matmul(MoeMatmul { x: &x, n, weight, n_expert, n_used, route, reduce: false, out: experts });
+        outs.iter().flat_map(|out| out.iter().copied()).collect()
+    }
+
+    #[test]
+    fn rows_packed_when_they_are_multiplied_give_the_bits_of_packed_ones() {
+        for isa in Isa::supported() {
+            for format in FORMATS.iter().map(|info| info.format) {
+                if !super::packs_now(Kernels::select(Some(isa)), format) {
+                    continue;
+                }
+                for n in if cfg!(miri) { vec![1] } else { vec![1, 65, 257] } {
+                    let [auto, never] = [Pack::Auto, Pack::Never].map(|pack| products(isa, pack, format, n));
+                    let equal = auto.iter().zip(&never).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(equal && auto.len() == never.len(), "{format:?}, {isa:?}, {n} vectors");
+                }
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::arch::aarch64::*;
 
+use super::vector::fetch_line;
 use crate::quant::pack::{RUN, Rows, transpose_runs};
+use crate::quant::packed::ROWS;
 
 /// See [`crate::kernels::Kernels::transpose`].
 pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
@@ -14,8 +16,13 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
 /// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
 #[target_feature(enable = "neon")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
-    assert!(15 * row_bytes + 16 * runs.len() <= bytes.len(), "the rows end too early");
+    let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
+    assert!(end <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
+        // Of the sixteen rows that come next, with every other run, since two are half a line.
+        for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {
+            fetch_line(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i));
+        }
         let row = |r: usize| {
             let from = bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i);
             // SAFETY: the last row has 16 bytes for each run, and so have those before it.

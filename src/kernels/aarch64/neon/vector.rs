@@ -26,6 +26,15 @@ impl Neon {
     }
 }
 
+/// Fetches the line of memory at `address`, if there is memory, before it is needed.
+#[inline(always)]
+pub fn fetch_line(address: *const u8) {
+    // SAFETY: every 64-bit Arm processor has the instruction, and it accesses no memory.
+    unsafe {
+        asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+    }
+}
+
 /// A method that is one instruction, or an expression of some, on each register.
 macro_rules! op {
     ($name:ident($($arg:ident),*) = $value:expr) => {
@@ -57,11 +66,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn prefetch_line<T>(self, x: &[T], bytes: usize) {
-        let address = x.as_ptr().cast::<u8>().wrapping_add(bytes);
-        // SAFETY: every 64-bit Arm processor has the instruction, and it accesses no memory.
-        unsafe {
-            asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-        }
+        fetch_line(x.as_ptr().cast::<u8>().wrapping_add(bytes));
     }
 
     #[inline(always)]

@@ -15,7 +15,8 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
 /// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
 #[target_feature(enable = "avx512f")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
-    assert!(15 * row_bytes + 16 * runs.len() <= bytes.len(), "the rows end too early");
+    let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
+    assert!(end <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
         fetch_next_rows(bytes, row_bytes, i);
         // SAFETY: the last row has 16 bytes for each run, and so have those before it.
