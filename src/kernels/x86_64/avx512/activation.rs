@@ -8,6 +8,8 @@ use crate::quant::Q8Block;
 
 /// Blocks at a time.
 const LANES: usize = 16;
+/// Words of a block.
+const WORDS: usize = size_of::<Q8Block>() / size_of::<f32>();
 /// See `round_to_i8` of the definition.
 const BELOW_HALF: f32 = 0.5f32.next_down();
 
@@ -84,56 +86,45 @@ fn quantize_run(x: &[f32; LANES * Q8Block::LEN], out: &mut [Q8Block; LANES]) -> 
     let d = _mm512_mask_mul_ps(unit, some, unit, _mm512_div_ps(yq, qq));
     let sum = _mm512_mask_mov_epi32(a.sum, b_is_better, b.sum);
     let sum_low = _mm512_mask_mov_epi32(a.sum_low, b_is_better, b.sum_low);
-    let mut quads = [[0i8; 4 * LANES]; 8];
-    for (j, quad) in quads.iter_mut().enumerate() {
+    // A block's 13 words are a column; the three after them are overwritten by the next block.
+    let mut words = [_mm512_setzero_ps(); LANES];
+    (words[0], words[1], words[2]) =
+        (d, _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum)), _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum_low)));
+    for (word, sum) in words[3..5].iter_mut().zip([sum, sum_low]) {
+        *word = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32::<7>(sum)));
+    }
+    for j in 0..8 {
         let better = _mm512_mask_mov_epi32(a.quads[j], b_is_better, b.quads[j]);
-        // SAFETY: there is room for 64 bytes.
-        unsafe { _mm512_storeu_si512(quad.as_mut_ptr().cast(), better) };
+        words[5 + j] = _mm512_castsi512_ps(better);
     }
-    let bias = [
-        integers(_mm512_mullo_epi32(sum, _mm512_set1_epi32(-128))),
-        integers(_mm512_mullo_epi32(sum_low, _mm512_set1_epi32(-128))),
-    ];
-    let sums = [
-        numbers(_mm512_mul_ps(d, _mm512_cvtepi32_ps(sum))),
-        numbers(_mm512_mul_ps(d, _mm512_cvtepi32_ps(sum_low))),
-    ];
-    let d = numbers(d);
-    for (lane, block) in out.iter_mut().enumerate() {
-        (block.d, block.sum, block.sum_low) = (d[lane], sums[0][lane], sums[1][lane]);
-        (block.bias, block.bias_low) = (bias[0][lane], bias[1][lane]);
-        for (j, quad) in quads.iter().enumerate() {
-            block.qs[4 * j..][..4].copy_from_slice(&quad[4 * lane..][..4]);
-        }
-    }
+    store(&transposed(&words), out);
     true
 }
 
+/// Writes the first [`WORDS`] words of each vector as a block.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn numbers(x: __m512) -> [f32; LANES] {
-    let mut numbers = [0.0; LANES];
-    // SAFETY: there is room for 16 numbers.
-    unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), x) };
-    numbers
+fn store(words: &[__m512; LANES], out: &mut [Q8Block; LANES]) {
+    let out: &mut [f32; LANES * WORDS] = bytemuck::cast_mut(out);
+    for (i, words) in words[..LANES - 1].iter().enumerate() {
+        let out = &mut out[i * WORDS..][..LANES];
+        // SAFETY: there is room for 16 words.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), *words) };
+    }
+    let last = &mut out[(LANES - 1) * WORDS..];
+    // SAFETY: there is room for the words that are written, [`WORDS`].
+    unsafe { _mm512_mask_storeu_ps(last.as_mut_ptr(), (1 << WORDS) - 1, words[LANES - 1]) };
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn integers(x: __m512i) -> [i32; LANES] {
-    let mut integers = [0; LANES];
-    // SAFETY: there is room for 16 numbers.
-    unsafe { _mm512_storeu_si512(integers.as_mut_ptr().cast(), x) };
-    integers
-}
-
-/// The values of sixteen blocks times `inverse`, rounded.
+/// The values of sixteen blocks times `inverse`, rounded. A `ternarylogic` of 0xca takes the bits of its second operand where
+/// the first is set, elsewhere those of the third.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> Rounded {
     let sign = _mm512_castps_si512(_mm512_set1_ps(-0.0));
     let below_half = _mm512_castps_si512(_mm512_set1_ps(BELOW_HALF));
-    let (byte, ones) = (_mm512_set1_epi32(255), _mm512_set1_epi8(1));
+    let ones = _mm512_set1_epi8(1);
+    let bytes = [0xff00, 0xff_0000, 0xff00_0000u32].map(|bits| _mm512_set1_epi32(bits.cast_signed()));
     let mut products = [_mm512_setzero_ps(); LANES];
     let mut quads = [_mm512_setzero_si512(); 8];
     let mut sums = [_mm512_setzero_si512(); 2];
@@ -143,7 +134,7 @@ fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> 
         for k in 0..4 {
             let i = 4 * j + k;
             let y = _mm512_mul_ps(columns[i], inverse);
-            // The bits of a half with the sign of `y`: where the first is set the second, elsewhere the third.
+            // The bits of a half with the sign of `y`.
             let half = _mm512_ternarylogic_epi32::<0xca>(sign, _mm512_castps_si512(y), below_half);
             let q = _mm512_cvttps_epi32(_mm512_add_ps(y, _mm512_castsi512_ps(half)));
             let product = _mm512_mul_ps(y, _mm512_cvtepi32_ps(q));
@@ -151,10 +142,10 @@ fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> 
             products[i % LANES] =
                 if i < LANES { product } else { _mm512_add_ps(products[i % LANES], product) };
             quad = match k {
-                0 => _mm512_and_si512(q, byte),
-                1 => _mm512_or_si512(quad, _mm512_slli_epi32::<8>(_mm512_and_si512(q, byte))),
-                2 => _mm512_or_si512(quad, _mm512_slli_epi32::<16>(_mm512_and_si512(q, byte))),
-                _ => _mm512_or_si512(quad, _mm512_slli_epi32::<24>(q)),
+                0 => q,
+                1 => _mm512_ternarylogic_epi32::<0xca>(bytes[0], _mm512_slli_epi32::<8>(q), quad),
+                2 => _mm512_ternarylogic_epi32::<0xca>(bytes[1], _mm512_slli_epi32::<16>(q), quad),
+                _ => _mm512_ternarylogic_epi32::<0xca>(bytes[2], _mm512_slli_epi32::<24>(q), quad),
             };
         }
         quads[j] = quad;
