@@ -12,6 +12,8 @@ pub const PAGE_LEN: usize = 32;
 pub const CHUNK_LEN: usize = 512;
 /// Most queries of one call.
 pub const MAX_QUERIES: usize = 64;
+/// Most queries that kernels read keys and values for where they lie; for more it pays to widen a block once.
+pub const FEW_QUERIES: usize = 6;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
 pub const SCALED: usize = 32;
@@ -156,6 +158,12 @@ impl AttnTile<'_> {
         self.seen_by(0).start..self.seen_by(last).end
     }
 
+    /// Whether every query sees all of `positions`.
+    pub fn all_see(&self, positions: &Range<usize>) -> bool {
+        let last = self.n_queries().saturating_sub(1);
+        self.seen_by(last).start <= positions.start && self.seen_by(0).end >= positions.end
+    }
+
     /// The numbers of the chunks of [`CHUNK_LEN`] positions that any query sees.
     pub fn chunks(&self) -> Range<usize> {
         let seen = self.seen();
@@ -179,12 +187,14 @@ pub struct AttnState<'a> {
     pub sum: &'a mut [f32],
     /// Room for the queries, `[n_queries, head_dim]`: kernels may lay them out as they read them.
     pub queries: &'a mut [f32],
+    /// Room for a block of keys or values, where there are more queries than [`FEW_QUERIES`]; else nothing.
+    pub block: &'a mut [f32],
 }
 
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
     pub const fn len(n_queries: usize, head_dim: usize) -> usize {
-        n_queries * (2 * head_dim + 2)
+        n_queries * (2 * head_dim + 2) + block_len(n_queries, head_dim)
     }
 
     /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
@@ -192,7 +202,8 @@ impl<'a> AttnState<'a> {
         let (out, rest) = buffer.split_at_mut(n_queries * head_dim);
         let (max, rest) = rest.split_at_mut(n_queries);
         let (sum, rest) = rest.split_at_mut(n_queries);
-        AttnState { out, max, sum, queries: &mut rest[..n_queries * head_dim] }
+        let (queries, rest) = rest.split_at_mut(n_queries * head_dim);
+        AttnState { out, max, sum, queries, block: &mut rest[..block_len(n_queries, head_dim)] }
     }
 
     /// The state of no positions.
@@ -224,6 +235,11 @@ impl<'a> AttnState<'a> {
             *out = x * factor;
         }
     }
+}
+
+/// Numbers in [`AttnState::block`].
+const fn block_len(n_queries: usize, head_dim: usize) -> usize {
+    if n_queries > FEW_QUERIES { PAGE_LEN * head_dim } else { 0 }
 }
 
 /// What brings sums relative to `from` to those relative to `to`, which is at least as large.

@@ -1,5 +1,5 @@
 //! Attention of a tile of queries, page by page: scores of all queries, their softmax, then the sums of values. Both
-//! products keep a few queries times two vectors in registers, so a page is widened once for them.
+//! products keep a few queries times two vectors in registers; where there are more queries, a page is widened first.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -8,11 +8,11 @@ use half::f16;
 
 use super::elementwise::exp;
 use super::{Element, Simd, load_some};
-use crate::kernels::attention::{MAX_QUERIES, PAGE_LEN, SCALED};
+use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, SCALED};
 use crate::kernels::{AttnState, AttnTile, KvBlock};
 
 /// Queries whose sums are kept in registers.
-const BLOCK: usize = 6;
+const BLOCK: usize = FEW_QUERIES;
 
 /// What the scores of a page become: those of each query, and the factors on what was summed up before.
 struct Weights {
@@ -42,30 +42,40 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             true => tile.blocks(page + 1).0,
             false => &[],
         };
+        let (queries, block) = (&*state.queries, &mut *state.block);
         match tile.k.kv_type.block(keys, dim) {
-            KvBlock::F32(k) => {
-                all_scores::<S, f32>(simd, tile, state.queries, (k, &[]), values, &mut weights)
-            }
-            KvBlock::F16(k) => {
-                all_scores::<S, f16>(simd, tile, state.queries, (k, &[]), values, &mut weights)
+            KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),
+            KvBlock::F16(k) if n > FEW_QUERIES => all_scores::<S, f32>(
+                simd,
+                tile,
+                queries,
+                (widened(simd, k, block), &[]),
+                values,
+                &mut weights,
+            ),
+            KvBlock::F16(k) => all_scores::<S, f16>(simd, tile, queries, (k, &[]), values, &mut weights),
+            KvBlock::Q8_0(k, scales) if n > FEW_QUERIES => {
+                let keys = (widened(simd, k, block), scales);
+                all_scores::<S, f32>(simd, tile, queries, keys, values, &mut weights)
             }
             KvBlock::Q8_0(k, scales) => {
-                all_scores::<S, i8>(simd, tile, state.queries, (k, scales), values, &mut weights)
+                all_scores::<S, i8>(simd, tile, queries, (k, scales), values, &mut weights)
             }
         }
-        let mut all_see_all = true;
-        let seen_in_page = |i: usize| {
-            let seen = tile.seen_by(i);
-            seen.start.max(positions.start).saturating_sub(first)
-                ..seen.end.min(positions.end).saturating_sub(first)
+        let all_see_all = tile.all_see(&(first + slots.start..first + slots.end));
+        let seen_in_page = |i: usize| match all_see_all {
+            true => slots.clone(),
+            false => {
+                let seen = tile.seen_by(i);
+                seen.start.max(positions.start).saturating_sub(first)
+                    ..seen.end.min(positions.end).saturating_sub(first)
+            }
         };
         weights.factors = [f32::NEG_INFINITY; MAX_QUERIES];
         weights.factors[..n].copy_from_slice(state.max);
         for i in 0..n {
-            let seen = seen_in_page(i);
-            all_see_all &= seen.start <= slots.start && seen.end >= slots.end;
             let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            state.max[i] = scale_scores(simd, tile, seen, row, state.max[i]);
+            state.max[i] = scale_scores(simd, tile, seen_in_page(i), row, state.max[i]);
         }
         bring_factors(simd, &mut weights.factors, state.max);
         for i in 0..n {
@@ -74,14 +84,29 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             state.sum[i] = state.sum[i] * weights.factors[i] + sum;
         }
         let page = Page { first, slots, all_see_all, next_keys };
+        let (block, out) = (&mut *state.block, &mut *state.out);
         match tile.v.kv_type.block(values, dim) {
-            KvBlock::F32(v) => add_all_values::<S, f32>(simd, tile, (v, &[]), page, &weights, state.out),
-            KvBlock::F16(v) => add_all_values::<S, f16>(simd, tile, (v, &[]), page, &weights, state.out),
-            KvBlock::Q8_0(v, scales) => {
-                add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, state.out)
+            KvBlock::F32(v) => add_all_values::<S, f32>(simd, tile, (v, &[]), page, &weights, out),
+            KvBlock::F16(v) if n > FEW_QUERIES => {
+                add_all_values::<S, f32>(simd, tile, (widened(simd, v, block), &[]), page, &weights, out)
             }
+            KvBlock::F16(v) => add_all_values::<S, f16>(simd, tile, (v, &[]), page, &weights, out),
+            KvBlock::Q8_0(v, scales) if n > FEW_QUERIES => {
+                let values = (widened(simd, v, block), scales);
+                add_all_values::<S, f32>(simd, tile, values, page, &weights, out)
+            }
+            KvBlock::Q8_0(v, scales) => add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, out),
         }
     }
+}
+
+/// `x` as numbers, in `block`. Of codes it is these, without their scales.
+#[inline(always)]
+fn widened<'a, S: Simd, E: Element>(simd: S, x: &[E], block: &'a mut [f32]) -> &'a [f32] {
+    for (x, out) in x.chunks_exact(S::LANES).zip(block.chunks_exact_mut(S::LANES)) {
+        simd.store(E::load(simd, x), out);
+    }
+    block
 }
 
 /// Lays the queries out as they are read: those of a block side by side, component by component.
@@ -178,7 +203,7 @@ fn all_finite<S: Simd, E: Element>(
     (values, scales): (&[E], &[f16]),
     slots: Range<usize>,
 ) -> bool {
-    let mut finite = E::SCALED || are_finite(simd, &values[slots.start * dim..slots.end * dim]);
+    let mut finite = !scales.is_empty() || are_finite(simd, &values[slots.start * dim..slots.end * dim]);
     for scales in scales.chunks_exact(PAGE_LEN) {
         finite &= are_finite(simd, &scales[slots.clone()]);
     }
@@ -200,7 +225,8 @@ fn scores<S: Simd, E: Element, const M: usize>(
     let dim = keys.len();
     let queries = &queries.as_chunks::<M>().0[..dim];
     let mut values = values.chunks_exact((values.len() / dim.max(1)).max(1));
-    let run = if E::SCALED { SCALED } else { dim };
+    let has_scales = !scales.is_empty();
+    let run = if has_scales { SCALED } else { dim };
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
         let mut begin = 0;
         while begin < dim {
@@ -221,7 +247,7 @@ fn scores<S: Simd, E: Element, const M: usize>(
             }
             for m in 0..M {
                 let row = &mut weights[(i + m) * PAGE_LEN + first..][..2 * S::LANES];
-                if E::SCALED {
+                if has_scales {
                     let scales = &scales[begin / SCALED * PAGE_LEN + first..][..2 * S::LANES];
                     for (half, acc) in acc[m].iter_mut().enumerate() {
                         let scale = simd.load_f16(&scales[half * S::LANES..]);
@@ -326,12 +352,13 @@ fn add_values<S: Simd, E: Element, const M: usize>(
     let (rows, _) = weights.rows.as_chunks::<PAGE_LEN>().0[i..].as_chunks::<M>();
     let rows = &rows[0];
     let factors = &weights.factors[i..i + M];
+    let has_scales = !scales.is_empty();
     let mut scaled = [[0.0; PAGE_LEN]; M];
     let mut next_keys = next_keys.chunks_exact((next_keys.len() / PAGE_LEN).max(1));
     let out = &mut out[i * dim..(i + M) * dim];
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
-        if E::SCALED && first % SCALED == 0 {
+        if has_scales && first % SCALED == 0 {
             let scales = &scales[first / SCALED * PAGE_LEN..][..PAGE_LEN];
             for slot in (0..PAGE_LEN).step_by(S::LANES) {
                 let scale = simd.load_f16(&scales[slot..]);
@@ -340,7 +367,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
                 }
             }
         }
-        let weights = if E::SCALED { &scaled } else { rows };
+        let weights = if has_scales { &scaled } else { rows };
         let mut acc = [[simd.splat(0.0); 2]; M];
         for m in 0..M {
             let (row, factor) = (&out[m * dim + first..][..2 * S::LANES], simd.splat(factors[m]));

@@ -106,8 +106,6 @@ pub trait Simd: Copy {
 pub trait Element: Copy {
     /// 0.
     const ZERO: Self;
-    /// Whether it is a code that counts units of a scale.
-    const SCALED: bool = false;
     /// The first elements of `x`.
     fn load<S: Simd>(simd: S, x: &[Self]) -> S::V;
     /// As f32.
@@ -128,7 +126,6 @@ impl Element for f32 {
 
 impl Element for i8 {
     const ZERO: i8 = 0;
-    const SCALED: bool = true;
     #[inline(always)]
     fn load<S: Simd>(simd: S, x: &[i8]) -> S::V {
         simd.load_i8(x)
