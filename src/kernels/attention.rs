@@ -14,6 +14,8 @@ pub const CHUNK_LEN: usize = 512;
 pub const MAX_QUERIES: usize = 64;
 /// Most queries that kernels read keys and values for where they lie; for more it pays to widen a block once.
 pub const FEW_QUERIES: usize = 6;
+/// Sums that a kernel may keep of a query at once.
+pub const ROOM_LANES: usize = 16;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
 pub const SCALED: usize = 32;
@@ -185,16 +187,26 @@ pub struct AttnState<'a> {
     pub max: &'a mut [f32],
     /// `Σ exp(score - max)`, `[n_queries]`.
     pub sum: &'a mut [f32],
-    /// Room for the queries, `[n_queries, head_dim]`: kernels may lay them out as they read them.
+    /// What kernels may use on the way.
+    pub room: Room<'a>,
+}
+
+/// Memory that a kernel may use for a tile; nothing in it outlasts a call.
+pub struct Room<'a> {
+    /// `[n_queries, head_dim]`: the queries as they are read.
     pub queries: &'a mut [f32],
-    /// Room for a block of keys or values, where there are more queries than [`FEW_QUERIES`]; else nothing.
+    /// `[n_queries, PAGE_LEN]`: the scores of a page, then its weights.
+    pub weights: &'a mut [f32],
+    /// `[n_queries, ROOM_LANES]`: the sums of weights, lane by lane.
+    pub sums: &'a mut [f32],
+    /// A block of keys or values, where there are more queries than [`FEW_QUERIES`]; else nothing.
     pub block: &'a mut [f32],
 }
 
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
     pub const fn len(n_queries: usize, head_dim: usize) -> usize {
-        n_queries * (2 * head_dim + 2) + block_len(n_queries, head_dim)
+        n_queries * (2 * head_dim + 2 + PAGE_LEN + ROOM_LANES) + block_len(n_queries, head_dim)
     }
 
     /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
@@ -203,7 +215,10 @@ impl<'a> AttnState<'a> {
         let (max, rest) = rest.split_at_mut(n_queries);
         let (sum, rest) = rest.split_at_mut(n_queries);
         let (queries, rest) = rest.split_at_mut(n_queries * head_dim);
-        AttnState { out, max, sum, queries, block: &mut rest[..block_len(n_queries, head_dim)] }
+        let (weights, rest) = rest.split_at_mut(n_queries * PAGE_LEN);
+        let (sums, rest) = rest.split_at_mut(n_queries * ROOM_LANES);
+        let block = &mut rest[..block_len(n_queries, head_dim)];
+        AttnState { out, max, sum, room: Room { queries, weights, sums, block } }
     }
 
     /// The state of no positions.

@@ -12,7 +12,7 @@ use crate::threads::{DisjointMut, ThreadPool};
 
 /// Queries of a tile, about: a page of keys is read once for all of them. A multiple of the six that kernels keep in
 /// registers.
-const QUERIES: usize = 48;
+const QUERIES: usize = 60;
 /// Tasks that each thread gets at least, where there is so much to do.
 const TASKS_PER_THREAD: usize = 4;
 /// Most rows whose sequences are cut into chunks for several threads.

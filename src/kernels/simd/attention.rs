@@ -8,16 +8,16 @@ use half::f16;
 
 use super::elementwise::exp;
 use super::{Element, Simd, load_some};
-use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, SCALED};
+use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
 use crate::kernels::{AttnState, AttnTile, KvBlock};
 
 /// Queries whose sums are kept in registers.
 const BLOCK: usize = FEW_QUERIES;
 
 /// What the scores of a page become: those of each query, and the factors on what was summed up before.
-struct Weights {
-    /// `[MAX_QUERIES, PAGE_LEN]`.
-    rows: [f32; MAX_QUERIES * PAGE_LEN],
+struct Weights<'a> {
+    /// `[n_queries, PAGE_LEN]`.
+    rows: &'a mut [f32],
     factors: [f32; MAX_QUERIES],
 }
 
@@ -27,11 +27,13 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
     state.clear();
     let (n, dim) = (tile.n_queries(), tile.head_dim);
     assert!(n <= MAX_QUERIES, "{n} queries in one tile, at most {MAX_QUERIES} are planned for");
-    let mut weights = Weights { rows: [0.0; MAX_QUERIES * PAGE_LEN], factors: [0.0; MAX_QUERIES] };
     if positions.is_empty() {
         return;
     }
-    pack_queries(tile, state.queries);
+    let AttnState { out, max, sum, room: Room { queries, weights, sums, block } } = state;
+    let mut weights = Weights { rows: weights, factors: [0.0; MAX_QUERIES] };
+    sums.fill(0.0);
+    pack_queries(tile, queries);
     for page in positions.start / PAGE_LEN..positions.end.div_ceil(PAGE_LEN) {
         let first = page * PAGE_LEN;
         // The slots of the page that any query sees.
@@ -42,7 +44,6 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             true => tile.blocks(page + 1).0,
             false => &[],
         };
-        let (queries, block) = (&*state.queries, &mut *state.block);
         match tile.k.kv_type.block(keys, dim) {
             KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),
             KvBlock::F16(k) if n > FEW_QUERIES => all_scores::<S, f32>(
@@ -72,19 +73,19 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             }
         };
         weights.factors = [f32::NEG_INFINITY; MAX_QUERIES];
-        weights.factors[..n].copy_from_slice(state.max);
+        weights.factors[..n].copy_from_slice(max);
         for i in 0..n {
             let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            state.max[i] = scale_scores(simd, tile, seen_in_page(i), row, state.max[i]);
+            max[i] = scale_scores(simd, tile, seen_in_page(i), row, max[i]);
         }
-        bring_factors(simd, &mut weights.factors, state.max);
+        bring_factors(simd, &mut weights.factors, max);
         for i in 0..n {
             let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            let sum = weigh(simd, seen_in_page(i), row, state.max[i]);
-            state.sum[i] = state.sum[i] * weights.factors[i] + sum;
+            let total = weigh(simd, seen_in_page(i), row, max[i]);
+            let sum = &mut sums[i * ROOM_LANES..(i + 1) * ROOM_LANES];
+            simd.store(simd.mul_add(simd.load(sum), simd.splat(weights.factors[i]), total), sum);
         }
         let page = Page { first, slots, all_see_all, next_keys };
-        let (block, out) = (&mut *state.block, &mut *state.out);
         match tile.v.kv_type.block(values, dim) {
             KvBlock::F32(v) => add_all_values::<S, f32>(simd, tile, (v, &[]), page, &weights, out),
             KvBlock::F16(v) if n > FEW_QUERIES => {
@@ -97,6 +98,9 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             }
             KvBlock::Q8_0(v, scales) => add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, out),
         }
+    }
+    for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(ROOM_LANES)) {
+        *sum = simd.sum(simd.load(lanes));
     }
 }
 
@@ -130,9 +134,9 @@ fn all_scores<S: Simd, E: Element>(
     queries: &[f32],
     keys: (&[E], &[f16]),
     values: &[u8],
-    weights: &mut Weights,
+    weights: &mut Weights<'_>,
 ) {
-    let (n, dim, rows) = (tile.n_queries(), tile.head_dim, &mut weights.rows);
+    let (n, dim, rows) = (tile.n_queries(), tile.head_dim, &mut *weights.rows);
     let mut i = 0;
     while i < n {
         i += match n - i {
@@ -165,7 +169,7 @@ fn add_all_values<S: Simd, E: Element>(
     tile: &AttnTile<'_>,
     values: (&[E], &[f16]),
     page: Page<'_>,
-    weights: &Weights,
+    weights: &Weights<'_>,
     out: &mut [f32],
 ) {
     let (n, dim) = (tile.n_queries(), tile.head_dim);
@@ -318,10 +322,10 @@ fn bring_factors<S: Simd>(simd: S, factors: &mut [f32; MAX_QUERIES], max: &[f32]
     }
 }
 
-/// Turns one query's scores into weights, 0 for what it does not see; returns their sum. Not done together with
+/// Turns one query's scores into weights, 0 for what it does not see; returns their sums lane by lane. Not done together with
 /// [`scale_scores`]: the exponentials of one query would wait for its largest score.
 #[inline(always)]
-fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> f32 {
+fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> S::V {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let mut total = simd.splat(0.0);
@@ -334,7 +338,7 @@ fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> f32
         simd.store(weight, row);
         total = simd.add(total, weight);
     }
-    simd.sum(total)
+    total
 }
 
 /// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
@@ -346,7 +350,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
     (values, scales): (&[E], &[f16]),
     next_keys: &[u8],
     slots: Range<usize>,
-    (i, weights): (usize, &Weights),
+    (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
 ) -> usize {
     let (rows, _) = weights.rows.as_chunks::<PAGE_LEN>().0[i..].as_chunks::<M>();
