@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use ember::kernels::attention::PAGE_LEN;
+use ember::kernels::attention::{KvLayout, PAGE_LEN};
 use ember::kernels::{AttnState, AttnTile, Kernels, KvStore, KvType};
 use half::f16;
 
@@ -30,12 +30,13 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
     for (head_dim, kv_type) in [64, 128, 256].into_iter().flat_map(|dim| TYPES.map(|kv_type| (dim, kv_type)))
     {
         let far = FAR * 64 / head_dim;
-        // Keys and values of a page lie together; each thread has pages of its own.
+        // Each thread has pages of its own.
         let part = KV_HEADS * kv_type.block_bytes(head_dim);
+        let layout = KvLayout::new(far / PAGE_LEN, 2 * part, kv_type.block_bytes(head_dim));
         // As codes these are 0 and 56, as scales a half.
-        let data = vec![f16::from_f32(0.5); far / PAGE_LEN * part];
+        let data = vec![f16::from_f32(0.5); layout.total_bytes().unwrap_or(0) / 2];
         let bytes = bytemuck::cast_slice(&data);
-        let store = |offset| KvStore { bytes, kv_type, page_stride: 2 * part, offset };
+        let store = |offset| KvStore { bytes, kv_type, layout, offset };
         let q: Vec<f32> = (0..TOKENS * GROUP * head_dim).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
         let seconds = |n_tokens: usize, n_positions: usize, kv_heads: usize, n_times: usize| {
             shortest(threads, 5, |thread| {

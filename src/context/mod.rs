@@ -125,7 +125,7 @@ impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
-        let page_bytes = engine::kv_shape(model.info(), &options, 1).page_stride() as u64;
+        let page_bytes = engine::kv_shape(model.info(), &options, 1).page_bytes() as u64;
         let most_pages =
             options.kv_limit.map_or(u64::MAX, |bytes| bytes.checked_div(page_bytes).unwrap_or(0));
         if most_pages == 0 {

@@ -4,9 +4,21 @@
 use super::prefixes::Prefixes;
 use crate::error::{Error, Result};
 
+/// Pages in a word.
+const BITS: usize = u64::BITS as usize;
+
+/// The bit of a page in its word.
+fn bit(page: u32) -> u64 {
+    1 << (page as usize % BITS)
+}
+
 /// Counted pages.
 pub struct Pool {
-    free: Vec<u32>,
+    /// A bit for each page that is free.
+    free: Vec<u64>,
+    n_free: usize,
+    /// Words of `free` before this one are zero.
+    front: usize,
     /// How many have each page: sequences, and the tree of prefixes.
     users: Vec<u32>,
     /// Pages that are kept for later texts as long as nobody needs the room.
@@ -18,11 +30,11 @@ impl Pool {
     pub fn new(n_pages: usize, prefixes: Option<Prefixes>) -> Result<Pool> {
         let too_many = |_| Error::NoMemory(format!("no memory for a list of {n_pages} pages"));
         let (mut free, mut users) = (Vec::new(), Vec::new());
-        free.try_reserve_exact(n_pages).map_err(too_many)?;
+        free.try_reserve_exact(n_pages.div_ceil(BITS)).map_err(too_many)?;
         users.try_reserve_exact(n_pages).map_err(too_many)?;
-        free.extend((0..n_pages as u32).rev());
+        free.extend((0..n_pages).step_by(BITS).map(|first| !0 >> BITS.saturating_sub(n_pages - first)));
         users.resize(n_pages, 0);
-        Ok(Pool { free, users, prefixes })
+        Ok(Pool { free, n_free: n_pages, front: 0, users, prefixes })
     }
 
     /// Pages in all.
@@ -32,15 +44,33 @@ impl Pool {
 
     /// Pages that [`Pool::take`] can give.
     pub fn n_free(&self) -> usize {
-        self.free.len() + self.prefixes.as_ref().map_or(0, |tree| tree.n_unused(&self.users))
+        self.n_free + self.prefixes.as_ref().map_or(0, |tree| tree.n_unused(&self.users))
     }
 
-    /// A page, which now has one user.
-    pub fn take(&mut self) -> Option<u32> {
+    /// A page, which now has one user: if it is free the one behind `after`, since memory is read fastest in order, otherwise
+    /// the first, so that what is touched lies together.
+    pub fn take(&mut self, after: Option<u32>) -> Option<u32> {
+        let page = match after.map(|page| page as usize + 1).filter(|&page| self.is_free(page)) {
+            Some(next) => Some(next as u32),
+            None => self.first_free(),
+        };
+        if let Some(page) = page {
+            self.free[page as usize / BITS] &= !bit(page);
+            self.n_free -= 1;
+        }
         let evict = |tree: &mut Prefixes| tree.evict(&self.users);
-        let page = self.free.pop().or_else(|| self.prefixes.as_mut().and_then(evict))?;
+        let page = page.or_else(|| self.prefixes.as_mut().and_then(evict))?;
         self.users[page as usize] = 1;
         Some(page)
+    }
+
+    fn is_free(&self, page: usize) -> bool {
+        self.free.get(page / BITS).is_some_and(|word| word & bit(page as u32) != 0)
+    }
+
+    fn first_free(&mut self) -> Option<u32> {
+        self.front += self.free[self.front..].iter().take_while(|word| **word == 0).count();
+        Some((self.front * BITS) as u32 + self.free.get(self.front)?.trailing_zeros())
     }
 
     /// `page` has one user more.
@@ -53,7 +83,9 @@ impl Pool {
         let users = &mut self.users[page as usize];
         *users -= 1;
         if *users == 0 {
-            self.free.push(page);
+            self.free[page as usize / BITS] |= bit(page);
+            self.n_free += 1;
+            self.front = self.front.min(page as usize / BITS);
         }
     }
 
@@ -70,5 +102,29 @@ impl Pool {
         let n_free = self.n_free() + freed;
         self.users = before;
         n_free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_behind_or_else_the_first() {
+        for n in [0, 1, 63, 64, 65, 128, 130] {
+            let mut pool = Pool::new(n, None).expect("memory");
+            let all: Vec<u32> = std::iter::from_fn(|| pool.take(None)).collect();
+            assert_eq!(all, (0..n as u32).collect::<Vec<_>>());
+            assert_eq!((pool.n_free(), pool.take(Some(3))), (0, None));
+        }
+        let mut pool = Pool::new(130, None).expect("memory");
+        assert_eq!(
+            [Some(62), Some(62), Some(63), None, Some(129), Some(1)].map(|after| pool.take(after)),
+            [Some(63), Some(0), Some(64), Some(1), Some(2), Some(3)]
+        );
+        assert_eq!((pool.n_free(), pool.users(64), pool.users(65)), (124, 1, 0));
+        pool.share(0);
+        [0, 64, 2].into_iter().for_each(|page| pool.give_back(page));
+        assert_eq!([None, Some(63), None].map(|after| pool.take(after)), [Some(2), Some(64), Some(4)]);
     }
 }

@@ -105,7 +105,9 @@ impl Sequences {
     /// Moves `n` of the [`Sequences::n_free`] pages to the end of `pages`, until [`Sequences::give_back`]. No sequence
     /// may grow meanwhile.
     pub fn lend(&mut self, n: usize, pages: &mut Vec<u32>) {
-        pages.extend((0..n).map_while(|_| self.pool.take()));
+        for _ in 0..n {
+            pages.extend(self.pool.take(pages.last().copied()));
+        }
     }
 
     /// Takes back all that was lent.
@@ -194,7 +196,7 @@ impl Sequences {
         }
         for at in 0..self.copies.len() {
             let (from, seq) = self.copies[at];
-            let to = take(&mut self.pool);
+            let to = take(&mut self.pool, None);
             self.sequences[seq as usize].pages.last_mut().into_iter().for_each(|last| *last = to);
             self.copies[at] = (from, to);
         }
@@ -202,7 +204,7 @@ impl Sequences {
             let begin = s.pages.len();
             while s.pages.len() * PAGE_LEN < s.planned {
                 let again = s.pages.len().checked_sub(ring).filter(|&at| at >= begin).map(|at| s.pages[at]);
-                s.pages.push(again.unwrap_or_else(|| take(&mut self.pool)));
+                s.pages.push(again.unwrap_or_else(|| take(&mut self.pool, s.pages.last().copied())));
             }
             s.again = begin..s.pages.len().saturating_sub(ring).max(begin);
         }
@@ -481,7 +483,7 @@ impl Sequence {
     }
 }
 
-/// A page; the caller has counted that there is one.
-fn take(pool: &mut Pool) -> u32 {
-    pool.take().expect("free pages were counted")
+/// A page, that behind `after` if it is free; the caller has counted that there is one.
+fn take(pool: &mut Pool, after: Option<u32>) -> u32 {
+    pool.take(after).expect("free pages were counted")
 }

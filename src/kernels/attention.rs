@@ -68,17 +68,65 @@ pub enum KvBlock<'a> {
     Q8_0(&'a [i8], &'a [f16]),
 }
 
-/// The keys or the values of one layer: block `kv_head` of page `page` begins at byte
-/// `page * page_stride + offset + kv_head * kv_type.block_bytes(head_dim)`.
+/// Most bytes of consecutive pages' blocks of one head that lie together: machines fetch ahead in what is walked through in
+/// order, and blocks apart from each other come at less than half the speed.
+const RUN_BYTES: usize = 32 << 10;
+/// Runs begin at addresses of which this is what is left over a multiple of [`SETS_BYTES`], times their number: were they
+/// multiples, the same few places of a second-level cache would have to do for all of a long text.
+const STAGGER: usize = 36 << 10;
+/// Bytes after which addresses share their places in a cache.
+const SETS_BYTES: usize = 128 << 10;
+/// Runs that are at least so long are staggered.
+const LONG_RUN: usize = 1 << 20;
+
+/// How pages lie in memory. Some pages, a run, follow one another, all of which have their first block, then all their
+/// second, and so on; the last run may be shorter. Between runs there may be a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct KvLayout {
+    /// Pages in all.
+    pub n_pages: usize,
+    /// Bytes of a page: of all its blocks.
+    pub page_bytes: usize,
+    /// Pages of a run.
+    pub run: usize,
+    /// Bytes between runs.
+    pub gap: usize,
+}
+
+impl KvLayout {
+    /// `n_pages` pages of `page_bytes` in blocks of up to `block_bytes`.
+    pub fn new(n_pages: usize, page_bytes: usize, block_bytes: usize) -> KvLayout {
+        let run = (RUN_BYTES / block_bytes.max(1)).max(1);
+        let long = Some(page_bytes.saturating_mul(run)).filter(|&bytes| bytes >= LONG_RUN);
+        let gap = long.map_or(0, |bytes| (STAGGER + SETS_BYTES - bytes % SETS_BYTES) % SETS_BYTES);
+        KvLayout { n_pages, page_bytes, run, gap }
+    }
+
+    /// Bytes of all pages, or none if they cannot be counted.
+    pub fn total_bytes(&self) -> Option<usize> {
+        let gaps = self.n_pages.div_ceil(self.run).saturating_sub(1).checked_mul(self.gap)?;
+        self.n_pages.checked_mul(self.page_bytes)?.checked_add(gaps)
+    }
+
+    /// Where the block of `len` bytes begins that is `offset` bytes from the beginning of page `page`, were that alone.
+    #[inline(always)]
+    pub fn start(&self, page: usize, offset: usize, len: usize) -> usize {
+        let first = page / self.run * self.run;
+        let run = self.run.min(self.n_pages - first);
+        first * self.page_bytes + page / self.run * self.gap + run * offset + (page - first) * len
+    }
+}
+
+/// The keys or the values of one layer.
 #[derive(Debug, Clone, Copy)]
 pub struct KvStore<'a> {
     /// All pages of all layers; its address is aligned for f32.
     pub bytes: &'a [u8],
     /// What is in there.
     pub kv_type: KvType,
-    /// Bytes from one page to the next.
-    pub page_stride: usize,
-    /// Where this part of a page begins.
+    /// Where what is.
+    pub layout: KvLayout,
+    /// Where the blocks of this part begin in a page, were that alone; they follow one another.
     pub offset: usize,
 }
 
@@ -87,7 +135,7 @@ impl<'a> KvStore<'a> {
     #[inline(always)]
     pub fn block(&self, page: usize, kv_head: usize, head_dim: usize) -> &'a [u8] {
         let len = self.kv_type.block_bytes(head_dim);
-        &self.bytes[page * self.page_stride + self.offset + kv_head * len..][..len]
+        &self.bytes[self.layout.start(page, self.offset + kv_head * len, len)..][..len]
     }
 }
 

@@ -9,11 +9,11 @@ use half::f16;
 use super::Zeroed;
 use crate::backend::{KvPages, KvShape, KvType, Turn};
 use crate::error::{Error, Result};
-use crate::kernels::attention::{PAGE_LEN, SCALED};
+use crate::kernels::attention::{KvLayout, PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvBlock, KvStore};
 use crate::memory::Memory;
 
-/// Keys and values of all layers, `[page][layer][K, V][n_head_kv]` blocks: what a page holds lies together.
+/// Keys and values of all layers: of each page `[layer][K, V][n_head_kv]` blocks, which lie as [`KvLayout`] says.
 pub struct HostKv {
     /// Its shape.
     pub shape: KvShape,
@@ -47,11 +47,17 @@ impl KvShape {
     }
 
     /// Bytes of a page.
-    pub fn page_stride(&self) -> usize {
+    pub fn page_bytes(&self) -> usize {
         self.n_layer * self.layer_bytes().unwrap_or(0)
     }
 
-    /// Where a layer's K or V begins in a page.
+    /// How pages lie in memory.
+    fn layout(&self) -> KvLayout {
+        let block = self.k_type.block_bytes(self.head_dim).max(self.v_type.block_bytes(self.head_dim));
+        KvLayout::new(self.n_pages, self.page_bytes(), block)
+    }
+
+    /// Where a layer's K or V begins in a page that is alone.
     fn offset(&self, layer: usize, part: Part) -> usize {
         let begin = layer * self.layer_bytes().unwrap_or(0);
         match part {
@@ -63,8 +69,20 @@ impl KvShape {
     /// The bytes of a block.
     pub fn block(&self, page: usize, layer: usize, part: Part, head: usize) -> Range<usize> {
         let len = self.kv_type(part).block_bytes(self.head_dim);
-        let at = page * self.page_stride() + self.offset(layer, part) + head * len;
+        let at = self.layout().start(page, self.offset(layer, part) + head * len, len);
         at..at + len
+    }
+
+    /// All blocks of a page: where each lies, and where it would if the page were alone.
+    fn blocks(&self, page: u32) -> impl Iterator<Item = (Part, Range<usize>, Range<usize>)> + use<> {
+        let (shape, alone) = (*self, KvShape { n_pages: 1, ..*self });
+        let parts = (0..self.n_layer).flat_map(|layer| [(layer, Part::K), (layer, Part::V)]);
+        parts.flat_map(move |(layer, part)| {
+            (0..shape.n_head_kv).map(move |head| {
+                let range = shape.block(page as usize, layer, part, head);
+                (part, range, alone.block(0, layer, part, head))
+            })
+        })
     }
 
     /// `InvalidArgument` where heads cannot be cut into the pieces that share a scale.
@@ -88,8 +106,8 @@ impl HostKv {
     pub fn new(shape: &KvShape, memory: &Memory) -> Result<HostKv> {
         shape.check_scales()?;
         let too_much = || Error::NoMemory(format!("a KV cache of {shape:?} has more bytes than memory"));
-        let pages = shape.n_layer.checked_mul(shape.n_pages);
-        let len = pages.zip(shape.layer_bytes()).and_then(|(pages, bytes)| pages.checked_mul(bytes));
+        let page_bytes = shape.layer_bytes().and_then(|bytes| shape.n_layer.checked_mul(bytes));
+        let len = page_bytes.and_then(|_| shape.layout().total_bytes());
         let mut bytes: Zeroed<u8> = memory.zeroed(len.ok_or_else(too_much)?, "the KV cache")?;
         // Pages are handed out from the front, so what is touched lies together.
         bytes.prefer_large_pages();
@@ -101,7 +119,7 @@ impl HostKv {
         KvStore {
             bytes: &self.bytes,
             kv_type: self.shape.kv_type(part),
-            page_stride: self.shape.page_stride(),
+            layout: self.shape.layout(),
             offset: self.shape.offset(layer, part),
         }
     }
@@ -160,31 +178,30 @@ pub fn turn_head(kernels: &Kernels, turn: Option<Turn<'_>>, x: &mut [f32]) {
 
 impl KvPages for HostKv {
     fn page_bytes(&self) -> usize {
-        self.shape.page_stride()
+        self.shape.page_bytes()
     }
 
     fn copy_page(&mut self, from: u32, to: u32) {
-        let stride = self.shape.page_stride();
-        let from = from as usize * stride;
-        self.bytes.copy_within(from..from + stride, to as usize * stride);
+        for ((_, from, _), (_, to, _)) in self.shape.blocks(from).zip(self.shape.blocks(to)) {
+            self.bytes.copy_within(from, to.start);
+        }
     }
 
     fn read_page(&self, page: u32, used: Range<usize>, out: &mut [u8]) {
-        let (shape, stride) = (&self.shape, self.shape.page_stride());
-        out.copy_from_slice(&self.bytes[page as usize * stride..][..stride]);
-        for others in [0..used.start, used.end..PAGE_LEN].into_iter().filter(|others| !others.is_empty()) {
-            let layers = (0..shape.n_layer).flat_map(|layer| [(layer, Part::K), (layer, Part::V)]);
-            for (layer, part) in layers {
-                for head in 0..shape.n_head_kv {
-                    clear(shape, part, others.clone(), &mut out[shape.block(0, layer, part, head)]);
-                }
+        for (part, range, alone) in self.shape.blocks(page) {
+            let out = &mut out[alone];
+            out.copy_from_slice(&self.bytes[range]);
+            for others in [0..used.start, used.end..PAGE_LEN].into_iter().filter(|others| !others.is_empty())
+            {
+                clear(&self.shape, part, others, out);
             }
         }
     }
 
     fn write_page(&mut self, page: u32, bytes: &[u8]) {
-        let stride = self.shape.page_stride();
-        self.bytes[page as usize * stride..][..stride].copy_from_slice(bytes);
+        for (_, range, alone) in self.shape.blocks(page) {
+            self.bytes[range].copy_from_slice(&bytes[alone]);
+        }
     }
 }
 

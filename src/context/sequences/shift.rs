@@ -58,9 +58,9 @@ impl Sequences {
         for at in written.clone() {
             let page = s.pages[at];
             if page == GONE {
-                s.pages[at] = take(pool);
+                s.pages[at] = take(pool, None);
             } else if pool.users(page) > 1 {
-                let new = take(pool);
+                let new = take(pool, None);
                 if at * PAGE_LEN < keep {
                     moves.copy = Some((page, new));
                 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernels::attention::{CHUNK_LEN, PAGE_LEN};
+use crate::kernels::attention::{CHUNK_LEN, KvLayout, PAGE_LEN};
 
 const KV_HEADS: usize = 3;
 const PAGES: usize = 40;
@@ -64,8 +64,9 @@ impl Store {
 
     /// Where component `d` of position `p` is.
     fn at(&self, pages: &[u32], kv_head: usize, p: usize, d: usize) -> usize {
-        let head = (pages[p / PAGE_LEN] as usize * KV_HEADS + kv_head) * PAGE_LEN * self.dim;
-        head + p % PAGE_LEN * self.strides.0 + d * self.strides.1
+        let len = self.kv_type.block_bytes(self.dim);
+        let start = self.store().layout.start(pages[p / PAGE_LEN] as usize, kv_head * len, len);
+        start / len * PAGE_LEN * self.dim + p % PAGE_LEN * self.strides.0 + d * self.strides.1
     }
 
     fn row(&self, pages: &[u32], kv_head: usize, p: usize) -> Vec<f64> {
@@ -75,8 +76,12 @@ impl Store {
 
 /// A cache of one layer's keys or values alone.
 fn store(kv_type: KvType, words: &[f32], dim: usize) -> KvStore<'_> {
-    let page_stride = KV_HEADS * kv_type.block_bytes(dim);
-    KvStore { bytes: bytemuck::cast_slice(words), kv_type, page_stride, offset: 0 }
+    let (bytes, block_bytes) = (bytemuck::cast_slice(words), kv_type.block_bytes(dim));
+    let page_bytes = KV_HEADS * block_bytes;
+    // Runs of three pages, and a shorter one at the end.
+    let layout =
+        KvLayout { run: 3, gap: 0, ..KvLayout::new(bytes.len() / page_bytes, page_bytes, block_bytes) };
+    KvStore { bytes, kv_type, layout, offset: 0 }
 }
 
 fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
@@ -233,7 +238,8 @@ fn infinite_values_beyond_a_window_are_hidden() {
             &AttnTile { window: Some(3), ..tile(&q, &pages, (k.store(), v.store()), (1, 60, 20, dim)) },
         );
         // Position 31 becomes infinite: its first component, or the scale of all of them.
-        let block = KvType::block_bytes(kv_type, dim);
+        let len = KvType::block_bytes(kv_type, dim);
+        let block = v.store().layout.start(0, len, len);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut v.words);
         let (at, infinity) = match kv_type {
             KvType::Q8_0 => (block + PAGE_LEN * dim + 31 * 2, &f16::INFINITY.to_ne_bytes()[..]),
@@ -323,4 +329,35 @@ fn pages_that_nobody_sees_are_not_looked_at() {
             assert_close(*got, expected, 3e-6, "a window");
         }
     }
+}
+
+#[test]
+fn blocks_of_pages_do_not_overlap() {
+    // Short runs; runs of a megabyte, between which there are gaps; blocks larger than a run is; of two lengths.
+    for (n_pages, lens) in
+        [(21, vec![64; 6]), (19, vec![4096; 40]), (5, vec![40_000; 2]), (17, vec![4096, 2176])]
+    {
+        let page_bytes: usize = lens.iter().sum();
+        let longest = lens.iter().copied().max().unwrap_or(0);
+        let layout = KvLayout::new(n_pages, page_bytes, longest);
+        assert_eq!(layout.gap > 0, page_bytes * layout.run >= 1 << 20, "{layout:?}");
+        let mut blocks = Vec::new();
+        for page in 0..n_pages {
+            let mut offset = 0;
+            for len in &lens {
+                let start = layout.start(page, offset, *len);
+                blocks.push(start..start + len);
+                offset += len;
+            }
+        }
+        blocks.sort_by_key(|block| block.start);
+        assert!(blocks.windows(2).all(|two| two[0].end <= two[1].start), "{layout:?}");
+        let last = blocks.last().map(|block| block.end);
+        assert!(
+            last.is_some_and(|end| Some(end) == layout.total_bytes()),
+            "{layout:?}, the last ends at {last:?}"
+        );
+    }
+    assert_eq!(KvLayout::new(usize::MAX / 2, 8192, 64).total_bytes(), None);
+    assert_eq!(KvLayout::new(0, 8192, 64).total_bytes(), Some(0));
 }
