@@ -125,14 +125,14 @@ impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
-        let page_bytes = engine::kv_shape(model.info(), &options, 1).page_bytes() as u64;
-        let most_pages =
-            options.kv_limit.map_or(u64::MAX, |bytes| bytes.checked_div(page_bytes).unwrap_or(0));
+        let layout = engine::kv_shape(model.info(), &options, 1).layout();
+        let most_pages = options.kv_limit.map_or(u64::MAX, |bytes| layout.pages_in(bytes));
         if most_pages == 0 {
             return Err(Error::InvalidArgument(format!(
-                "kv_limit is {} bytes, but a page of {} tokens has {page_bytes}",
+                "kv_limit is {} bytes, but a page of {} tokens has {}",
                 options.kv_limit.unwrap_or(0),
-                sequences::PAGE_LEN
+                sequences::PAGE_LEN,
+                layout.page_bytes
             )));
         }
         let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);

@@ -19,6 +19,8 @@ pub struct Pool {
     n_free: usize,
     /// Words of `free` before this one are zero.
     front: usize,
+    /// Pages from this one on were never taken.
+    touched: u32,
     /// How many have each page: sequences, and the tree of prefixes.
     users: Vec<u32>,
     /// Pages that are kept for later texts as long as nobody needs the room.
@@ -34,7 +36,7 @@ impl Pool {
         users.try_reserve_exact(n_pages).map_err(too_many)?;
         free.extend((0..n_pages).step_by(BITS).map(|first| !0 >> BITS.saturating_sub(n_pages - first)));
         users.resize(n_pages, 0);
-        Ok(Pool { free, n_free: n_pages, front: 0, users, prefixes })
+        Ok(Pool { free, n_free: n_pages, front: 0, touched: 0, users, prefixes })
     }
 
     /// Pages in all.
@@ -47,16 +49,16 @@ impl Pool {
         self.n_free + self.prefixes.as_ref().map_or(0, |tree| tree.n_unused(&self.users))
     }
 
-    /// A page, which now has one user: if it is free the one behind `after`, since memory is read fastest in order, otherwise
-    /// the first, so that what is touched lies together.
+    /// A page, which now has one user: the one behind `after`, since memory is read fastest in order, if it is free and was
+    /// taken before; otherwise the first that is free, so that no more is ever touched than was needed at once.
     pub fn take(&mut self, after: Option<u32>) -> Option<u32> {
-        let page = match after.map(|page| page as usize + 1).filter(|&page| self.is_free(page)) {
-            Some(next) => Some(next as u32),
-            None => self.first_free(),
-        };
+        let next = after.filter(|&page| page < self.touched).map(|page| page + 1);
+        let page =
+            next.filter(|&page| page < self.touched && self.is_free(page)).or_else(|| self.first_free());
         if let Some(page) = page {
             self.free[page as usize / BITS] &= !bit(page);
             self.n_free -= 1;
+            self.touched = self.touched.max(page + 1);
         }
         let evict = |tree: &mut Prefixes| tree.evict(&self.users);
         let page = page.or_else(|| self.prefixes.as_mut().and_then(evict))?;
@@ -64,8 +66,8 @@ impl Pool {
         Some(page)
     }
 
-    fn is_free(&self, page: usize) -> bool {
-        self.free.get(page / BITS).is_some_and(|word| word & bit(page as u32) != 0)
+    fn is_free(&self, page: u32) -> bool {
+        self.free.get(page as usize / BITS).is_some_and(|word| word & bit(page) != 0)
     }
 
     fn first_free(&mut self) -> Option<u32> {
@@ -118,13 +120,27 @@ mod tests {
             assert_eq!((pool.n_free(), pool.take(Some(3))), (0, None));
         }
         let mut pool = Pool::new(130, None).expect("memory");
-        assert_eq!(
-            [Some(62), Some(62), Some(63), None, Some(129), Some(1)].map(|after| pool.take(after)),
-            [Some(63), Some(0), Some(64), Some(1), Some(2), Some(3)]
-        );
-        assert_eq!((pool.n_free(), pool.users(64), pool.users(65)), (124, 1, 0));
+        let mut take =
+            |after: &[Option<u32>]| after.iter().map(|&after| pool.take(after)).collect::<Vec<_>>();
+        // What was never taken comes from the front, whatever it is taken behind.
+        assert_eq!(take(&[Some(62), None, Some(0), Some(129)]), [Some(0), Some(1), Some(2), Some(3)]);
+        take(&[None; 80]);
+        assert_eq!((pool.n_free(), pool.users(83), pool.users(84)), (46, 1, 0));
         pool.share(0);
-        [0, 64, 2].into_iter().for_each(|page| pool.give_back(page));
-        assert_eq!([None, Some(63), None].map(|after| pool.take(after)), [Some(2), Some(64), Some(4)]);
+        [0, 64, 65, 2].into_iter().for_each(|page| pool.give_back(page));
+        let taken = [Some(63), Some(64), Some(65), Some(83)].map(|after| pool.take(after));
+        assert_eq!(taken, [Some(64), Some(65), Some(2), Some(84)]);
+        // A sequence that gives its first pages back as it grows goes round in a few.
+        let mut pool = Pool::new(1000, None).expect("memory");
+        let mut last = None;
+        let pages: Vec<u32> = std::iter::repeat_with(|| {
+            last = pool.take(last);
+            let page = last.expect("free pages");
+            (page >= 3 || pool.users(3) > 0).then(|| pool.give_back((page + 1) % 4));
+            page
+        })
+        .take(10)
+        .collect();
+        assert_eq!(pages, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
     }
 }

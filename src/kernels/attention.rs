@@ -71,11 +71,11 @@ pub enum KvBlock<'a> {
 /// Most bytes of consecutive pages' blocks of one head that lie together: machines fetch ahead in what is walked through in
 /// order, and blocks apart from each other come at less than half the speed.
 const RUN_BYTES: usize = 32 << 10;
-/// Runs begin at addresses of which this is what is left over a multiple of [`SETS_BYTES`], times their number: were they
-/// multiples, the same few places of a second-level cache would have to do for all of a long text.
+/// Runs begin this far behind a multiple of [`SETS_BYTES`] after the one before: were they multiples, the same few places of a
+/// second-level cache would have to do for all of a long text.
 const STAGGER: usize = 36 << 10;
-/// Bytes after which addresses share their places in a cache.
-const SETS_BYTES: usize = 128 << 10;
+/// Half of the bytes after which addresses share their places in such a cache, of 1 MiB in 8 ways.
+const SETS_BYTES: usize = 64 << 10;
 /// Runs that are at least so long are staggered.
 const LONG_RUN: usize = 1 << 20;
 
@@ -100,6 +100,17 @@ impl KvLayout {
         let long = Some(page_bytes.saturating_mul(run)).filter(|&bytes| bytes >= LONG_RUN);
         let gap = long.map_or(0, |bytes| (STAGGER + SETS_BYTES - bytes % SETS_BYTES) % SETS_BYTES);
         KvLayout { n_pages, page_bytes, run, gap }
+    }
+
+    /// How many pages would have room in `bytes`.
+    pub fn pages_in(&self, bytes: u64) -> u64 {
+        let (page, run) = (self.page_bytes as u64, self.run as u64);
+        let run_bytes = page.saturating_mul(run);
+        let stride = run_bytes.saturating_add(self.gap as u64);
+        if stride == 0 {
+            return 0;
+        }
+        bytes / stride * run + (bytes % stride).min(run_bytes) / page
     }
 
     /// Bytes of all pages, or none if they cannot be counted.
@@ -300,7 +311,7 @@ impl<'a> AttnState<'a> {
     }
 }
 
-/// Numbers in [`AttnState::block`].
+/// Numbers in [`Room::block`].
 const fn block_len(n_queries: usize, head_dim: usize) -> usize {
     if n_queries > FEW_QUERIES { PAGE_LEN * head_dim } else { 0 }
 }

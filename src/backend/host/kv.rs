@@ -52,7 +52,7 @@ impl KvShape {
     }
 
     /// How pages lie in memory.
-    fn layout(&self) -> KvLayout {
+    pub fn layout(&self) -> KvLayout {
         let block = self.k_type.block_bytes(self.head_dim).max(self.v_type.block_bytes(self.head_dim));
         KvLayout::new(self.n_pages, self.page_bytes(), block)
     }
@@ -288,5 +288,46 @@ fn spread<T: Copy + Default>(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three layers of eight heads: runs of eight pages are longer than a megabyte, so there is a gap between them.
+    #[test]
+    fn pages_of_several_runs_are_copied_and_kept_whole() {
+        let (k_type, v_type) = (KvType::F16, KvType::Q8_0);
+        let shape = KvShape { n_layer: 3, n_pages: 19, n_head_kv: 8, head_dim: 64, k_type, v_type };
+        assert!(shape.layout().gap > 0 && shape.layout().run == 8);
+        let kernels = Kernels::select(None);
+        let mut kv = HostKv::new(&shape, &Memory::default()).expect("memory");
+        let row: Vec<f32> = (0..8 * 64).map(|i| i as f32 - 200.0).collect();
+        let slots: Vec<u32> = (9 * 32 + 5..9 * 32 + 7).collect();
+        for layer in 0..3 {
+            let rows = [&row[..], &row.iter().map(|x| x * layer as f32).collect::<Vec<_>>()].concat();
+            kv.append(kernels, layer, &slots, (&rows, &rows));
+        }
+        let read = |kv: &HostKv, page: u32, used: Range<usize>| {
+            let mut bytes = vec![0xAA; kv.page_bytes()];
+            kv.read_page(page, used, &mut bytes);
+            bytes
+        };
+        let whole = read(&kv, 9, 0..32);
+        assert!(whole == read(&kv, 9, 5..7) && whole.iter().any(|&byte| byte != 0), "two tokens");
+        kv.copy_page(9, 2);
+        kv.write_page(18, &whole);
+        for page in 0..19 {
+            let expected = if [2, 9, 18].contains(&page) { &whole[..] } else { &vec![0; whole.len()] };
+            assert!(read(&kv, page, 0..32) == expected, "page {page}");
+        }
+        let mut x = [0.0; 64];
+        for (part, head) in [(Part::K, 0), (Part::V, 7)] {
+            take(&shape, part, 18 * 32 + 5, &kv.bytes_mut()[shape.block(18, 2, part, head)], &mut x);
+            let near = x.iter().zip(&row[head * 64..]).all(|(x, expected)| (x - expected).abs() < 2.0);
+            assert!(near, "{x:?}");
+        }
+        assert!(read(&kv, 9, 6..7) != whole && read(&kv, 9, 0..5).iter().all(|&byte| byte == 0));
     }
 }

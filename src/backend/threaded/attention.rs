@@ -5,7 +5,7 @@ use super::super::host::Zeroed;
 use super::super::{Attention, Limits};
 use super::ThreadedBackend;
 use crate::error::Result;
-use crate::kernels::attention::{CHUNK_LEN, MAX_QUERIES};
+use crate::kernels::attention::{CHUNK_LEN, FEW_QUERIES, MAX_QUERIES, PAGE_LEN};
 use crate::kernels::{AttnState, AttnTile, Kernels};
 use crate::memory::Memory;
 use crate::threads::{DisjointMut, ThreadPool};
@@ -29,7 +29,9 @@ pub(super) struct Scratch {
 impl Scratch {
     pub fn new(n_threads: usize, limits: &Limits, memory: &Memory) -> Result<Scratch> {
         let n_chunks = limits.n_ctx.div_ceil(CHUNK_LEN);
-        let row = AttnState::len(1, limits.head_dim).saturating_mul(limits.n_head);
+        // Each tile of more than a few heads has a block of its own.
+        let blocks = limits.head_dim.saturating_mul(PAGE_LEN * (limits.n_head / (FEW_QUERIES + 1)));
+        let row = AttnState::len(1, limits.head_dim).saturating_mul(limits.n_head).saturating_add(blocks);
         Ok(Scratch {
             tiles: memory
                 .zeroed(tile_len(limits.head_dim).saturating_mul(n_threads), "the sums of attention")?,
@@ -43,7 +45,7 @@ impl Scratch {
 
 /// Scratch of a thread.
 fn tile_len(head_dim: usize) -> usize {
-    2 * AttnState::len(MAX_QUERIES, head_dim)
+    AttnState::len(MAX_QUERIES, head_dim).saturating_mul(2)
 }
 
 /// See [`crate::backend::Backend::attention`].
@@ -150,4 +152,20 @@ fn split(
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_longest_sequence_can_be_cut_into_chunks() {
+        for (n_head, heads, head_dim) in [(9, 3, 64), (14, 7, 64), (32, 8, 128), (48, 48, 80), (64, 64, 256)]
+        {
+            let limits = Limits { n_ctx: 32_768, n_head, head_dim, ..Limits::default() };
+            let scratch = Scratch::new(2, &limits, &Memory::default()).expect("memory");
+            let states = AttnState::len(heads, head_dim) * (n_head / heads) * (32_768 / CHUNK_LEN);
+            assert!(scratch.chunks.len() >= states, "{n_head} heads, {heads} to a tile");
+        }
+    }
 }
