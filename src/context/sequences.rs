@@ -483,7 +483,7 @@ impl Sequence {
     }
 }
 
-/// A page, that behind `after` if it is free; the caller has counted that there is one.
+/// A page, see [`Pool::take`]; the caller has counted that there is one.
 fn take(pool: &mut Pool, after: Option<u32>) -> u32 {
     pool.take(after).expect("free pages were counted")
 }
