@@ -73,6 +73,12 @@ impl<'a> Parts<'a> {
         // Of a short stretch all, so that of what comes then the beginning is fetched.
         let ahead = self.stretch.min(if single { AHEAD } else { AHEAD_OF_SEVERAL });
         let (mut line, end) = ((i * bytes).next_multiple_of(64), (i + 1) * bytes);
+        // Mostly nothing has to be asked of each line; one vector alone waits for memory anyway.
+        let whole = !single && ahead + end <= self.end;
+        while whole && line < end {
+            fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
+            line += 64;
+        }
         while line < end {
             let at = ahead + line;
             if at < self.end {

@@ -134,9 +134,9 @@ macro_rules! products {
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             fn tile<const N: usize>(parts: &Parts<'_>, n: usize, fetches: bool, x: &[Q8Block], out: &mut [f32]) {
-                let mut vectors: [&[Q8Block]; N] = [&[]; N];
-                for (vector, x) in vectors.iter_mut().zip(x.chunks_exact(n)) {
-                    *vector = x;
+                let (mut vectors, mut rest): ([&[Q8Block]; N], _) = ([&[]; N], x);
+                for vector in &mut vectors {
+                    (*vector, rest) = rest.split_at(n);
                 }
                 let mut acc = [_mm512_setzero_ps(); N];
                 let bytes = format::CODES.bytes();
