@@ -116,6 +116,35 @@ pub struct Product<'a, B: Backend> {
     pub out: &'a mut B::Buffer,
 }
 
+/// What goes between the two halves of a feed-forward block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// GELU in its tanh form.
+    Gelu,
+}
+
+/// Arguments of [`Backend::gated_matmul`].
+pub struct GatedMatmul<'a, B: Backend> {
+    /// `[n, n_cols]`.
+    pub x: &'a B::Buffer,
+    /// Rows of `x`.
+    pub n: usize,
+    /// `[n_rows, n_cols]`.
+    pub gate: &'a B::Weight,
+    /// `[n_rows, n_cols]`.
+    pub up: &'a B::Weight,
+    /// Rows of each of the two.
+    pub n_rows: usize,
+    /// On the gate.
+    pub activation: Activation,
+    /// `[n, n_rows]`.
+    pub out: &'a mut B::Buffer,
+    /// Room for as many elements as in `out`; what is there afterwards is of no use.
+    pub room: &'a mut B::Buffer,
+}
+
 /// Arguments of [`Backend::rms_norm`] and [`Backend::layer_norm`].
 pub struct Norm<'a, B: Backend> {
     /// `[n, n_embd]`.
@@ -345,14 +374,21 @@ pub trait Backend: Send + Sized + 'static {
             self.matmul(x, n, Product { weight: p.weight, out: &mut *p.out });
         }
     }
-    /// `gate = silu(gate) · up` for the first `len` elements.
-    fn silu_mul(&mut self, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
-        self.silu(gate, len);
-        self.mul(gate, up, len);
+    /// `out = act(x · gateᵀ) · (x · upᵀ)`: the first half of a gated feed-forward block. A backend may compute it piece by
+    /// piece.
+    fn gated_matmul(&mut self, args: GatedMatmul<'_, Self>) {
+        let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+        let products =
+            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *room }];
+        self.matmul_many(x, n, products);
+        self.act_mul(activation, out, room, n * n_rows);
     }
-    /// `gate = gelu(gate) · up` for the first `len` elements, in GELU's tanh form.
-    fn gelu_mul(&mut self, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
-        self.gelu(gate, GeluForm::Tanh, len);
+    /// `gate = act(gate) · up` for the first `len` elements.
+    fn act_mul(&mut self, activation: Activation, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
+        match activation {
+            Activation::Silu => self.silu(gate, len),
+            Activation::Gelu => self.gelu(gate, GeluForm::Tanh, len),
+        }
         self.mul(gate, up, len);
     }
     /// `x += y`, then `out = rms_norm(x)`: the residual step between two blocks. Only rows `0..n`, no row list.

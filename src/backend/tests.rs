@@ -165,11 +165,11 @@ fn products_of_what_was_just_made_and_of_what_was_changed_since() {
         let [mut x, mut y, mut norm] = [3, 4, 5].map(|seed| buffer(b, &noise(40 * 96, seed)));
         let mut all = Vec::new();
         all.extend(product(b, &w, 40, &x));
-        b.silu_mul(&mut x, &y, 40 * 96);
+        b.act_mul(Activation::Silu, &mut x, &y, 40 * 96);
         all.extend(product(b, &w, 40, &x));
         all.extend(product(b, &w, 40, &y));
         all.extend(product(b, &w, 40, &x));
-        b.gelu_mul(&mut y, &x, 40 * 96);
+        b.act_mul(Activation::Gelu, &mut y, &x, 40 * 96);
         b.write(&mut y, 96, &[3.0; 96]);
         all.extend(product(b, &w, 40, &y));
         let args = AddNorm { x: &mut x, y: &y, n: 40, n_embd: 96, weight: &gain, eps: 1e-5, out: &mut norm };
@@ -329,8 +329,8 @@ fn element_wise_operations() {
     in_place!("mul", |b, x, y| b.mul(&mut x, &y, len));
     in_place!("add", |b, x, y| b.add(&mut x, &y, len));
     in_place!("scale", |b, x, _y| b.scale(&mut x, -0.5, len));
-    in_place!("silu_mul", |b, x, y| b.silu_mul(&mut x, &y, len));
-    in_place!("gelu_mul", |b, x, y| b.gelu_mul(&mut x, &y, len));
+    in_place!("silu_mul", |b, x, y| b.act_mul(Activation::Silu, &mut x, &y, len));
+    in_place!("gelu_mul", |b, x, y| b.act_mul(Activation::Gelu, &mut x, &y, len));
     in_place!("sigmoid_gate", |b, x, y| b.sigmoid_gate(&mut x, &y, n, n_cols));
     check!("add_bias", F32, |b| {
         let bias = weight(b, Format::F32, 1, n_cols, 3, WeightRole::Vector);

@@ -14,6 +14,11 @@ pub struct Linear<B: Backend> {
 }
 
 impl<B: Backend> Linear<B> {
+    /// Whether the layer is its product, with neither a factor nor a bias.
+    pub fn is_plain(&self) -> bool {
+        self.scale.is_none() && self.bias.is_none()
+    }
+
     /// Applies the layer to the first `n` rows of `x`.
     pub fn forward(&self, backend: &mut B, x: &B::Buffer, n: usize, out: &mut B::Buffer) {
         backend.matmul(x, n, Product { weight: &self.weight, out });

@@ -5,17 +5,9 @@ use super::Source;
 use super::linear::Linear;
 use super::moe::Moe;
 use super::workspace::Workspace;
-use crate::backend::Backend;
+pub use crate::backend::Activation;
+use crate::backend::{Backend, GatedMatmul};
 use crate::kernels::GeluForm;
-
-/// What goes between the two halves of a feed-forward block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activation {
-    /// `x · sigmoid(x)`.
-    Silu,
-    /// GELU in its tanh form.
-    Gelu,
-}
 
 /// `down(act(gate(x)) · up(x))` (Shazeer 2020).
 pub struct GatedMlp<B: Backend> {
@@ -41,10 +33,20 @@ impl<B: Backend> GatedMlp<B> {
         (gate, up): (&mut B::Buffer, &mut B::Buffer),
         out: &mut B::Buffer,
     ) {
-        Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);
-        match self.activation {
-            Activation::Silu => backend.silu_mul(gate, up, n * self.n_ff),
-            Activation::Gelu => backend.gelu_mul(gate, up, n * self.n_ff),
+        if self.gate.is_plain() && self.up.is_plain() {
+            backend.gated_matmul(GatedMatmul {
+                x,
+                n,
+                gate: &self.gate.weight,
+                up: &self.up.weight,
+                n_rows: self.n_ff,
+                activation: self.activation,
+                out: &mut *gate,
+                room: up,
+            });
+        } else {
+            Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);
+            backend.act_mul(self.activation, gate, up, n * self.n_ff);
         }
         self.down.forward(backend, gate, n, out);
     }

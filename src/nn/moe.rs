@@ -6,7 +6,7 @@ use super::Source;
 use super::linear::Linear;
 use super::mlp::GatedMlp;
 use super::workspace::Workspace;
-use crate::backend::{Backend, MoeMatmul, MoeRoute, Product};
+use crate::backend::{Activation, Backend, MoeMatmul, MoeRoute, Product};
 
 /// A block of experts with SiLU gates, and perhaps one that every token takes.
 pub struct Moe<B: Backend> {
@@ -53,7 +53,7 @@ impl<B: Backend> Moe<B> {
         for (weight, out) in [(&self.gate, &mut ws.gate), (&self.up, &mut ws.up)] {
             backend.moe_matmul(MoeMatmul { x, n, weight, n_expert, n_used, route, reduce: false, out });
         }
-        backend.silu_mul(&mut ws.gate, &ws.up, n * n_used * self.n_ff);
+        backend.act_mul(Activation::Silu, &mut ws.gate, &ws.up, n * n_used * self.n_ff);
         let (x_down, weight, out) = (&ws.gate, &self.down, &mut ws.proj);
         backend.moe_matmul(MoeMatmul { x: x_down, n, weight, n_expert, n_used, route, reduce: true, out });
         if let Some(shared) = &self.shared {

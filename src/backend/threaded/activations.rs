@@ -41,6 +41,8 @@ impl DerefMut for Activations {
 pub(super) struct Rounded {
     /// Of consecutive activations.
     pub blocks: Zeroed<Q8Block>,
+    /// Room for as many, which are made of those.
+    next: Zeroed<Q8Block>,
     /// The number of the last rounding, and how many activations it was of.
     last: u64,
     len: usize,
@@ -52,8 +54,10 @@ impl Rounded {
     /// Makes room for `len` activations.
     pub fn reserve(&mut self, len: usize, memory: &Memory) -> Result<()> {
         self.len = 0;
-        self.blocks = Zeroed::default();
-        self.blocks = memory.zeroed(len.div_ceil(Q8Block::LEN), "the quantized activations")?;
+        for blocks in [&mut self.blocks, &mut self.next] {
+            *blocks = Zeroed::default();
+            *blocks = memory.zeroed(len.div_ceil(Q8Block::LEN), "the quantized activations")?;
+        }
         Ok(())
     }
 
@@ -71,6 +75,18 @@ impl Rounded {
     /// Says that `blocks` are no buffer's any more.
     pub fn forget(&mut self) {
         self.last += 1;
+    }
+
+    /// The blocks, to be read, and room for what is made of them, which [`Rounded::advance`] puts in their place.
+    pub fn both(&mut self) -> (&[Q8Block], &mut [Q8Block]) {
+        (&self.blocks, &mut self.next)
+    }
+
+    /// Forgets the blocks; those that were made of them are the first `len` activations of `x` until these are written to.
+    pub fn advance(&mut self, x: &mut Activations, len: usize) {
+        std::mem::swap(&mut self.blocks, &mut self.next);
+        self.forget();
+        self.become_those_of(x, len);
     }
 
     /// Says that `blocks`, which were forgotten before they were filled, are the first `len` activations of `x` until these

@@ -15,6 +15,8 @@ use crate::quant::packed::{Ahead, ROWS};
 pub(super) struct Call {
     places: [Place; MOST],
     n_places: usize,
+    /// Whether a task takes the same groups of each weight; otherwise groups are numbered through.
+    side_by_side: bool,
     shares: Shares,
 }
 
@@ -41,6 +43,17 @@ impl Place {
             _ => Place { address: 0, group_bytes: 0, first_group, end_group },
         }
     }
+
+    /// The memory of `groups`, of which the first is one of the weight's, as far as they all are.
+    fn memory(&self, groups: Range<usize>) -> Ahead {
+        if self.address == 0 {
+            return Ahead::default();
+        }
+        Ahead {
+            address: self.address + (groups.start - self.first_group) * self.group_bytes,
+            n_bytes: (groups.end.min(self.end_group) - groups.start) * self.group_bytes,
+        }
+    }
 }
 
 impl Call {
@@ -54,7 +67,16 @@ impl Call {
             *place = Place::new(weight, n_groups);
             (n_places, n_groups) = (n_places + 1, place.end_group);
         }
-        Call { places, n_places, shares: share(n_groups) }
+        Call { places, n_places, side_by_side: false, shares: share(n_groups) }
+    }
+
+    /// The call of two weights with the same number of rows, of each of which a task takes the same groups.
+    pub fn side_by_side(weights: [&HostWeight; 2], share: impl FnOnce(usize) -> Shares) -> Call {
+        let mut places = [Place::default(); MOST];
+        for (weight, place) in weights.into_iter().zip(&mut places) {
+            *place = Place::new(weight, 0);
+        }
+        Call { places, n_places: 2, side_by_side: true, shares: share(places[0].end_group) }
     }
 
     /// How the groups are shared.
@@ -70,13 +92,7 @@ impl Call {
     /// The memory of `groups`, as far as they are of the same weight as the first.
     fn memory(&self, groups: Range<usize>) -> Ahead {
         let of = |place: &&Place| (place.first_group..place.end_group).contains(&groups.start);
-        match self.places[..self.n_places].iter().find(of) {
-            Some(place) if place.address != 0 => Ahead {
-                address: place.address + (groups.start - place.first_group) * place.group_bytes,
-                n_bytes: (groups.end.min(place.end_group) - groups.start) * place.group_bytes,
-            },
-            _ => Ahead::default(),
-        }
+        self.places[..self.n_places].iter().find(of).map_or(Ahead::default(), |place| place.memory(groups))
     }
 
     /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
@@ -90,6 +106,9 @@ impl Call {
     ) -> Ahead {
         let groups = self.shares.groups(task);
         let end = self.places[i].end_group;
+        if self.side_by_side && i + 1 < self.n_places {
+            return self.places[i + 1].memory(groups);
+        }
         if end < groups.end {
             return self.memory(end..groups.end);
         }
@@ -160,7 +179,7 @@ mod tests {
             *place = Place { address: address + n, group_bytes: 1, first_group: n, end_group: n + n_groups };
             n += n_groups;
         }
-        Call { places, n_places: n_groups.len(), shares: Shares::new(n, 2) }
+        Call { places, n_places: n_groups.len(), side_by_side: false, shares: Shares::new(n, 2) }
     }
 
     fn start(call: Option<Call>) -> Option<usize> {
@@ -204,5 +223,20 @@ mod tests {
         assert_eq!((after(0, 0, 0), after(0, 1, 0), after(1, 1, 1)), ((110, 5), (130, 2), (132, 2)));
         assert_eq!((after(2, 2, 0), after(3, 2, 1), after(4, 2, 0)), ((134, 2), (215, 15), (200, 15)));
         assert_eq!(now.after((4, 2), None, (0, 2)), Ahead::default());
+    }
+
+    #[test]
+    fn weights_side_by_side_come_one_after_the_other_in_each_task() {
+        let mut now = call(100, &[10, 10]);
+        now.places[1] = Place { first_group: 0, end_group: 10, ..now.places[1] };
+        now.shares = Shares::new(5, 2).in_pairs();
+        let (now, next) = (Call { side_by_side: true, ..now }, call(200, &[36]));
+        let after = |task, i, thread| {
+            let Ahead { address, n_bytes } = now.after((task, i), Some(&next), (thread, 2));
+            (address, n_bytes)
+        };
+        // Tasks of 4, 4 and 2 groups of each weight.
+        assert_eq!((after(0, 0, 0), after(1, 0, 1), after(2, 0, 0)), ((110, 4), (114, 4), (118, 2)));
+        assert_eq!((after(0, 1, 0), after(1, 1, 1), after(2, 1, 0)), ((108, 2), (215, 15), (200, 15)));
     }
 }

@@ -6,6 +6,7 @@ mod activations;
 mod angles;
 mod attention;
 mod course;
+mod gated;
 mod kv;
 mod products;
 mod shares;
@@ -21,8 +22,8 @@ pub use activations::Activations;
 use super::cpu::{group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
 use super::{
-    AddNorm, Attention, Backend, Embed, KvAppend, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
-    WeightRole, WeightSource,
+    Activation, AddNorm, Attention, Backend, Embed, GatedMatmul, KvAppend, KvShape, Limits, MoeMatmul,
+    MoeRoute, Norm, Product, Rope, WeightRole, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
@@ -151,6 +152,19 @@ impl ThreadedBackend {
         });
     }
 
+    /// Rounds the first `n` rows of `x` if any of `weights`, which are multiplied with them, wants them so.
+    fn prepare<'a>(&mut self, mut weights: impl Iterator<Item = &'a HostWeight>, x: &Activations, n: usize) {
+        let is_q8 = |w: &&HostWeight| matches!(self.kernels.dot[w.format as usize], Dot::Q8(_));
+        if let Some(w) = weights.find(is_q8) {
+            self.quantize(x, n, w.n_cols);
+        }
+    }
+
+    /// Whether products of `n` rows with F32 weights go through `sgemm`.
+    fn is_blocked(&self, n: usize) -> bool {
+        self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS
+    }
+
     /// Calls `f(part number, part)` for each part of the first `len` elements of `out`, which are activations that products
     /// read next: so they are rounded while they are in the cache.
     fn make(&mut self, out: &mut Activations, len: usize, part: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
@@ -249,11 +263,8 @@ impl Backend for ThreadedBackend {
             products.len()
         );
         let Some(n_cols) = products.first().map(|p| p.weight.n_cols) else { return };
-        let is_q8 = |p: &Product<'_, Self>| matches!(self.kernels.dot[p.weight.format as usize], Dot::Q8(_));
-        if products.iter().any(is_q8) {
-            self.quantize(x, n, n_cols);
-        }
-        let blocked = self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS;
+        self.prepare(products.iter().map(|p| p.weight), x, n);
+        let blocked = self.is_blocked(n);
         let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.rounded.blocks, n };
         let n_threads = self.pool.n_threads();
         let call = Call::new(products.iter().map(|p| p.weight), |n_groups| match blocked {
@@ -324,16 +335,14 @@ impl Backend for ThreadedBackend {
         self.pool.for_parts(&mut x[..len], part, |_, part| silu(part));
     }
 
-    fn silu_mul(&mut self, gate: &mut Activations, up: &Activations, len: usize) {
-        let silu_mul = self.kernels.silu_mul;
-        let part = elements_per_task(len, self.pool.n_threads());
-        self.make(gate, len, part, |i, gate| silu_mul(gate, &up[i * part..][..gate.len()]));
+    fn gated_matmul(&mut self, args: GatedMatmul<'_, Self>) {
+        gated::run(self, args);
     }
 
-    fn gelu_mul(&mut self, gate: &mut Activations, up: &Activations, len: usize) {
-        let gelu_mul = self.kernels.gelu_mul;
+    fn act_mul(&mut self, activation: Activation, gate: &mut Activations, up: &Activations, len: usize) {
+        let act_mul = gated::act_mul(self.kernels, activation);
         let part = elements_per_task(len, self.pool.n_threads());
-        self.make(gate, len, part, |i, gate| gelu_mul(gate, &up[i * part..][..gate.len()]));
+        self.make(gate, len, part, |i, gate| act_mul(gate, &up[i * part..][..gate.len()]));
     }
 
     fn mul(&mut self, x: &mut Activations, y: &Activations, len: usize) {

@@ -62,23 +62,47 @@ impl Inputs<'_> {
     /// Computes output columns `rows` (rows of the weight) of one product for all activation rows.
     /// `scratch` holds [`PANEL`] weight rows in f32, or a group of packed ones; for `then` see [`Group::then`].
     pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: Ahead, scratch: &mut [f32]) {
-        let w = target.weight;
-        match self.kernels.dot[w.format as usize] {
-            Dot::F32 if w.format == Format::F32 && self.blocked => return self.sgemm(target, rows),
+        match self.kernels.dot[target.weight.format as usize] {
+            Dot::F32 if target.weight.format == Format::F32 && self.blocked => {
+                return self.sgemm(target, rows);
+            }
             _ => {}
         }
-        let packs_now = !w.is_packed() && packs_now(self.kernels, w.format);
-        let block = if packs_now { BLOCK_NOW } else { BLOCK };
-        for first in (0..self.n).step_by(block) {
-            let vectors = first..self.n.min(first + block);
-            match self.kernels.dot[w.format as usize] {
-                Dot::Q8(_) if w.is_packed() => self.packed(target, rows.clone(), vectors, then),
-                Dot::Q8(_) if packs_now => self.packed_now(target, rows.clone(), vectors, scratch),
-                Dot::Q8(dot) => self.in_place(target, rows.clone(), vectors, dot),
-                Dot::F32 if w.is_packed() => self.numbers(target, rows.clone(), vectors),
-                Dot::F32 => self.expanded(target, rows.clone(), vectors, scratch),
-            }
+        for vectors in self.blocks(&[target]) {
+            self.compute_block(target, rows.clone(), vectors, then, scratch);
         }
+    }
+
+    /// The activation rows, cut into those that are multiplied with all weights of a task before the next ones are.
+    pub fn blocks(&self, targets: &[&Target<'_>]) -> impl Iterator<Item = Range<usize>> {
+        let n = self.n;
+        let packs_now = |target: &&Target<'_>| self.packs_now(target.weight);
+        let block = if targets.iter().any(packs_now) { BLOCK_NOW } else { BLOCK };
+        (0..n).step_by(block).map(move |first| first..n.min(first + block))
+    }
+
+    /// As [`Inputs::compute`] for the activation rows of one block, without `sgemm`.
+    pub fn compute_block(
+        &self,
+        target: &Target<'_>,
+        rows: Range<usize>,
+        vectors: Range<usize>,
+        then: Ahead,
+        scratch: &mut [f32],
+    ) {
+        let w = target.weight;
+        match self.kernels.dot[w.format as usize] {
+            Dot::Q8(_) if w.is_packed() => self.packed(target, rows, vectors, then),
+            Dot::Q8(_) if self.packs_now(w) => self.packed_now(target, rows, vectors, scratch),
+            Dot::Q8(dot) => self.in_place(target, rows, vectors, dot),
+            Dot::F32 if w.is_packed() => self.numbers(target, rows, vectors),
+            Dot::F32 => self.expanded(target, rows, vectors, scratch),
+        }
+    }
+
+    /// Whether rows of `w` are packed each time they are multiplied.
+    fn packs_now(&self, w: &HostWeight) -> bool {
+        !w.is_packed() && packs_now(self.kernels, w.format)
     }
 
     /// Packed numbers; `rows` begin with a group.

@@ -36,6 +36,12 @@ impl Shares {
         Shares { n_groups, n_long: 0, long: 0, small: n_groups.div_ceil(SMALL_TASKS * n_threads).max(1) }
     }
 
+    /// The same with twice the groups, of which two neighbours are never parted.
+    pub fn in_pairs(self) -> Shares {
+        let Shares { n_groups, n_long, long, small } = self;
+        Shares { n_groups: 2 * n_groups, n_long, long: 2 * long, small: 2 * small }
+    }
+
     /// The number of tasks.
     pub fn n_tasks(&self) -> usize {
         self.n_long + (self.n_groups - self.n_long * self.long).div_ceil(self.small)
@@ -71,7 +77,11 @@ mod tests {
     fn every_group_is_in_one_task_and_no_task_is_empty() {
         for n_groups in (0..200).chain([3072]) {
             for n_threads in [1, 2, 3, 7, 64] {
-                for shares in [Shares::new(n_groups, n_threads), Shares::even(n_groups, n_threads)] {
+                let pairs = Shares::new(n_groups / 2, n_threads).in_pairs();
+                let n_pairs = pairs.n_tasks();
+                assert!((0..n_pairs).all(|task| pairs.groups(task).start.is_multiple_of(2)), "{pairs:?}");
+                let shares = [Shares::new(n_groups, n_threads), Shares::even(n_groups, n_threads), pairs];
+                for (shares, n_groups) in shares.into_iter().zip([n_groups, n_groups, n_groups / 2 * 2]) {
                     let tasks: Vec<_> = (0..shares.n_tasks()).map(|task| shares.groups(task)).collect();
                     assert!(tasks.iter().all(|groups| !groups.is_empty()), "{shares:?}");
                     assert!(tasks.iter().cloned().flatten().eq(0..n_groups), "{shares:?}");
