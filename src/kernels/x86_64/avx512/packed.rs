@@ -10,7 +10,7 @@ use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
 /// Activation vectors that share the codes of a piece while these are in registers.
-const TOKENS: usize = 16;
+const TOKENS: usize = 2 * TURNS;
 
 /// The products of this level, by format.
 pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
@@ -34,28 +34,43 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
 /// Vectors whose sums are made in turns: those of one alone would wait for each other.
 const TURNS: usize = 4;
 
-/// `sums + Σ code · x` of each row over `N` quads from quad `first` on, for the blocks `x`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn dots<const N: usize, const T: usize>(
-    codes: &[__m512i; 8],
-    first: usize,
-    x: &[&Q8Block; T],
-    mut sums: [__m512i; T],
-) -> [__m512; T] {
-    // No adaptors of iterators: compiled without this function's instructions, they do not melt into it.
-    for j in first..first + N {
-        for t in 0..T {
-            let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&x[t].qs);
-            let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[j]));
-            sums[t] = _mm512_dpbusd_epi32(sums[t], codes[j], quad);
+/// Adds what piece `$i` gives for vectors `$first..`, as many as a turn has and as there are. Written out in each place: a function
+/// would not be put there, nor a loop unrolled, where there are many vectors, and then sums go through memory.
+macro_rules! turn {
+    ($first:expr, $n:ident, $codes:ident, $line:ident, $vectors:ident, $i:ident, $acc:ident) => {
+        let mut numbers = [[_mm512_setzero_ps(); TURNS]; 2];
+        for half in 0..2 {
+            let quads = match (format::HALVES, half) {
+                (true, _) => half * 4..half * 4 + 4,
+                (false, 0) => 0..8,
+                (false, _) => break,
+            };
+            let mut sums = [_mm512_setzero_si512(); TURNS];
+            for t in 0..TURNS {
+                if $first + t < $n {
+                    sums[t] = format::begin(&$vectors[$first + t][$i])[half];
+                }
+            }
+            for j in quads {
+                for t in 0..TURNS {
+                    if $first + t < $n {
+                        let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&$vectors[$first + t][$i].qs);
+                        let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[j]));
+                        sums[t] = _mm512_dpbusd_epi32(sums[t], $codes[j], quad);
+                    }
+                }
+            }
+            for t in 0..TURNS {
+                numbers[half][t] = _mm512_cvtepi32_ps(sums[t]);
+            }
         }
-    }
-    let mut numbers = [_mm512_setzero_ps(); T];
-    for t in 0..T {
-        numbers[t] = _mm512_cvtepi32_ps(sums[t]);
-    }
-    numbers
+        for t in 0..TURNS {
+            if $first + t < $n {
+                let sums = [numbers[0][t], numbers[1][t]];
+                $acc[$first + t] = format::add($acc[$first + t], sums, $line, &$vectors[$first + t][$i]);
+            }
+        }
+    };
 }
 
 #[inline]
@@ -81,7 +96,6 @@ macro_rules! products {
                 while !out.is_empty() && n > 0 {
                     let tokens = match out.len() / ROWS {
                         TOKENS.. => TOKENS,
-                        8.. => 8,
                         fewer => fewer,
                     };
                     let (x_now, x_rest) = x.split_at(tokens * n);
@@ -91,7 +105,6 @@ macro_rules! products {
                     unsafe {
                         match tokens {
                             TOKENS => tile::<TOKENS>(&parts, n, fetches, x_now, out_now),
-                            8 => tile::<8>(&parts, n, fetches, x_now, out_now),
                             7 => tile::<7>(&parts, n, fetches, x_now, out_now),
                             6 => tile::<6>(&parts, n, fetches, x_now, out_now),
                             5 => tile::<5>(&parts, n, fetches, x_now, out_now),
@@ -104,32 +117,6 @@ macro_rules! products {
                     (x, out) = (x_rest, out_rest);
                 }
                 out.fill(0.0);
-            }
-
-            /// Adds what piece `i` gives for vectors `first..first + T`.
-            #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-            fn add<const T: usize, const N: usize>(
-                codes: &[__m512i; 8],
-                line: [__m512; format::LINES],
-                vectors: &[&[Q8Block]; N],
-                i: usize,
-                first: usize,
-                acc: &mut [__m512; N],
-            ) {
-                let mut x = [&Q8Block::ZERO; T];
-                let mut begin = [[_mm512_setzero_si512(); T]; 2];
-                for t in 0..T {
-                    x[t] = &vectors[first + t][i];
-                    [begin[0][t], begin[1][t]] = format::begin(x[t]);
-                }
-                let [low, high] = match format::HALVES {
-                    true => [dots::<4, T>(codes, 0, &x, begin[0]), dots::<4, T>(codes, 4, &x, begin[1])],
-                    false => [dots::<8, T>(codes, 0, &x, begin[0]); 2],
-                };
-                for t in 0..T {
-                    acc[first + t] = format::add(acc[first + t], [low[t], high[t]], line, x[t]);
-                }
             }
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
@@ -145,16 +132,8 @@ macro_rules! products {
                         parts.prefetch(i, bytes + format::SCALES.bytes_with_units(), N == 1);
                     }
                     let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
-                    let mut first = 0;
-                    while first < N {
-                        match N - first {
-                            TURNS.. => add::<TURNS, N>(&codes, line, &vectors, i, first, &mut acc),
-                            3 => add::<3, N>(&codes, line, &vectors, i, first, &mut acc),
-                            2 => add::<2, N>(&codes, line, &vectors, i, first, &mut acc),
-                            _ => add::<1, N>(&codes, line, &vectors, i, first, &mut acc),
-                        }
-                        first += TURNS;
-                    }
+                    turn!(0, N, codes, line, vectors, i, acc);
+                    turn!(TURNS, N, codes, line, vectors, i, acc);
                 }
                 for (acc, out) in acc.into_iter().zip(out.as_chunks_mut::<ROWS>().0) {
                     store(out, acc);
