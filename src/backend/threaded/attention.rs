@@ -1,13 +1,17 @@
 //! How attention is spread over threads. What a task computes has the same bits in whatever tile it is computed.
 
+use std::ops::Range;
+
 use super::super::cpu::queries;
 use super::super::host::Zeroed;
 use super::super::{Attention, Limits};
-use super::ThreadedBackend;
+use super::activations::Rounded;
+use super::{Activations, ThreadedBackend};
 use crate::error::Result;
 use crate::kernels::attention::{CHUNK_LEN, FEW_QUERIES, MAX_QUERIES, PAGE_LEN};
 use crate::kernels::{AttnState, AttnTile, Kernels};
 use crate::memory::Memory;
+use crate::quant::Q8Block;
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// Queries of a tile, about: a page of keys is read once for all of them. A multiple of the six that kernels keep in
@@ -48,13 +52,14 @@ fn tile_len(head_dim: usize) -> usize {
     AttnState::len(MAX_QUERIES, head_dim).saturating_mul(2)
 }
 
-/// See [`crate::backend::Backend::attention`].
+/// See [`crate::backend::Backend::attention`]. Where a task has whole rows, it rounds them too.
 pub(super) fn run(
     kernels: &Kernels,
     pool: &mut ThreadPool,
     scratch: &mut Scratch,
     args: &Attention<'_, ThreadedBackend>,
-    out: &mut [f32],
+    rounded: &mut Rounded,
+    out: &mut Activations,
 ) {
     let group = args.n_head / args.kv.shape.n_head_kv;
     // Heads of a tile; they read the same keys.
@@ -64,31 +69,67 @@ pub(super) fn run(
     if split(kernels, pool, scratch, args, (heads, n_rows), out) {
         return;
     }
-    let even = n_rows * n_head_tiles / (TASKS_PER_THREAD * pool.n_threads());
-    let rows_per_tile = even.clamp(1, (QUERIES / heads).max(1));
-    let n_tasks = n_rows.div_ceil(rows_per_tile) * n_head_tiles;
     let dim = args.kv.shape.head_dim;
-    let out = DisjointMut::new(out);
+    let row_len = args.n_head * dim;
+    let n_wanted = TASKS_PER_THREAD * pool.n_threads();
+    let most = (QUERIES / heads).max(1);
+    // Whole rows where tiles become no smaller by that, or rows have nothing in common.
+    let whole = n_rows >= n_wanted && (n_rows / n_wanted >= most || args.runs.len() == n_rows);
+    let even = if whole { n_rows } else { n_rows * n_head_tiles } / n_wanted;
+    let rows_per_tile = even.clamp(1, most);
+    // Tiles of heads in a task, and tasks for the same rows.
+    let (n_tiles, n_parts) = if whole { (n_head_tiles, 1) } else { (1, n_head_tiles) };
+    let n_tasks = n_rows.div_ceil(rows_per_tile) * n_parts;
+    let rounds = whole && rounded.takes(n_rows * row_len, row_len);
+    rounded.forget();
+    let blocks = DisjointMut::new(&mut rounded.blocks);
+    let all = DisjointMut::new(&mut *out);
     let tiles = DisjointMut::new(&mut scratch.tiles);
     pool.run(n_tasks, &|thread, task| {
         // Later rows see more; the longest tasks go first.
         let task = n_tasks - 1 - task;
-        let (first, head) = (task / n_head_tiles * rows_per_tile, task % n_head_tiles * heads);
-        let end = n_rows.min(first + rows_per_tile);
+        let first = task / n_parts * rows_per_tile;
+        let rows = first..n_rows.min(first + rows_per_tile);
         // SAFETY: thread numbers are distinct, and so are their tiles.
         let buffer = unsafe { tiles.slice(thread * tile_len(dim)..(thread + 1) * tile_len(dim)) };
-        let runs = &args.runs[args.runs.partition_point(|run| run.first + run.len <= first)..];
-        for run in runs.iter().take_while(|run| run.first < end) {
-            let (first, end) = (first.max(run.first), end.min(run.first + run.len));
-            let tile = queries(args, run, (first, end - first), (head, heads));
-            let state = attend(kernels, &tile, buffer);
-            for i in 0..tile.n_queries() {
-                let at = ((first + i / heads) * args.n_head + head + i % heads) * dim;
-                // SAFETY: each row and head belongs to one task.
-                state.finish(i, unsafe { out.slice(at..at + dim) });
-            }
+        for head in (0..n_tiles).map(|tile| (task % n_parts + tile) * heads) {
+            tile_of(kernels, args, (rows.clone(), head, heads), buffer, &all);
+        }
+        if rounds {
+            let values = rows.start * row_len..rows.end * row_len;
+            let these = values.start / Q8Block::LEN..values.end / Q8Block::LEN;
+            // SAFETY: each row belongs to one task, which is done with writing it.
+            let values = unsafe { all.slice(values) };
+            // SAFETY: of a row the blocks belong to the same task.
+            let blocks = unsafe { blocks.slice(these) };
+            (kernels.quantize_activations)(values, blocks);
         }
     });
+    if rounds {
+        rounded.become_those_of(out, n_rows * row_len);
+    }
+}
+
+/// Attention of some rows and heads, which belong to the task that calls, into their places of `out`.
+fn tile_of(
+    kernels: &Kernels,
+    args: &Attention<'_, ThreadedBackend>,
+    (rows, head, heads): (Range<usize>, usize, usize),
+    buffer: &mut [f32],
+    out: &DisjointMut<'_, f32>,
+) {
+    let dim = args.kv.shape.head_dim;
+    let runs = &args.runs[args.runs.partition_point(|run| run.first + run.len <= rows.start)..];
+    for run in runs.iter().take_while(|run| run.first < rows.end) {
+        let (first, end) = (rows.start.max(run.first), rows.end.min(run.first + run.len));
+        let tile = queries(args, run, (first, end - first), (head, heads));
+        let state = attend(kernels, &tile, buffer);
+        for i in 0..tile.n_queries() {
+            let at = ((first + i / heads) * args.n_head + head + i % heads) * dim;
+            // SAFETY: each row and head belongs to one task.
+            state.finish(i, unsafe { out.slice(at..at + dim) });
+        }
+    }
 }
 
 /// The whole attention of a tile, chunk by chunk. `buffer` has [`tile_len`] elements.
@@ -157,6 +198,13 @@ fn split(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
+    use crate::backend::tests::{Host, buffer, noise, weight};
+    use crate::backend::threaded::F32Products;
+    use crate::backend::{KvAppend, KvRows, KvShape, Product, Run, WeightRole};
+    use crate::kernels::{Isa, KvType};
+    use crate::quant::Format;
+    use crate::threads::ThreadPool;
 
     #[test]
     fn a_row_of_the_longest_sequence_can_be_cut_into_chunks() {
@@ -166,6 +214,59 @@ mod tests {
             let scratch = Scratch::new(2, &limits, &Memory::default()).expect("memory");
             let states = AttnState::len(heads, head_dim) * (n_head / heads) * (32_768 / CHUNK_LEN);
             assert!(scratch.chunks.len() >= states, "{n_head} heads, {heads} to a tile");
+        }
+    }
+
+    /// Attention of `runs` rows of `len` each, sequences of their own, and the product of that with a matrix; and the product
+    /// with a copy, which nobody has rounded.
+    fn attended<B: Host>(b: &mut B, (runs, len): (usize, usize)) -> [Vec<f32>; 3] {
+        let (n, pages) = (runs * len, len.div_ceil(PAGE_LEN));
+        b.reserve(&Limits { n_tokens: n, n_cols: 128, head_dim: 32, n_head: 4, n_ctx: 256 }).expect("memory");
+        let (k_type, v_type) = (KvType::F16, KvType::F16);
+        let shape = KvShape { n_layer: 1, n_pages: runs * pages, n_head_kv: 2, head_dim: 32, k_type, v_type };
+        let mut kv = b.alloc_kv(&shape).expect("memory");
+        let slots: Vec<_> = (0..n).map(|i| (i / len * pages * PAGE_LEN + i % len) as u32).collect();
+        let [k, v] = [1, 2].map(|seed| buffer(b, &noise(n * 64, seed)));
+        b.kv_append(KvAppend { kv: &mut kv, layer: 0, rows: KvRows::New { k: &k, v: &v }, slots: &slots });
+        let runs: Vec<_> =
+            (0..runs).map(|i| Run { first: i * len, len, position: 0, pages: i * pages }).collect();
+        let pages: Vec<_> = (0..shape.n_pages as u32).collect();
+        let q = &buffer(b, &noise(n * 128, 3));
+        let w = weight(b, Format::Q8_0, 40, 128, 4, WeightRole::Matrix);
+        let [mut out, mut product, mut of_copy] =
+            [128, 40, 40].map(|n_cols| b.alloc(n * n_cols).expect("memory"));
+        // A backend may round what it makes once it knows that products want it.
+        b.matmul(q, 1, Product { weight: &w, out: &mut product });
+        let (window, softcap, causal, scale) = (None, None, true, 0.25);
+        let (kv, runs, pages) = (&kv, &runs, &pages);
+        let args = Attention { kv, layer: 0, q, n_head: 4, runs, pages, scale, causal, window, softcap };
+        b.attention(&args, &mut out);
+        b.matmul(&out, n, Product { weight: &w, out: &mut product });
+        let copy = buffer(b, &out);
+        b.matmul(&copy, n, Product { weight: &w, out: &mut of_copy });
+        [out.to_vec(), product.to_vec(), of_copy.to_vec()]
+    }
+
+    #[test]
+    fn what_is_rounded_with_attention_is_what_is_rounded_later() {
+        // Many sequences with a row each, a long one, and rows that are shared by heads.
+        for case in [(40, 1), (1, if cfg!(miri) { 70 } else { 250 }), (3, 5)] {
+            let [want, ..] = attended(&mut CpuBackend::new(Memory::default()), case);
+            for isa in Isa::supported() {
+                let mut first = None;
+                for n_threads in [1, 2, 7] {
+                    let pool = ThreadPool::new(n_threads, None).expect("threads");
+                    let (kernels, memory) = (Kernels::select(Some(isa)), Memory::default());
+                    let mut b =
+                        ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
+                    let [out, product, of_copy] = attended(&mut b, case);
+                    let what = format!("{case:?}, {isa:?}, {n_threads} threads");
+                    let far = out.iter().zip(&want).find(|(a, b)| (*a - *b).abs() > 1e-3);
+                    assert!(far.is_none() && out.len() == want.len(), "{what}: {far:?}");
+                    assert!(product == of_copy && product.iter().any(|&y| y != 0.0), "{what}");
+                    assert!(*first.get_or_insert_with(|| out.clone()) == out, "{what}");
+                }
+            }
         }
     }
 }

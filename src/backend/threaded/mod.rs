@@ -428,7 +428,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Activations) {
-        attention::run(self.kernels, &mut self.pool, &mut self.attention, args, out);
+        attention::run(self.kernels, &mut self.pool, &mut self.attention, args, &mut self.rounded, out);
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
