@@ -36,7 +36,7 @@ impl DerefMut for Activations {
     }
 }
 
-/// Memory for one rounding at a time.
+/// The rounding of one buffer at a time, and room to make the next one of it.
 #[derive(Default)]
 pub(super) struct Rounded {
     /// Of consecutive activations.
@@ -89,7 +89,7 @@ impl Rounded {
         self.become_those_of(x, len);
     }
 
-    /// Says that `blocks`, which were forgotten before they were filled, are the first `len` activations of `x` until these
+    /// Says that `blocks`, which nobody was told of since they were forgotten, are the first `len` activations of `x` until these
     /// are written to.
     pub fn become_those_of(&mut self, x: &mut Activations, len: usize) {
         (x.rounding, self.len) = (self.last, len);

@@ -20,6 +20,8 @@ pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32
 /// See [`crate::backend::Backend::gated_matmul`].
 pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend>) {
     let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+    let shapes = [gate, up].map(|w| (w.n_rows, w.n_cols));
+    assert!(shapes == [(n_rows, gate.n_cols); 2], "gate and up are {shapes:?} for {n_rows} rows");
     // A task has whole groups of rows and whole blocks of what is rounded.
     const PAIR: usize = 2 * packed::ROWS;
     const { assert!(PAIR.is_multiple_of(Q8Block::LEN)) };
@@ -125,6 +127,9 @@ mod tests {
         ];
         if !cfg!(miri) {
             cases.push((q4, 65, 288, Activation::Silu));
+            // Of different kinds: one has its rows packed each time they are multiplied, where they are not packed before.
+            cases.push(([Format::Q6_K, Format::F16], 257, 96, Activation::Silu));
+            cases.push(([Format::F32, Format::Q4_1], 129, 96, Activation::Gelu));
         }
         for case in cases {
             let want = block(&mut CpuBackend::new(Memory::default()), case, true);

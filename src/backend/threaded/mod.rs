@@ -81,7 +81,7 @@ pub struct ThreadedBackend {
     kernels: &'static Kernels,
     f32_products: F32Products,
     pool: ThreadPool,
-    /// Quantized activations, `[n_tokens, n_cols / 32]`.
+    /// Quantized activations, `[n_tokens, n_cols / 32]`, and room for as many.
     rounded: Rounded,
     /// Weight rows for each thread, expanded or packed, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,

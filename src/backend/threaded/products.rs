@@ -73,11 +73,12 @@ impl Inputs<'_> {
         }
     }
 
-    /// The activation rows, cut into those that are multiplied with all weights of a task before the next ones are.
+    /// The activation rows, cut into those that are multiplied with all weights of a task before the next ones are: more than
+    /// [`BLOCK`] only where each weight is packed for them, since other products have no room for more.
     pub fn blocks(&self, targets: &[&Target<'_>]) -> impl Iterator<Item = Range<usize>> {
         let n = self.n;
         let packs_now = |target: &&Target<'_>| self.packs_now(target.weight);
-        let block = if targets.iter().any(packs_now) { BLOCK_NOW } else { BLOCK };
+        let block = if targets.iter().all(packs_now) { BLOCK_NOW } else { BLOCK };
         (0..n).step_by(block).map(move |first| first..n.min(first + block))
     }
 

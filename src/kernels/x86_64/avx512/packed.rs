@@ -91,7 +91,7 @@ macro_rules! products {
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
                 let parts = Parts::of(group, format::CODES, format::SCALES);
                 let n = group.n_pieces;
-                let fetches = out.len() <= FEW * ROWS;
+                let mut fetches = out.len() <= FEW * ROWS;
                 let (mut x, mut out) = (x, out);
                 while !out.is_empty() && n > 0 {
                     let tokens = match out.len() / ROWS {
@@ -114,7 +114,8 @@ macro_rules! products {
                             _ => tile::<1>(&parts, n, fetches, x_now, out_now),
                         }
                     }
-                    (x, out) = (x_rest, out_rest);
+                    // What the first vectors have fetched is there for the others.
+                    (x, out, fetches) = (x_rest, out_rest, false);
                 }
                 out.fill(0.0);
             }
