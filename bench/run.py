@@ -189,7 +189,10 @@ class Bench:
             found = {name: [] for name in self.engines}
             for _ in range(max(self.args.r, 3)):
                 for name, program in self.engines.items():
-                    found[name] += once([*program, "-m", path, "-t", str(threads), "--cold"])[0]["seconds"]
+                    line = once([*program, "-m", path, "-t", str(threads), "--cold"])[0]
+                    found[name] += line["seconds"]
+                    if name == "ember":
+                        self.isa = line["isa"]
             medians = {name: statistics.median(values) for name, values in found.items()}
             self.add(model, {"what": "cold", "tokens": 9, **spec}, "s", medians)
         if self.wanted("memory"):
