@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use ember::kernels::{Kernels, PackedProduct};
+use ember::kernels::{Kernels, MANY, PackedPair, PackedProduct};
 use ember::quant::packed::{COLS, Group, ROWS};
 use ember::quant::{Dot, FORMATS, FormatInfo, Q8Block};
 
@@ -52,7 +52,7 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
             gb_s(fit, 20),
             gmac_s(all.max(1), N_SEQUENCES, 1),
             gmac_s(fit, N_SEQUENCES, 20),
-            gmac_s(fit, N_VECTORS, 1)
+            gmac_s(fit, N_VECTORS, 5)
         );
     }
 }
@@ -62,6 +62,7 @@ struct Work {
     kernels: &'static Kernels,
     info: &'static FormatInfo,
     packed: Option<PackedProduct>,
+    pair: Option<PackedPair>,
     /// Bytes of sixteen rows.
     group_bytes: usize,
     x: Vec<f32>,
@@ -70,7 +71,7 @@ struct Work {
 
 impl Work {
     fn new(kernels: &'static Kernels, info: &'static FormatInfo) -> Work {
-        let packed = kernels.packed[info.format as usize];
+        let (packed, pair) = (kernels.packed[info.format as usize], kernels.pairs[info.format as usize]);
         let group_bytes = match (packed, info.packing) {
             (Some(_), Some(packing)) => packing.group_bytes(N_COLS),
             _ => ROWS * info.format.row_bytes(N_COLS),
@@ -78,7 +79,7 @@ impl Work {
         let x: Vec<f32> = (0..N_VECTORS * N_COLS).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
         let mut x_q8 = vec![Q8Block::ZERO; x.len() / Q8Block::LEN];
         (kernels.quantize_activations)(&x, &mut x_q8);
-        Work { kernels, info, packed, group_bytes, x, x_q8 }
+        Work { kernels, info, packed, pair, group_bytes, x, x_q8 }
     }
 
     /// Multiplies all groups in `weights` with `n` vectors.
@@ -91,15 +92,21 @@ impl Work {
 
     fn run_packed(&self, product: PackedProduct, weights: &[u8], n: usize) {
         let n_pieces = N_COLS / COLS;
-        let mut out = [0.0; BLOCK * ROWS];
+        let mut out = [[0.0; BLOCK * ROWS]; 2];
         for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
-            for (i, bytes) in weights.chunks_exact(self.group_bytes).enumerate() {
+            let [low, high] = out.each_mut().map(|out| &mut out[..x.len() / n_pieces * ROWS]);
+            let mut groups = weights.chunks_exact(self.group_bytes).enumerate().map(|(i, bytes)| {
                 let n_before = i * self.group_bytes;
                 let n_following = weights.len() - n_before - self.group_bytes;
-                let group =
-                    Group { n_before, n_following, ..Group::alone(self.info.format, bytes, n_pieces) };
-                product(&group, x, &mut out[..x.len() / n_pieces * ROWS]);
-                black_box(&out);
+                Group { n_before, n_following, ..Group::alone(self.info.format, bytes, n_pieces) }
+            });
+            while let Some(group) = groups.next() {
+                let pair = self.pair.filter(|_| x.len() / n_pieces >= MANY);
+                match pair.and_then(|pair| Some((pair, groups.next()?))) {
+                    Some((pair, other)) => pair([&group, &other], x, [&mut *low, &mut *high]),
+                    None => product(&group, x, low),
+                }
+                black_box((&low, &high));
             }
         }
     }

@@ -152,6 +152,12 @@ pub enum GeluForm {
 /// there are `out.len() / 16`, each of `group.n_pieces` blocks in `x`, one after another.
 pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
 
+/// The products of two groups of equally many pieces with the same vectors, each as of [`PackedProduct`] and with the same bits.
+pub type PackedPair = fn(groups: [&Group<'_>; 2], x: &[Q8Block], out: [&mut [f32]; 2]);
+
+/// From how many vectors on products with pairs of groups are worth it: fewer wait for the weights.
+pub const MANY: usize = 24;
+
 /// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`]) with vectors of `n_cols`
 /// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with several (or none), of one
 /// group, `out[t * 16 + r]`. Each sum begins with the first column, whatever the number of groups and vectors.
@@ -208,6 +214,9 @@ pub struct Kernels {
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
     /// [`Kernels::packed_product`].
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
+    /// Products with two groups at once where that is faster than one after the other, indexed by `Format as usize`. A level that
+    /// has `packed` of its own has these of its own too, or none.
+    pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].

@@ -6,7 +6,7 @@ use half::f16;
 use matrixmultiply::sgemm;
 
 use crate::backend::host::HostWeight;
-use crate::kernels::{Kernels, PackedProduct, halves};
+use crate::kernels::{Kernels, MANY, PackedPair, PackedProduct, halves};
 use crate::quant::pack::Rows;
 use crate::quant::packed::{self, Ahead, Group};
 use crate::quant::{Dot, Format, Q8Block};
@@ -134,12 +134,15 @@ impl Inputs<'_> {
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
         let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
         let groups = Groups::of(self.kernels, w, groups, then);
+        let put = |group: usize, t: usize, row: &[f32; packed::ROWS]| {
+            let first = rows.start + group * packed::ROWS;
+            target.put(vectors.start + t, first, &row[..packed::ROWS.min(rows.end - first)]);
+        };
+        let pair = groups.pair.filter(|_| vectors.len() >= MANY);
+        let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
         let mut buffer = [0.0; VECTORS * packed::ROWS];
-        for (first, group) in rows.clone().step_by(packed::ROWS).zip(groups.iter()) {
-            let n_rows = packed::ROWS.min(rows.end - first);
-            groups.multiply(group, x, &mut buffer, |t, row| {
-                target.put(vectors.start + t, first, &row[..n_rows])
-            });
+        for (i, group) in groups.iter().enumerate().skip(n_paired) {
+            groups.multiply(&group, x, &mut buffer, |t, row| put(i, t, row));
         }
     }
 
@@ -292,7 +295,7 @@ impl Experts<'_> {
                 Ahead::default(),
             );
             return groups.iter().take(1).for_each(|group| {
-                groups.multiply(group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
+                groups.multiply(&group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
             });
         }
         if packs_now(self.kernels, w.format) {
@@ -344,12 +347,14 @@ fn pack_now<'a>(
     (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
 }
 
-/// Activation vectors in one call of a packed product.
+/// Activation vectors in one call of a packed product with one group.
 const VECTORS: usize = 32;
 
 /// Some groups of a packed weight, and how they are multiplied.
 struct Groups<'a> {
     product: PackedProduct,
+    /// For two groups at once, where there is such a product.
+    pair: Option<PackedPair>,
     format: Format,
     n_pieces: usize,
     group_bytes: usize,
@@ -365,7 +370,8 @@ impl<'a> Groups<'a> {
             unreachable!("only formats that have a packing are packed");
         };
         let n_pieces = w.n_cols / packed::COLS;
-        Groups { product, format: w.format, n_pieces, group_bytes: bytes.len() / n.max(1), bytes, then }
+        let (pair, group_bytes) = (kernels.pairs[w.format as usize], bytes.len() / n.max(1));
+        Groups { product, pair, format: w.format, n_pieces, group_bytes, bytes, then }
     }
 
     fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
@@ -385,7 +391,7 @@ impl<'a> Groups<'a> {
     /// `buffer` has room for.
     fn multiply(
         &self,
-        group: Group<'_>,
+        group: &Group<'_>,
         x: &[Q8Block],
         buffer: &mut [f32],
         mut put: impl FnMut(usize, &[f32; packed::ROWS]),
@@ -393,11 +399,34 @@ impl<'a> Groups<'a> {
         let vectors = buffer.len() / packed::ROWS;
         for (i, x) in x.chunks(vectors * self.n_pieces).enumerate() {
             let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
-            (self.product)(&group, x, out);
+            (self.product)(group, x, out);
             for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
                 put(i * vectors + t, row);
             }
         }
+    }
+
+    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` is told the number of the group too.
+    /// Returns how many groups that were.
+    fn multiply_pairs(
+        &self,
+        pair: PackedPair,
+        x: &[Q8Block],
+        put: impl Fn(usize, usize, &[f32; packed::ROWS]),
+    ) -> usize {
+        let mut buffer = [[0.0; BLOCK * packed::ROWS]; 2];
+        let len = x.len() / self.n_pieces * packed::ROWS;
+        let (mut groups, mut n_done) = (self.iter(), 0);
+        while let (Some(low), Some(high)) = (groups.next(), groups.next()) {
+            pair([&low, &high], x, buffer.each_mut().map(|out| &mut out[..len]));
+            for (group, out) in (n_done..).zip(&buffer) {
+                for (t, row) in out[..len].as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
+                    put(group, t, row);
+                }
+            }
+            n_done += 2;
+        }
+        n_done
     }
 }
 

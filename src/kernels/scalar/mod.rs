@@ -28,6 +28,7 @@ pub static SCALAR: Kernels = Kernels {
     narrow_q8_0,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
+    pairs: [None; FORMAT_COUNT],
     numbers: [None; FORMAT_COUNT],
     transpose,
     quantize_activations,

@@ -176,6 +176,45 @@ fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
 }
 
 #[test]
+fn pairs_of_groups_give_the_bits_of_the_groups() {
+    let mut n_pairs = 0;
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let format = info.format as usize;
+        let (Some(pair), Some(product), Some(packing)) =
+            (kernels.pairs[format], kernels.packed[format], info.packing)
+        else {
+            assert!(kernels.pairs[format].is_none(), "{}: a pair of what is not packed", info.name);
+            continue;
+        };
+        n_pairs += 1;
+        for n_cols in [32, 96, 288, 1280].map(|n: usize| n.next_multiple_of(info.block_len)) {
+            let n_pieces = n_cols / 32;
+            let rows = sample_row(info, 32 * n_cols, 9);
+            let row_bytes = rows.len() / 32;
+            let packed = [0, 1].map(|g| {
+                let mut bytes = vec![0; packing.group_bytes(n_cols)];
+                let rows = Rows { bytes: &rows[g * 16 * row_bytes..][..16 * row_bytes], row_bytes };
+                (packing.pack)(&rows, kernels.transpose, &mut bytes);
+                bytes
+            });
+            let [low, high] = packed.each_ref().map(|bytes| Group::alone(info.format, bytes, n_pieces));
+            for n in [0, 1, 4, 6, 7, 24, 64] {
+                let mut x = vec![Q8Block::ZERO; n * n_pieces];
+                (kernels.quantize_activations)(&noise(n * n_cols, 10), &mut x);
+                let [mut single, mut double] =
+                    [0, 1].map(|_| [vec![f32::NAN; n * 16], vec![f32::NAN; n * 16]]);
+                product(&low, &x, &mut single[0]);
+                product(&high, &x, &mut single[1]);
+                pair([&low, &high], &x, double.each_mut().map(|out| &mut out[..]));
+                let bits = |out: &[Vec<f32>; 2]| out.concat().iter().map(|y| y.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&single), bits(&double), "{} {n_cols} columns, {n} vectors", info.name);
+            }
+        }
+    }
+    assert_eq!(n_pairs > 0, Isa::supported().any(|isa| isa == Isa::Avx512), "{n_pairs} products with pairs");
+}
+
+#[test]
 fn packed_numbers_agree_with_the_expanded_rows() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
         let (Some(product), Some(packing)) = (kernels.packed_numbers(info.format), info.packing) else {

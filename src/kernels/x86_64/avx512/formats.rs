@@ -76,91 +76,57 @@ fn load_i8(p: &[u8]) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))
 }
 
-/// The low nibbles of four quads, then the high ones, all shifted left by `SHIFT`; what leaves a byte is cut off.
+/// Quad `j` of a piece whose codes have four bits, shifted left by `SHIFT`; what leaves a byte is cut off.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn nibbles<const SHIFT: i32>(p: &[u8]) -> [__m512i; 8] {
+fn nibble<const SHIFT: i32>(p: &[u8], j: usize) -> __m512i {
     let mask = _mm512_set1_epi8((15u8 << SHIFT).cast_signed());
-    let (left, further) = (_mm_cvtsi32_si128(SHIFT), _mm_cvtsi32_si128((SHIFT - 4).abs()));
-    let mut q = [mask; 8];
-    for j in 0..4 {
-        let codes = load(&p[64 * j..]);
-        q[j] = _mm512_and_si512(_mm512_sll_epi16(codes, left), mask);
-        let high =
-            if SHIFT < 4 { _mm512_srl_epi16(codes, further) } else { _mm512_sll_epi16(codes, further) };
-        q[4 + j] = _mm512_and_si512(high, mask);
-    }
-    q
+    let (codes, left) = (load(&p[64 * (j % 4)..]), if j < 4 { SHIFT } else { SHIFT - 4 });
+    let count = _mm_cvtsi32_si128(left.abs());
+    let shifted = if left < 0 { _mm512_srl_epi16(codes, count) } else { _mm512_sll_epi16(codes, count) };
+    _mm512_and_si512(shifted, mask)
+}
+
+/// The value of each code of four bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+fn look_up(p: &[u8], j: usize, values: &[u8; 16]) -> __m512i {
+    _mm512_shuffle_epi8(_mm512_broadcast_i32x4(load_128(values)), nibble::<0>(p, j))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn look_up(p: &[u8], values: &[u8; 16]) -> [__m512i; 8] {
-    let values = _mm512_broadcast_i32x4(load_128(values));
-    let mut q = nibbles::<0>(p);
-    for q in &mut q {
-        *q = _mm512_shuffle_epi8(values, *q);
-    }
-    q
+fn five_bits(p: &[u8], j: usize) -> __m512i {
+    let (q, masks) = (nibble::<0>(p, j), p[256..320].as_chunks::<8>().0);
+    _mm512_mask_add_epi8(q, u64::from_le_bytes(masks[j]), q, _mm512_set1_epi8(16))
+}
+
+/// Bits `2i..2i + 2` of plane `p` belong to quad `4p + i`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+fn two_bits(p: &[u8], j: usize) -> __m512i {
+    let (bits, count) = (load(&p[64 * (j / 4)..]), _mm_cvtsi32_si128(2 * (j % 4) as i32));
+    _mm512_and_si512(_mm512_srl_epi16(bits, count), _mm512_set1_epi8(3))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn five_bits(p: &[u8]) -> [__m512i; 8] {
-    let mut q = nibbles::<0>(p);
-    let masks = p[256..320].as_chunks::<8>().0;
-    let sixteen = _mm512_set1_epi8(16);
-    for (q, mask) in q.iter_mut().zip(masks) {
-        *q = _mm512_mask_add_epi8(*q, u64::from_le_bytes(*mask), *q, sixteen);
-    }
-    q
-}
-
-/// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: of each quad these.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn two_bits(p: &[u8]) -> [__m512i; 8] {
-    let mask = _mm512_set1_epi8(3);
-    let mut q = [mask; 8];
-    for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let bits = load(&p[64 * plane..]);
-        q[0] = _mm512_and_si512(bits, mask);
-        q[1] = _mm512_and_si512(_mm512_srli_epi16::<2>(bits), mask);
-        q[2] = _mm512_and_si512(_mm512_srli_epi16::<4>(bits), mask);
-        q[3] = _mm512_and_si512(_mm512_srli_epi16::<6>(bits), mask);
-    }
-    q
+fn six_bits_times_4(p: &[u8], j: usize) -> __m512i {
+    let (bits, count) = (load(&p[256 + 64 * (j / 4)..]), _mm_cvtsi32_si128(6 - 2 * (j % 4) as i32));
+    let high = _mm512_and_si512(_mm512_sll_epi16(bits, count), _mm512_set1_epi8(0xC0u8.cast_signed()));
+    _mm512_or_si512(nibble::<2>(p, j), high)
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn six_bits_times_4(p: &[u8]) -> [__m512i; 8] {
-    let mut q = nibbles::<2>(p);
-    let mask = _mm512_set1_epi8(0xC0u8.cast_signed());
-    for (plane, q) in q.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let bits = load(&p[256 + 64 * plane..]);
-        q[0] = _mm512_or_si512(q[0], _mm512_and_si512(_mm512_slli_epi16::<6>(bits), mask));
-        q[1] = _mm512_or_si512(q[1], _mm512_and_si512(_mm512_slli_epi16::<4>(bits), mask));
-        q[2] = _mm512_or_si512(q[2], _mm512_and_si512(_mm512_slli_epi16::<2>(bits), mask));
-        q[3] = _mm512_or_si512(q[3], _mm512_and_si512(bits, mask));
-    }
-    q
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
-fn eight_bits(p: &[u8]) -> [__m512i; 8] {
-    let mut q = [_mm512_setzero_si512(); 8];
-    for (j, q) in q.iter_mut().enumerate() {
-        *q = load(&p[64 * j..]);
-    }
-    q
+fn eight_bits(p: &[u8], j: usize) -> __m512i {
+    load(&p[64 * j..])
 }
 
 /// One module per format, of what instruction sets with registers of 512 bits share.
 macro_rules! format {
     (
-        $name:ident, $codes:expr, $read:expr, $scales:expr, $halves:expr, $biased:expr, $n_lines:literal,
+        $name:ident, $codes:expr, $quad:expr, $scales:expr, $halves:expr, $biased:expr, $n_lines:literal,
         |$parts:ident, $i:ident| $line:expr,
         |$acc:ident, $sums:ident, $s:ident, $x:ident| $add:expr
     ) => {
@@ -188,11 +154,22 @@ macro_rules! format {
             /// The vectors of scales and minima of a piece.
             pub const LINES: usize = $n_lines;
 
-            /// The codes of a piece: its quads.
+            /// Quad `j` of the codes of a piece.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            pub fn quad(piece: &[u8], j: usize) -> __m512i {
+                $quad(piece, j)
+            }
+
+            /// All of them.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             pub fn codes(piece: &[u8]) -> [__m512i; 8] {
-                $read(piece)
+                let mut quads = [_mm512_setzero_si512(); 8];
+                for (j, codes) in quads.iter_mut().enumerate() {
+                    *codes = quad(piece, j);
+                }
+                quads
             }
 
             /// The scales of a piece or of its halves, then the minima.
@@ -214,11 +191,11 @@ macro_rules! format {
 
 /// A format with a scale per piece and no minimum: `d * (x.d * Σ code·x - offset * x.sum)`.
 macro_rules! scaled {
-    ($name:ident, $codes:expr, $read:expr, $offset:expr, $kind:expr, $scale:expr) => {
+    ($name:ident, $codes:expr, $quad:expr, $offset:expr, $kind:expr, $scale:expr) => {
         format!(
             $name,
             $codes,
-            $read,
+            $quad,
             $kind,
             false,
             false,
@@ -235,11 +212,11 @@ macro_rules! scaled {
 
 /// A format with a scale and a minimum per piece: `d * x.d * Σ code·x + m * x.sum`.
 macro_rules! offset {
-    ($name:ident, $codes:expr, $read:expr) => {
+    ($name:ident, $codes:expr, $quad:expr) => {
         format!(
             $name,
             $codes,
-            $read,
+            $quad,
             Scales::F16Min,
             false,
             false,
@@ -256,11 +233,11 @@ macro_rules! offset {
 
 /// A format with a scale and a minimum per piece in units of eight pieces.
 macro_rules! super_blocks {
-    ($name:ident, $codes:expr, $read:expr) => {
+    ($name:ident, $codes:expr, $quad:expr) => {
         format!(
             $name,
             $codes,
-            $read,
+            $quad,
             Scales::Super,
             false,
             false,
@@ -281,11 +258,11 @@ macro_rules! super_blocks {
 
 /// A format with a signed scale per half piece in units of eight pieces, whose codes, times `$times`, are 128 too large.
 macro_rules! halves {
-    ($name:ident, $codes:expr, $read:expr, $times:literal) => {
+    ($name:ident, $codes:expr, $quad:expr, $times:literal) => {
         format!(
             $name,
             $codes,
-            $read,
+            $quad,
             Scales::Halves,
             true,
             true,
@@ -324,15 +301,15 @@ format!(
         _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
     }
 );
-scaled!(q4_0, Codes::U4, nibbles::<0>, 8, Scales::F16, load_f16);
+scaled!(q4_0, Codes::U4, nibble::<0>, 8, Scales::F16, load_f16);
 scaled!(q5_0, Codes::U5, five_bits, 16, Scales::F16, load_f16);
 scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);
-scaled!(iq4_nl, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 128, Scales::F16, load_f16);
-scaled!(mxfp4, Codes::U4, (|p: &[u8]| look_up(p, &E2M1)), 12, Scales::Bf16, load_bf16);
-offset!(q4_1, Codes::U4, nibbles::<0>);
+scaled!(iq4_nl, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &IQ4)), 128, Scales::F16, load_f16);
+scaled!(mxfp4, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &E2M1)), 12, Scales::Bf16, load_bf16);
+offset!(q4_1, Codes::U4, nibble::<0>);
 offset!(q5_1, Codes::U5, five_bits);
-super_blocks!(q4_k, Codes::U4, nibbles::<0>);
+super_blocks!(q4_k, Codes::U4, nibble::<0>);
 super_blocks!(q5_k, Codes::U5, five_bits);
-halves!(q3_k, Codes::U4, nibbles::<5>, 32.0);
+halves!(q3_k, Codes::U4, nibble::<5>, 32.0);
 halves!(q6_k, Codes::U6, six_bits_times_4, 4.0);
-halves!(iq4_xs, Codes::U4, (|p: &[u8]| look_up(p, &IQ4)), 1.0);
+halves!(iq4_xs, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &IQ4)), 1.0);

@@ -3,6 +3,7 @@
 mod activation;
 pub(super) mod formats;
 pub(super) mod packed;
+mod pairs;
 mod rows;
 mod vector;
 
@@ -12,6 +13,7 @@ use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
 pub static AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
     packed: packed::TABLE,
+    pairs: pairs::TABLE,
     transpose: rows::transpose,
     numbers: numbers(vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,

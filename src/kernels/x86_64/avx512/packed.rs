@@ -75,7 +75,7 @@ macro_rules! turn {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store(out: &mut [f32; ROWS], x: __m512) {
+pub(super) fn store(out: &mut [f32; ROWS], x: __m512) {
     // SAFETY: there is room for 16 numbers.
     unsafe { _mm512_storeu_ps(out.as_mut_ptr(), x) };
 }
