@@ -123,7 +123,7 @@ impl Oracle {
         Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
     }
 
-    /// A shift behind the last token leaves the logits that were there before.
+    /// Those of a token are what they were when it was run, whatever was forgotten since then.
     fn logits(&mut self, text: &Text) -> Vec<u32> {
         let context = &mut self.context;
         let run = || {
@@ -131,18 +131,25 @@ impl Oracle {
             let mut logits = Vec::new();
             for part in text.steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
                 match part[0] {
-                    Step::Shift(keep, drop) => context.shift(0, keep, drop).unwrap(),
-                    Step::Rewind(n) => context.rewind(0, n).unwrap(),
+                    Step::Shift(keep, drop) => {
+                        context.shift(0, keep, drop).unwrap();
+                        logits.drain(keep..keep + drop);
+                    }
+                    Step::Rewind(n) => {
+                        context.rewind(0, n).unwrap();
+                        logits.truncate(n);
+                    }
                     Step::Token(_) => {
                         let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
                         let ids: Vec<u32> = part.iter().filter_map(id).collect();
-                        context.decode(Tokens::next(&ids)).unwrap();
-                        logits = bits(context.end_logits(0).unwrap());
+                        let all = vec![true; ids.len()];
+                        context.decode(Tokens { outputs: Some(&all), ..Tokens::next(&ids) }).unwrap();
+                        logits.extend((0..ids.len()).map(|i| bits(context.logits(i).unwrap())));
                     }
                 }
             }
             assert_eq!(context.tokens(0).unwrap(), text.ids);
-            logits
+            logits.pop().unwrap_or_default()
         };
         self.known.entry(text.steps.clone()).or_insert_with(run).clone()
     }
