@@ -7,6 +7,9 @@ use crate::kernels::Kernels;
 use crate::kernels::attention::PAGE_LEN;
 use crate::threads::{DisjointMut, ThreadPool};
 
+/// Most rows whose pages are compared.
+const MOST_ROWS: usize = 64;
+
 /// See [`crate::backend::Backend::kv_append`]. `scratch` has room for a head for each thread.
 pub(super) fn append(
     kernels: &Kernels,
@@ -21,7 +24,8 @@ pub(super) fn append(
     }
 }
 
-/// Stores new rows. A task takes the keys or the values of one head in some of the pages.
+/// Stores new rows. A task takes rows that have pages of their own, since a key has a line of memory for each component, which
+/// come one after the other; or else the keys or the values of one head in some of the pages.
 fn store(
     kernels: &Kernels,
     pool: &mut ThreadPool,
@@ -35,8 +39,23 @@ fn store(
     if n_elements < 2 * FEWEST_ELEMENTS || pool.n_threads() == 1 {
         return kv.append(kernels, layer, slots, (k, v));
     }
-    let n_sets = n_elements.div_ceil(2 * n_head * MOST_ELEMENTS);
     let bytes = DisjointMut::new(kv.bytes_mut());
+    if have_pages_of_their_own(slots) {
+        let n_rows = slots.len().div_ceil(pool.n_threads());
+        return pool.run(slots.len().div_ceil(n_rows), &|_, task| {
+            for row in task * n_rows..slots.len().min((task + 1) * n_rows) {
+                for (head, (part, x)) in
+                    (0..n_head).flat_map(|head| [(head, (Part::K, k)), (head, (Part::V, v))])
+                {
+                    let block = shape.block(slots[row] as usize / PAGE_LEN, layer, part, head);
+                    // SAFETY: blocks do not overlap, and each belongs to one task, by its page, which is of one row.
+                    let block = unsafe { bytes.slice(block) };
+                    put(kernels, &shape, part, slots[row], &x[(row * n_head + head) * dim..][..dim], block);
+                }
+            }
+        });
+    }
+    let n_sets = n_elements.div_ceil(2 * n_head * MOST_ELEMENTS);
     pool.run(2 * n_head * n_sets, &|_, task| {
         let (head, set) = (task / 2 % n_head, task / 2 / n_head);
         let (part, x) = if task % 2 == 0 { (Part::K, k) } else { (Part::V, v) };
@@ -50,6 +69,13 @@ fn store(
             }
         }
     });
+}
+
+/// Whether no two of some slots are in one page; of many it is not asked.
+fn have_pages_of_their_own(slots: &[u32]) -> bool {
+    let page = |slot: &u32| *slot as usize / PAGE_LEN;
+    let differs = |i: usize| slots[..i].iter().all(|slot| page(slot) != page(&slots[i]));
+    slots.len() <= MOST_ROWS && (0..slots.len()).all(differs)
 }
 
 /// Moves rows. A task takes the keys or the values of one head, whose rows must move one after another.
