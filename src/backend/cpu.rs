@@ -4,6 +4,7 @@
 
 use std::ops::Deref;
 
+use super::arg_max;
 use super::host::{HostKv, HostWeight, Part, Zeroed};
 use super::{
     Attention, Backend, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
@@ -170,6 +171,12 @@ impl Backend for CpuBackend {
 
     fn softcap(&mut self, x: &mut Zeroed<f32>, cap: f32, len: usize) {
         (self.kernels.softcap)(&mut x[..len], cap);
+    }
+
+    fn arg_max(&mut self, x: &Zeroed<f32>, n_cols: usize, out: &mut [u32]) {
+        for (row, out) in x.chunks_exact(n_cols).zip(out) {
+            *out = arg_max::column(arg_max::key(row, 0));
+        }
     }
 
     fn sigmoid_gate(&mut self, x: &mut Zeroed<f32>, gate: &Zeroed<f32>, n: usize, n_cols: usize) {

@@ -17,11 +17,14 @@ pub use crate::kernels::KvType;
 use crate::kernels::{GeluForm, RopeStyle};
 use crate::quant::Format;
 
+mod arg_max;
 pub mod cpu;
 pub mod host;
 #[cfg(test)]
 mod tests;
 pub mod threaded;
+
+pub use arg_max::NO_COLUMN;
 
 /// A weight as it lies in the model file.
 pub struct WeightSource<'a> {
@@ -355,6 +358,8 @@ pub trait Backend: Send + Sized + 'static {
     fn scale(&mut self, x: &mut Self::Buffer, factor: f32, len: usize);
     /// `x = cap · tanh(x / cap)` for the first `len` elements.
     fn softcap(&mut self, x: &mut Self::Buffer, cap: f32, len: usize);
+    /// The column of each row's largest element, of equal ones the first, or [`NO_COLUMN`]; `x` is `[out.len(), n_cols]`.
+    fn arg_max(&mut self, x: &Self::Buffer, n_cols: usize, out: &mut [u32]);
     /// Multiplies each of the first `n` rows of `n_cols` by the sigmoid of its element of `gate`, `[n]`.
     fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);
     /// Rotates queries and keys by their positions.

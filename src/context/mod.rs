@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::backend::NO_COLUMN;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
@@ -227,6 +228,12 @@ impl Context {
         self.decode_with(tokens, 0, |context| context.run(&tokens, cancel))
     }
 
+    /// As [`Context::decode_under`], but of the logits that were asked for only the token of the largest is kept, which is what a
+    /// greedy sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`.
+    pub fn decode_best(&mut self, tokens: Tokens<'_>, best: &mut Vec<u32>) -> Result<()> {
+        self.decode_with(tokens, 0, |context| context.run_best(&tokens, best))
+    }
+
     /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
     /// token's place in the batch, and none are kept: their memory does not grow with the batch.
     pub fn decode_each(
@@ -286,6 +293,23 @@ impl Context {
             self.engine.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             self.places.extend(self.plan.output_places(tokens));
+        }
+        Ok(())
+    }
+
+    /// Runs the micro-batches and keeps the best token of each output.
+    fn run_best(&mut self, tokens: &Tokens<'_>, best: &mut Vec<u32>) -> Result<()> {
+        self.forget_logits();
+        best.clear();
+        let n = tokens.ids.len();
+        best.try_reserve(n).map_err(|_| Error::NoMemory(format!("no memory for the best tokens of {n}")))?;
+        for first in (0..n).step_by(self.options.n_batch) {
+            let rows = first..n.min(first + self.options.n_batch);
+            self.plan.fill(tokens, rows, &mut self.sequences);
+            let done = best.len();
+            best.resize(done + self.plan.outputs().len(), NO_COLUMN);
+            let watch = Watch::new(self.cancel.as_ref(), None);
+            self.engine.forward(&self.plan.batch(tokens, watch), Output::Best(&mut best[done..]))?;
         }
         Ok(())
     }

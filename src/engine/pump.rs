@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::request::{Sink, State};
 use crate::context::{Context, Tokens};
 use crate::error::Error;
-use crate::generate::{Event, EventKind, FinishReason, Generator, Usage};
+use crate::generate::{Choice, Event, EventKind, FinishReason, Generator, Usage};
 use crate::kernels::attention::PAGE_LEN;
 use crate::sampler::Sampler;
 
@@ -114,10 +114,10 @@ impl Job {
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Chooses and tells the next token, when all before it was run. Returns whether the request goes on.
-    fn take(&mut self, context: &Context, metrics: &Mutex<Metrics>) -> bool {
+    /// Tells the next token, chosen by `choice`, when all before it was run. Returns whether the request goes on.
+    fn take(&mut self, context: &Context, choice: Choice, metrics: &Mutex<Metrics>) -> bool {
         let usage = self.generator.usage();
-        let event = match self.generator.take(context, &mut self.sampler) {
+        let event = match self.generator.take(context, &mut self.sampler, choice) {
             Ok(event) => event,
             Err(error) => {
                 self.fail(error, metrics);
@@ -191,6 +191,13 @@ struct Active {
     n: usize,
 }
 
+impl Active {
+    /// Whether the batch has no last token of its own, or the largest logit there is all that it needs.
+    fn is_content_with_largest(&self) -> bool {
+        self.n < self.job.generator.feed().len() || self.job.generator.wants_largest(&self.job.sampler)
+    }
+}
+
 /// The context, and what runs on it.
 pub(super) struct Pump {
     context: Context,
@@ -201,12 +208,15 @@ pub(super) struct Pump {
     ids: Vec<u32>,
     seqs: Vec<u32>,
     wants: Vec<bool>,
+    /// The tokens of the largest logits, where nobody wants more than these.
+    best: Vec<u32>,
 }
 
 impl Pump {
     pub(super) fn new(context: Context) -> Pump {
         let vacant = (0..context.options().n_seq as u32).rev().collect();
-        Pump { context, active: Vec::new(), vacant, ids: Vec::new(), seqs: Vec::new(), wants: Vec::new() }
+        let (ids, seqs, wants, best) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Pump { context, active: Vec::new(), vacant, ids, seqs, wants, best }
     }
 
     /// One batch. Returns whether there is more to do.
@@ -293,7 +303,12 @@ impl Pump {
             }
             let (seqs, outputs) = (Some(&self.seqs[..]), Some(&self.wants[..]));
             let tokens = Tokens { ids: &self.ids, positions: None, seqs, outputs };
-            match self.context.decode(tokens) {
+            self.best.clear();
+            let outcome = match self.active.iter().all(Active::is_content_with_largest) {
+                true => self.context.decode_best(tokens, &mut self.best),
+                false => self.context.decode(tokens),
+            };
+            match outcome {
                 Ok(()) => break,
                 Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
                 Err(Error::Cancelled(_)) => return,
@@ -394,12 +409,16 @@ impl Pump {
     fn tell(&mut self, time: Duration, metrics: &Mutex<Metrics>) {
         let mut ended = Vec::new();
         let mut n_prefilled = 0;
+        let mut best = self.best.iter();
         for (i, Active { job, n, .. }) in self.active.iter_mut().enumerate().filter(|(_, a)| a.n > 0) {
             let is_prompt = job.generator.feed().len() > 1;
             n_prefilled += if is_prompt { *n as u64 } else { 0 };
             job.generator.fed(*n, time);
-            if job.generator.feed().is_empty() && !job.take(&self.context, metrics) {
-                ended.push(i);
+            if job.generator.feed().is_empty() {
+                let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
+                if !job.take(&self.context, choice, metrics) {
+                    ended.push(i);
+                }
             }
         }
         // Only now: emptying a sequence takes the logits away.

@@ -8,6 +8,7 @@ use super::logprobs::{LogSoftmax, TokenLogprob};
 use super::speculate::Drafter;
 use super::text::TextAssembler;
 use super::{GenerateOptions, MAX_TOPS, Prompt, Shift};
+use crate::backend::NO_COLUMN;
 use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
@@ -100,6 +101,15 @@ enum Phase {
     Prompt,
     Tokens,
     Ended,
+}
+
+/// What the next token is chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The sampler, from the logits that the context has.
+    Sampler,
+    /// The largest logit, whose token this is, or [`NO_COLUMN`]: what [`Context::decode_best`] gave.
+    Largest(u32),
 }
 
 /// What a step came to.
@@ -266,7 +276,7 @@ impl Generator {
                 other => other?,
             }
         }
-        self.take(context, sampler)
+        self.take(context, sampler, Choice::Sampler)
     }
 
     /// The first event, if an echo was asked for and was not taken yet.
@@ -312,8 +322,14 @@ impl Generator {
         }
     }
 
+    /// Whether the next token is that of the largest logit, and nothing else is asked of the logits: then
+    /// [`Choice::Largest`] does for [`Generator::take`].
+    pub fn wants_largest(&self, sampler: &Sampler) -> bool {
+        sampler.is_greedy() && !self.options.logprobs && self.options.n_top == 0
+    }
+
     /// The next event, when all of [`Generator::feed`] was run and no call has taken the logits away since.
-    pub fn take(&mut self, context: &Context, sampler: &mut Sampler) -> Result<Event<'_>> {
+    pub fn take(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Event<'_>> {
         if let (Phase::Ended, Some(reason)) = (self.phase, self.usage.finish) {
             return Ok(Event { text: "", kind: EventKind::End(reason) });
         }
@@ -329,7 +345,7 @@ impl Generator {
         }
         let start = Instant::now();
         // A stage of the host's may have had enough.
-        let step = match self.choose(context, sampler) {
+        let step = match self.choose(context, sampler, choice) {
             Err(Error::Cancelled(_)) => Ok(Step::End(FinishReason::Cancelled)),
             other => other,
         };
@@ -382,7 +398,7 @@ impl Generator {
     }
 
     /// Chooses the token that goes on from the end of the sequence, if there is to be one.
-    fn choose(&mut self, context: &Context, sampler: &mut Sampler) -> Result<Step> {
+    fn choose(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Step> {
         let o = &self.options;
         if self.stopping {
             return Ok(Step::End(FinishReason::Stopped));
@@ -396,13 +412,23 @@ impl Generator {
         if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));
         }
-        let logits = context.end_logits(o.seq)?;
-        let id = sampler.sample(logits)?;
+        let (id, logits) = match choice {
+            Choice::Sampler => {
+                let logits = context.end_logits(o.seq)?;
+                (sampler.sample(logits)?, logits)
+            }
+            Choice::Largest(NO_COLUMN) => {
+                return Err(Error::InvalidArgument(
+                    "no token can be chosen: a logit is NaN, or all logits are -inf".into(),
+                ));
+            }
+            Choice::Largest(id) => (id, &[][..]),
+        };
         if !o.ignore_eog && self.tokenizer().is_some_and(|tokenizer| tokenizer.is_eog(id)) {
             return Ok(Step::End(FinishReason::EndOfGeneration));
         }
         let mut logprob = None;
-        if o.logprobs || o.n_top > 0 {
+        if !logits.is_empty() && (o.logprobs || o.n_top > 0) {
             let softmax = LogSoftmax::of(logits);
             logprob = Some(softmax.logprob(logits[id as usize]));
             softmax.top(logits, o.n_top, &mut self.tops);

@@ -24,7 +24,7 @@ pub mod text;
 pub mod utf8;
 
 pub use breakers::{DEFAULT_BREAKERS, breakers};
-pub use generator::{Event, EventKind, FinishReason, Generator, Token, Usage};
+pub use generator::{Choice, Event, EventKind, FinishReason, Generator, Token, Usage};
 pub use logprobs::{LogSoftmax, TokenLogprob};
 pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 

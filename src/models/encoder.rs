@@ -38,7 +38,9 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
     ) -> Result<()> {
         let outcome = match out {
             Output::Hidden(out) => self.encoder.forward(backend, ws, kv, batch, out),
-            Output::Logits(_) | Output::Each { .. } => Err(Error::Unsupported(self.info.no_logits())),
+            Output::Logits(_) | Output::Best(_) | Output::Each { .. } => {
+                Err(Error::Unsupported(self.info.no_logits()))
+            }
         };
         backend.finish().and(outcome)
     }

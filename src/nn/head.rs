@@ -4,6 +4,8 @@
 use super::Batch;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
+#[cfg(doc)]
+use crate::backend::NO_COLUMN;
 use crate::backend::{Backend, Product};
 use crate::error::Result;
 
@@ -11,6 +13,8 @@ use crate::error::Result;
 pub enum Output<'a> {
     /// `[outputs, n_vocab]`.
     Logits(&'a mut [f32]),
+    /// The token of the largest logit, of equal ones the lowest, `[outputs]`; [`NO_COLUMN`] where a logit is NaN or all are `-inf`.
+    Best(&'a mut [u32]),
     /// The last hidden state after the final norm, `[outputs, n_embd]`.
     Hidden(&'a mut [f32]),
     /// Logits that are looked at once and not kept.
@@ -61,6 +65,9 @@ impl<B: Backend> Head<B> {
                 Output::Logits(out) => {
                     let at = turn * n_out * n_vocab;
                     backend.read(&ws.logits, 0, &mut out[at..at + rows.len() * n_vocab]);
+                }
+                Output::Best(best) => {
+                    backend.arg_max(&ws.logits, n_vocab, &mut best[turn * n_out..][..rows.len()]);
                 }
                 Output::Each { row, look } => {
                     for (i, &of) in rows.iter().enumerate() {

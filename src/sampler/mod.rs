@@ -284,7 +284,7 @@ impl Sampler {
 
     /// Whether the chain comes down to the largest logit: a greedy stage with nothing before it that could change
     /// which logit that is, and nothing behind it that could rule its token out or learn from it.
-    fn is_greedy(&self) -> bool {
+    pub fn is_greedy(&self) -> bool {
         let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_));
         let picks = |stage: &Stage| matches!(stage, Stage::Greedy | Stage::Temperature(0.0));
         let learns = |stage: &Stage| {

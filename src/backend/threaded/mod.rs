@@ -19,6 +19,7 @@ use shares::{Shares, rows_among};
 
 pub use activations::Activations;
 
+use super::arg_max;
 use super::cpu::{group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
 use super::{
@@ -88,6 +89,8 @@ pub struct ThreadedBackend {
     course: Course,
     angles: Angles,
     attention: attention::Scratch,
+    /// Keys of the largest elements of some rows' parts, `[n_rows, n_threads]`.
+    largest: Zeroed<u64>,
     n_cols: usize,
     pack: Pack,
     /// Weights that [`Backend::finish`] packs.
@@ -114,6 +117,7 @@ impl ThreadedBackend {
             course: Course::default(),
             angles: Angles::new(0, 0, &memory)?,
             attention: attention::Scratch::new(0, &Limits::default(), &memory)?,
+            largest: Zeroed::default(),
             n_cols: 0,
             pack: Pack::Auto,
             packer: Packer::new(kernels.transpose),
@@ -223,6 +227,8 @@ impl Backend for ThreadedBackend {
         self.rounded.reserve(limits.n_tokens.saturating_mul(row), memory)?;
         let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
         self.rows = memory.zeroed(rows, "weight rows for each thread")?;
+        let keys = limits.n_tokens.saturating_mul(self.pool.n_threads());
+        self.largest = memory.zeroed(keys, "the largest elements of rows")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
         self.attention = attention::Scratch::new(self.pool.n_threads(), limits, memory)?;
         Ok(())
@@ -390,6 +396,26 @@ impl Backend for ThreadedBackend {
         let softcap = self.kernels.softcap;
         let part = elements_per_task(len, self.pool.n_threads());
         self.pool.for_parts(&mut x[..len], part, |_, part| softcap(part, cap));
+    }
+
+    fn arg_max(&mut self, x: &Activations, n_cols: usize, out: &mut [u32]) {
+        let (n_parts, n_rows) = (self.pool.n_threads(), out.len());
+        let part = n_cols.div_ceil(n_parts).max(FEWEST_COPIED.min(n_cols)).max(1);
+        let keys = DisjointMut::new(&mut self.largest[..n_parts * n_rows]);
+        // A part of all rows, most of which the thread has made that looks at it.
+        self.pool.run(n_cols.div_ceil(part), &|_, task| {
+            // SAFETY: parts have different numbers.
+            let keys = unsafe { keys.slice(task * n_rows..(task + 1) * n_rows) };
+            for (row, key) in x.chunks_exact(n_cols).zip(keys) {
+                let first = task * part;
+                *key = arg_max::key(&row[first..n_cols.min(first + part)], first);
+            }
+        });
+        let n_parts = n_cols.div_ceil(part);
+        for (row, out) in out.iter_mut().enumerate() {
+            let keys = (0..n_parts).map(|part| self.largest[part * n_rows + row]);
+            *out = arg_max::column(keys.max().unwrap_or(0));
+        }
     }
 
     fn sigmoid_gate(&mut self, x: &mut Activations, gate: &Activations, n: usize, n_cols: usize) {
