@@ -1,4 +1,5 @@
-//! The column of a row's largest element, which is the token that a greedy sampler takes.
+//! The column of a row's largest element, which is the token that a greedy sampler takes (`sampler::greedy`, which knows no
+//! backend and has its own loop).
 #![forbid(unsafe_code)]
 
 /// The answer for a row that has none: an element is NaN, or all are `-inf`.
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_first_of_the_largest_is_found_by_any_number_of_threads() {
-        for n_cols in [1, 5, 255, 256, 257, 700, 1025] {
+        for n_cols in [1, 5, 255, 256, 257, 700, 1025, 5000] {
             let mut rows: Vec<Vec<f32>> = (1..4).map(|seed| noise(n_cols, seed)).collect();
             let same = |x: f32| vec![x; n_cols];
             rows.extend([0.0, -0.0, -1.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN].map(same));
@@ -92,7 +93,7 @@ mod tests {
                 let pool = ThreadPool::new(n_threads, None).expect("threads");
                 let (kernels, memory) = (Kernels::select(None), Memory::default());
                 let mut b = ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
-                b.reserve(&Limits { n_tokens: n, ..Limits::default() }).expect("memory");
+                b.reserve(&Limits { n_out: n, ..Limits::default() }).expect("memory");
                 let x = buffer(&mut b, &rows.concat());
                 got.fill(0);
                 b.arg_max(&x, n_cols, &mut got);

@@ -78,6 +78,8 @@ pub struct KvShape {
 pub struct Limits {
     /// Most rows in one call.
     pub n_tokens: usize,
+    /// Most rows of [`Backend::arg_max`].
+    pub n_out: usize,
     /// Longest row of a weight matrix, and most rows of an expert's.
     pub n_cols: usize,
     /// Length of a head.
@@ -358,7 +360,8 @@ pub trait Backend: Send + Sized + 'static {
     fn scale(&mut self, x: &mut Self::Buffer, factor: f32, len: usize);
     /// `x = cap · tanh(x / cap)` for the first `len` elements.
     fn softcap(&mut self, x: &mut Self::Buffer, cap: f32, len: usize);
-    /// The column of each row's largest element, of equal ones the first, or [`NO_COLUMN`]; `x` is `[out.len(), n_cols]`.
+    /// The column of each row's largest element, of equal ones the first, or [`NO_COLUMN`], for the first `out.len()` rows of
+    /// `x`, at most [`Limits::n_out`].
     fn arg_max(&mut self, x: &Self::Buffer, n_cols: usize, out: &mut [u32]);
     /// Multiplies each of the first `n` rows of `n_cols` by the sigmoid of its element of `gate`, `[n]`.
     fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);

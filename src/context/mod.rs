@@ -228,8 +228,9 @@ impl Context {
         self.decode_with(tokens, 0, |context| context.run(&tokens, cancel))
     }
 
-    /// As [`Context::decode_under`], but of the logits that were asked for only the token of the largest is kept, which is what a
-    /// greedy sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`.
+    /// As [`Context::decode`], but of the logits that were asked for only the token of the largest is kept, which is what a greedy
+    /// sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error it means
+    /// nothing.
     pub fn decode_best(&mut self, tokens: Tokens<'_>, best: &mut Vec<u32>) -> Result<()> {
         self.decode_with(tokens, 0, |context| context.run_best(&tokens, best))
     }
@@ -302,7 +303,8 @@ impl Context {
         self.forget_logits();
         best.clear();
         let n = tokens.ids.len();
-        best.try_reserve(n).map_err(|_| Error::NoMemory(format!("no memory for the best tokens of {n}")))?;
+        let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens behind a batch of {n}"));
+        best.try_reserve(n).map_err(no_memory)?;
         for first in (0..n).step_by(self.options.n_batch) {
             let rows = first..n.min(first + self.options.n_batch);
             self.plan.fill(tokens, rows, &mut self.sequences);

@@ -417,6 +417,11 @@ impl Generator {
                 let logits = context.end_logits(o.seq)?;
                 (sampler.sample(logits)?, logits)
             }
+            Choice::Largest(_) if o.logprobs || o.n_top > 0 => {
+                return Err(Error::InvalidArgument(
+                    "log-probabilities need logits, not the largest one's token".into(),
+                ));
+            }
             Choice::Largest(NO_COLUMN) => {
                 return Err(Error::InvalidArgument(
                     "no token can be chosen: a logit is NaN, or all logits are -inf".into(),
@@ -428,7 +433,7 @@ impl Generator {
             return Ok(Step::End(FinishReason::EndOfGeneration));
         }
         let mut logprob = None;
-        if !logits.is_empty() && (o.logprobs || o.n_top > 0) {
+        if o.logprobs || o.n_top > 0 {
             let softmax = LogSoftmax::of(logits);
             logprob = Some(softmax.logprob(logits[id as usize]));
             softmax.top(logits, o.n_top, &mut self.tops);

@@ -74,6 +74,7 @@ impl<B: Backend> Workspace<B> {
         let n_cols = s.n_embd.max(s.n_q).max(s.n_ff);
         backend.reserve(&Limits {
             n_tokens: s.n_tokens,
+            n_out,
             n_cols,
             head_dim: s.head_dim,
             n_head: s.n_q / s.head_dim,

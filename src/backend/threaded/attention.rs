@@ -221,7 +221,9 @@ mod tests {
     /// with a copy, which nobody has rounded.
     fn attended<B: Host>(b: &mut B, (runs, len): (usize, usize)) -> [Vec<f32>; 3] {
         let (n, pages) = (runs * len, len.div_ceil(PAGE_LEN));
-        b.reserve(&Limits { n_tokens: n, n_cols: 128, head_dim: 32, n_head: 4, n_ctx: 256 }).expect("memory");
+        let limits =
+            Limits { n_tokens: n, n_cols: 128, head_dim: 32, n_head: 4, n_ctx: 256, ..Limits::default() };
+        b.reserve(&limits).expect("memory");
         let (k_type, v_type) = (KvType::F16, KvType::F16);
         let shape = KvShape { n_layer: 1, n_pages: runs * pages, n_head_kv: 2, head_dim: 32, k_type, v_type };
         let mut kv = b.alloc_kv(&shape).expect("memory");

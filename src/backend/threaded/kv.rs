@@ -40,7 +40,7 @@ fn store(
         return kv.append(kernels, layer, slots, (k, v));
     }
     let bytes = DisjointMut::new(kv.bytes_mut());
-    if have_pages_of_their_own(slots) {
+    if slots.len() >= pool.n_threads() && have_pages_of_their_own(slots) {
         let n_rows = slots.len().div_ceil(pool.n_threads());
         return pool.run(slots.len().div_ceil(n_rows), &|_, task| {
             for row in task * n_rows..slots.len().min((task + 1) * n_rows) {
@@ -71,7 +71,7 @@ fn store(
     });
 }
 
-/// Whether no two of some slots are in one page; of many it is not asked.
+/// Whether no two of the slots are in one page; `false` for more than [`MOST_ROWS`].
 fn have_pages_of_their_own(slots: &[u32]) -> bool {
     let page = |slot: &u32| *slot as usize / PAGE_LEN;
     let differs = |i: usize| slots[..i].iter().all(|slot| page(slot) != page(&slots[i]));

@@ -89,7 +89,7 @@ pub struct ThreadedBackend {
     course: Course,
     angles: Angles,
     attention: attention::Scratch,
-    /// Keys of the largest elements of some rows' parts, `[n_rows, n_threads]`.
+    /// Keys of the largest elements of rows' parts, `[n_threads, n_out]`.
     largest: Zeroed<u64>,
     n_cols: usize,
     pack: Pack,
@@ -227,7 +227,7 @@ impl Backend for ThreadedBackend {
         self.rounded.reserve(limits.n_tokens.saturating_mul(row), memory)?;
         let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
         self.rows = memory.zeroed(rows, "weight rows for each thread")?;
-        let keys = limits.n_tokens.saturating_mul(self.pool.n_threads());
+        let keys = limits.n_out.saturating_mul(self.pool.n_threads());
         self.largest = memory.zeroed(keys, "the largest elements of rows")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
         self.attention = attention::Scratch::new(self.pool.n_threads(), limits, memory)?;
@@ -399,11 +399,13 @@ impl Backend for ThreadedBackend {
     }
 
     fn arg_max(&mut self, x: &Activations, n_cols: usize, out: &mut [u32]) {
-        let (n_parts, n_rows) = (self.pool.n_threads(), out.len());
-        let part = n_cols.div_ceil(n_parts).max(FEWEST_COPIED.min(n_cols)).max(1);
+        let n_rows = out.len();
+        let fewest = FEWEST_COPIED.div_ceil(n_rows.max(1)).min(n_cols);
+        // A task looks at the same columns of all rows, most of which, where there are two threads, its thread has made.
+        let part = n_cols.div_ceil(self.pool.n_threads()).max(fewest);
+        let n_parts = n_cols.div_ceil(part);
         let keys = DisjointMut::new(&mut self.largest[..n_parts * n_rows]);
-        // A part of all rows, most of which the thread has made that looks at it.
-        self.pool.run(n_cols.div_ceil(part), &|_, task| {
+        self.pool.run(n_parts, &|_, task| {
             // SAFETY: parts have different numbers.
             let keys = unsafe { keys.slice(task * n_rows..(task + 1) * n_rows) };
             for (row, key) in x.chunks_exact(n_cols).zip(keys) {
@@ -411,7 +413,6 @@ impl Backend for ThreadedBackend {
                 *key = arg_max::key(&row[first..n_cols.min(first + part)], first);
             }
         });
-        let n_parts = n_cols.div_ceil(part);
         for (row, out) in out.iter_mut().enumerate() {
             let keys = (0..n_parts).map(|part| self.largest[part * n_rows + row]);
             *out = arg_max::column(keys.max().unwrap_or(0));
