@@ -273,6 +273,29 @@ func TestSharedPrefixes(t *testing.T) {
 	equal(t, "reused", m.ReusedTokens, 0)
 }
 
+// Requests take copies of a sampler, so goroutines need not wait for each other to make them.
+func TestRequestsThatShareASampler(t *testing.T) {
+	e, s := newEngine(t), newSampler(t, 1, Greedy())
+	var group sync.WaitGroup
+	for range 8 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for range 25 { // in all fewer than may wait
+				r, err := e.Submit(context.Background(), strings.Repeat(prompt, 10), WithSampler(s), WithMaxTokens(1))
+				if err != nil {
+					t.Errorf("submit: %v", err)
+					return
+				}
+				if err := r.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
 // Stages that are Go functions run on the engine's thread; what they raise comes out where the request's events are taken.
 func TestStagesInRequests(t *testing.T) {
 	c := newContext(t)

@@ -70,6 +70,8 @@ func (e *Engine) submit(ctx context.Context, options []GenerateOption,
 			return nil, err
 		}
 		defer config.sampler.h.done()
+		config.sampler.copying.Lock()
+		defer config.sampler.copying.Unlock()
 		in.functions = config.sampler.callees.retain()
 	}
 	s.user = newReference(in) // freed with the last event

@@ -8,13 +8,15 @@ import "C"
 import (
 	"maps"
 	"slices"
+	"sync"
 )
 
 // Sampler chooses tokens: an ordered chain of stages that narrow or reweigh the candidates, then one random draw. One
-// goroutine at a time.
+// goroutine at a time, but any number may make requests of engines with it, which take copies.
 type Sampler struct {
 	h       *handle[*C.ember_sampler]
 	callees *callees
+	copying sync.Mutex // held while a request takes its copy, which others may do at once
 }
 
 // Stage is a step of a [Sampler].
@@ -174,10 +176,11 @@ func NewSampler(seed uint64, stages ...Stage) (*Sampler, error) {
 }
 
 func newSamplerOf(p *C.ember_sampler, callees *callees) *Sampler {
-	s := &Sampler{newHandle(p, func(p *C.ember_sampler) {
+	h := newHandle(p, func(p *C.ember_sampler) {
 		C.ember_sampler_free(p)
 		callees.release()
-	}), callees}
+	})
+	s := &Sampler{h: h, callees: callees}
 	own(s, s.h)
 	return s
 }
