@@ -185,7 +185,7 @@ test-wasm: ## the tests on WebAssembly, under Node.js
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
 	scripts/test-isa.sh
 
-loom: ## the thread pool's gate under a model checker: every order of its steps
+loom: ## the thread pool's gate and tasks under a model checker: every order of their steps
 	$(CARGO) test --manifest-path tests/threads/Cargo.toml --features loom every_order
 
 tsan: ## the thread pool's tests under the thread sanitizer (needs Rust's sources: rustup component add rust-src)

@@ -1,10 +1,11 @@
 //! The only place that knows threads: a fixed pool that runs one job at a time over numbered tasks.
 //!
-//! Workers take task numbers from a shared counter, so a slow core never holds up more than one task, and since a
-//! task's result depends on its number alone, results are the same for any number of threads. A waiting thread
-//! spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates nothing.
+//! Each thread has tasks of its own, by their numbers, and those of others when it is done with them, so a slow core never holds
+//! up more than one task; and since a task's result depends on its number alone, results are the same for any number of
+//! threads. A waiting thread spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates
+//! nothing.
 //!
-//! - `pool`: [`ThreadPool`]; how its threads agree is in `gate`.
+//! - `pool`: [`ThreadPool`]; how its threads agree on when a job begins and ends is in `gate`, on who runs what in `tasks`.
 //! - `demand`: the pools that are at work in this process share its CPUs, so that no number of them keeps more threads
 //!   awake than there are CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
@@ -17,6 +18,7 @@ mod disjoint;
 mod gate;
 mod pool;
 mod sync;
+mod tasks;
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests;
 mod topology;

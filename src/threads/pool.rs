@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::gate::{Gate, Joined};
+use super::tasks::{Taken, Tasks};
 use super::{CpuSet, DisjointMut, MAX_THREADS, demand, possible};
 use crate::error::{Error, Result};
 
@@ -20,22 +21,17 @@ const POLLS_PER_LOOK: u32 = 64;
 /// A job: called with (thread number, task number). Thread 0 is the caller.
 type Job<'a> = &'a (dyn Fn(usize, usize) + Sync + 'a);
 
-/// What the caller publishes: the job, with its lifetime erased, and the number of its tasks.
+/// What the caller publishes: the job, with its lifetime erased, and its tasks.
 #[derive(Clone, Copy)]
 struct Work {
     job: Job<'static>,
-    n_tasks: usize,
+    tasks: Tasks,
 }
-
-/// A value with two cache lines of its own: threads that write it disturb nothing else.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// What the caller and the workers have in common.
 struct Shared {
     gate: Gate<Work>,
-    /// The next task number to take. Which thread takes which is all it decides; the gate orders everything else.
-    next: Apart<AtomicUsize>,
+    taken: Taken,
     n_threads: usize,
     /// CPUs of the process.
     n_cpus: usize,
@@ -72,17 +68,9 @@ impl Patience {
 }
 
 impl Shared {
-    /// Runs task `first` and all others that it gets hold of.
-    fn take_tasks(&self, thread: usize, first: usize, work: Work) {
-        let mut task = first;
-        while task < work.n_tasks {
-            (work.job)(thread, task);
-            task = self.take();
-        }
-    }
-
-    fn take(&self) -> usize {
-        self.next.0.fetch_add(1, Relaxed)
+    /// Runs what `thread` gets hold of.
+    fn run_tasks(&self, thread: usize, work: Work) {
+        self.taken.run(thread, work.tasks, |task| (work.job)(thread, task));
     }
 
     /// How many threads may be awake now, the caller included.
@@ -100,9 +88,9 @@ impl Shared {
                 Joined::Slept => continue,
                 Joined::Stop => return,
             };
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(thread, self.take(), work)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.run_tasks(thread, work)));
             if let Err(payload) = outcome {
-                self.next.0.store(work.n_tasks, Relaxed);
+                self.taken.take_all(work.tasks);
                 locked(&self.panic).get_or_insert(payload);
                 self.panicked.store(true, Relaxed);
             }
@@ -121,6 +109,8 @@ pub struct ThreadPool {
     process: u32,
     /// Whether the pool counts among those at work.
     at_work: bool,
+    /// Those of the last job.
+    last: Tasks,
 }
 
 /// How many workers have started, and what kept one from being bound to its CPUs.
@@ -170,14 +160,15 @@ impl ThreadPool {
         let n_threads = possible(n_threads);
         let shared = Arc::new(Shared {
             gate: Gate::new(),
-            next: Apart(AtomicUsize::new(0)),
+            taken: Taken::new(n_threads),
             n_threads,
             n_cpus,
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
         let workers = Vec::with_capacity(n_threads - 1);
-        let mut pool = ThreadPool { shared, workers, process: super::process(), at_work: false };
+        let mut pool =
+            ThreadPool { shared, workers, process: super::process(), at_work: false, last: Tasks::default() };
         // A starting thread takes memory; when `new` returns they have all started, so that no job ever does.
         let start = Arc::new(Start::default());
         for thread in 1..n_threads {
@@ -205,6 +196,8 @@ impl ThreadPool {
 
     /// Calls `job(thread, task)` once for every task in `0..n_tasks` and returns when all have ended.
     ///
+    /// Tasks `t`, `t + n_threads`, ... are thread `t`'s, unless it has not come to them when another one is done with its own.
+    ///
     /// A panic in a task is raised again here, after every thread has left the job.
     pub fn run(&mut self, n_tasks: usize, job: Job<'_>) {
         if self.workers.is_empty() || n_tasks <= 1 {
@@ -216,9 +209,8 @@ impl ThreadPool {
         // SAFETY: only the lifetime changes; `run` does not return, not even by unwinding, before the job is closed
         // and every worker has left it.
         let erased: Job<'static> = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
-        let work = Work { job: erased, n_tasks };
-        // The first task is the caller's.
-        shared.next.0.store(1, Relaxed);
+        self.last = shared.taken.begin(self.last, n_tasks);
+        let work = Work { job: erased, tasks: self.last };
         let n_wake = |parked: usize| {
             // Looked at only if somebody sleeps, which is rare while there is work.
             let wanted = if parked == 0 { 0 } else { shared.share().min(n_tasks) };
@@ -226,9 +218,9 @@ impl ThreadPool {
         };
         // SAFETY: `&mut self` makes this thread the one caller, and the job before was closed.
         unsafe { shared.gate.open(work, n_wake) };
-        let mine = catch_unwind(AssertUnwindSafe(|| shared.take_tasks(0, 0, work)));
+        let mine = catch_unwind(AssertUnwindSafe(|| shared.run_tasks(0, work)));
         if mine.is_err() {
-            shared.next.0.store(n_tasks, Relaxed);
+            shared.taken.take_all(work.tasks);
         }
         let mut patience = Patience::new();
         shared.gate.close(|| patience.lasts(|| true));

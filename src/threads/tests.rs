@@ -1,4 +1,4 @@
-//! Tests of the pool. `tests/threads` checks the gate under it in every order, and `scripts/tsan.sh` runs these tests under
+//! Tests of the pool. `tests/threads` checks what is under it in every order, and `scripts/tsan.sh` runs these tests under
 //! the thread sanitizer.
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use super::tasks::{Taken, Tasks};
 use super::*;
 
 /// How often tests repeat what may go another way each time: `n` times, and a few times under Miri, which is slow.
@@ -31,6 +32,29 @@ fn sum_of_tasks(pool: &mut ThreadPool, n_tasks: usize) -> usize {
     let sum = AtomicUsize::new(0);
     pool.run(n_tasks, &|_, task| _ = sum.fetch_add(task, SeqCst));
     sum.into_inner()
+}
+
+#[test]
+fn each_task_is_taken_once_whoever_comes() {
+    let taken = Taken::new(3);
+    let mut tasks = Tasks::default();
+    for n_tasks in [8, 1, 3, 7] {
+        tasks = taken.begin(tasks, n_tasks);
+        let mut of_second = Vec::new();
+        taken.run(1, tasks, |task| of_second.push(task));
+        // Its own, then those of the third, then of the first all but the one that is the caller's.
+        let own = |thread: usize| (thread..n_tasks).step_by(3);
+        assert!(of_second.iter().copied().eq(own(1).chain(own(2)).chain(own(0).skip(1))), "{of_second:?}");
+        let mut of_caller = Vec::new();
+        taken.run(0, tasks, |task| of_caller.push(task));
+        assert_eq!(of_caller, [0]);
+        taken.run(2, tasks, |task| panic!("task {task} is there again"));
+        // The next job has the same number, as after 2³² jobs.
+        tasks.job = u32::MAX;
+    }
+    tasks = taken.begin(tasks, 7);
+    taken.take_all(tasks);
+    taken.run(2, tasks, |task| panic!("task {task} is left"));
 }
 
 #[test]

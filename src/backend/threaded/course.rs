@@ -96,8 +96,8 @@ impl Call {
     }
 
     /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
-    /// weight, with its next small task, or with the call that comes `next`. With more than two threads it is a guess, since
-    /// workers take tasks in the order in which they come; what another one takes then has left memory all the same.
+    /// weight, with its next small task, or with the call that comes `next`. It is a guess, since others may take a thread's
+    /// tasks; what another one takes then has left memory all the same.
     pub fn after(
         &self,
         (task, i): (usize, usize),

@@ -1,4 +1,4 @@
-//! `src/threads/gate.rs` under loom: every order of the steps of a caller and its workers.
+//! `src/threads/gate.rs` and `tasks.rs` under loom: every order of the steps of a caller and its workers.
 //!
 //! Each test plays jobs whose tasks write plain cells, which loom lets nobody read or write before the writer is known to
 //! be done; a deadlock or a lost waking ends the test too.
@@ -11,18 +11,20 @@ mod sync {
 
 #[path = "../../../src/threads/gate.rs"]
 mod gate;
+#[path = "../../../src/threads/tasks.rs"]
+mod tasks;
 
 use gate::{Gate, Joined};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tasks::{Taken, Tasks};
 
 const N_TASKS: usize = 2;
 
-/// A pool as in `src/threads/pool.rs`; a job is its number.
+/// A pool as in `src/threads/pool.rs`; a job is its number and its tasks.
 struct Pool {
-    gate: Gate<usize>,
-    next: AtomicUsize,
+    gate: Gate<(usize, Tasks)>,
+    taken: Taken,
     /// How often each task has run.
     runs: [UnsafeCell<usize>; N_TASKS],
 }
@@ -31,25 +33,23 @@ struct Pool {
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    fn take_tasks(&self, first: usize, job: usize) {
-        let mut task = first;
-        while task < N_TASKS {
+    fn run_tasks(&self, thread: usize, (job, tasks): (usize, Tasks)) {
+        self.taken.run(thread, tasks, |task| {
             self.runs[task].with_mut(|runs| {
                 // SAFETY: as above.
                 let runs = unsafe { &mut *runs };
                 assert_eq!(*runs, job, "each job runs each task once");
                 *runs += 1;
             });
-            task = self.next.fetch_add(1, Relaxed);
-        }
+        });
     }
 
-    fn work(&self, polls: usize) {
+    fn work(&self, thread: usize, polls: usize) {
         let mut seen = 0;
         loop {
             match self.gate.join(&mut seen, patience(polls)) {
-                Joined::Job(job) => {
-                    self.take_tasks(self.next.fetch_add(1, Relaxed), job);
+                Joined::Job(work) => {
+                    self.run_tasks(thread, work);
                     self.gate.leave();
                 }
                 Joined::Slept => {}
@@ -58,17 +58,19 @@ impl Pool {
         }
     }
 
-    fn run(&self, job: usize, polls: usize, n_wake: usize) {
-        self.next.store(1, Relaxed);
+    /// Runs `job`; returns its tasks, which come after `last`.
+    fn run(&self, job: usize, last: Tasks, polls: usize, n_wake: usize) -> Tasks {
+        let tasks = self.taken.begin(last, N_TASKS);
         // SAFETY: this is the only caller, and `close` follows.
-        unsafe { self.gate.open(job, |parked| parked.min(n_wake)) };
-        self.take_tasks(0, job);
+        unsafe { self.gate.open((job, tasks), |parked| parked.min(n_wake)) };
+        self.run_tasks(0, (job, tasks));
         let mut patience = patience(polls);
         self.gate.close(|| patience(0));
         for runs in &self.runs {
             // SAFETY: as above.
             runs.with(|runs| assert_eq!(unsafe { *runs }, job + 1, "every task has run"));
         }
+        tasks
     }
 }
 
@@ -93,16 +95,21 @@ fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize, n_switche
     model.check(move || {
         let pool = Arc::new(Pool {
             gate: Gate::new(),
-            next: AtomicUsize::new(0),
+            taken: Taken::new(1 + n_workers),
             runs: std::array::from_fn(|_| UnsafeCell::new(0)),
         });
         let workers: Vec<_> = (0..n_workers)
-            .map(|_| {
+            .map(|worker| {
                 let pool = Arc::clone(&pool);
-                loom::thread::spawn(move || pool.work(polls))
+                loom::thread::spawn(move || pool.work(1 + worker, polls))
             })
             .collect();
-        (0..n_jobs).for_each(|job| pool.run(job, polls, n_wake));
+        let mut last = Tasks::default();
+        for job in 0..n_jobs {
+            last = pool.run(job, last, polls, n_wake);
+            // The next one has the same number, as after 2³² jobs.
+            last.job = u32::MAX;
+        }
         pool.gate.stop();
         workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
     });
