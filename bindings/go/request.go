@@ -66,12 +66,10 @@ func (e *Engine) submit(ctx context.Context, options []GenerateOption,
 	in.close = sync.OnceFunc(func() { close(in.closed) })
 	s := submission{engine: engine, options: config.options, callback: C.ember_event_callback(unsafe.Pointer(C.ember_go_event))}
 	if config.sampler != nil {
-		if s.sampler, err = config.sampler.h.use(); err != nil {
+		if s.sampler, err = config.sampler.copy(); err != nil {
 			return nil, err
 		}
-		defer config.sampler.h.done()
-		config.sampler.copying.Lock()
-		defer config.sampler.copying.Unlock()
+		defer C.ember_sampler_free(s.sampler)
 		in.functions = config.sampler.callees.retain()
 	}
 	s.user = newReference(in) // freed with the last event

@@ -16,7 +16,7 @@ import (
 type Sampler struct {
 	h       *handle[*C.ember_sampler]
 	callees *callees
-	copying sync.Mutex // held while a request takes its copy, which others may do at once
+	copying sync.Mutex // held by a request while it takes a copy, which others may do at once
 }
 
 // Stage is a step of a [Sampler].
@@ -204,6 +204,21 @@ func (s *Sampler) Clone() (*Sampler, error) {
 		return nil, err
 	}
 	return newSamplerOf(clone, s.callees.retain()), nil
+}
+
+// copy is what a request is made with; the caller frees it.
+func (s *Sampler) copy() (*C.ember_sampler, error) {
+	p, err := s.h.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.h.done()
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	var cerr *C.ember_error
+	var copied *C.ember_sampler
+	err = check(C.ember_sampler_clone(p, &copied, &cerr), &cerr)
+	return copied, err
 }
 
 // Seed tells the seed of the random numbers.

@@ -109,7 +109,7 @@ pub struct ThreadPool {
     process: u32,
     /// Whether the pool counts among those at work.
     at_work: bool,
-    /// Those of the last job.
+    /// The tasks of the last job.
     last: Tasks,
 }
 
@@ -225,8 +225,12 @@ impl ThreadPool {
         let mut patience = Patience::new();
         shared.gate.close(|| patience.lasts(|| true));
         // What workers wrote before they left is known here.
-        let theirs = match shared.panicked.swap(false, Relaxed) {
-            true => locked(&shared.panic).take(),
+        // Written only if it must be: workers read what lies beside it.
+        let theirs = match shared.panicked.load(Relaxed) {
+            true => {
+                shared.panicked.store(false, Relaxed);
+                locked(&shared.panic).take()
+            }
             false => None,
         };
         if let Some(payload) = mine.err().or(theirs) {

@@ -1,8 +1,8 @@
 //! Which thread of a pool runs which task of a job.
 //!
-//! Task `i` belongs to thread `i % n_threads`. In every job a thread so finds in its caches what it made of the same numbers in the job
-//! before, and counts its own tasks where nobody disturbs it; when it is done with them, it takes those that others have not
-//! come to. `tests/threads` runs this file under a model checker, together with the gate.
+//! Task `i` belongs to thread `i % n_threads`. So a thread finds in its caches what it made of the same numbers in the job
+//! before, and counts its own tasks where nobody disturbs it; when it is done with them, it takes those that others have
+//! not come to. `tests/threads` runs this file under a model checker, together with the gate.
 #![forbid(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering::Relaxed};
@@ -14,8 +14,8 @@ struct Apart<T>(T);
 /// The tasks of one job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tasks {
-    pub n_tasks: usize,
-    /// The number of the job. Differs from that of the last 2³² - 1 ones.
+    n_tasks: usize,
+    /// The number of the job. Differs from those of the last 2³² - 2 ones.
     pub job: u32,
 }
 
@@ -38,8 +38,8 @@ impl Taken {
         Taken { counters: (0..n_threads).map(|_| Apart(AtomicU64::new(0))).collect() }
     }
 
-    /// The `n_tasks` tasks, at least one, of the job that comes after `last`. The first is the caller's, whoever comes first. Called
-    /// while no thread runs any.
+    /// The `n_tasks` tasks, at least one, of the job that comes after `last`. The first is the caller's, whoever comes
+    /// first. Called while no thread runs any.
     pub fn begin(&self, last: Tasks, n_tasks: usize) -> Tasks {
         if last.job == u32::MAX {
             // What is left of the jobs of that number is no longer told from what comes.
@@ -70,6 +70,9 @@ impl Taken {
 
     /// The next task of `owner`.
     fn take(&self, owner: usize, tasks: Tasks) -> Option<usize> {
+        if owner >= tasks.n_tasks {
+            return None;
+        }
         let counter = &self.counters[owner].0;
         let mut seen = counter.load(Relaxed);
         loop {

@@ -38,7 +38,7 @@ fn sum_of_tasks(pool: &mut ThreadPool, n_tasks: usize) -> usize {
 fn each_task_is_taken_once_whoever_comes() {
     let taken = Taken::new(3);
     let mut tasks = Tasks::default();
-    for n_tasks in [8, 1, 3, 7] {
+    for n_tasks in [8, 1, 3, 7, 7] {
         tasks = taken.begin(tasks, n_tasks);
         let mut of_second = Vec::new();
         taken.run(1, tasks, |task| of_second.push(task));
@@ -49,12 +49,24 @@ fn each_task_is_taken_once_whoever_comes() {
         taken.run(0, tasks, |task| of_caller.push(task));
         assert_eq!(of_caller, [0]);
         taken.run(2, tasks, |task| panic!("task {task} is there again"));
-        // The next job has the same number, as after 2³² jobs.
-        tasks.job = u32::MAX;
     }
     tasks = taken.begin(tasks, 7);
     taken.take_all(tasks);
     taken.run(2, tasks, |task| panic!("task {task} is left"));
+}
+
+#[test]
+fn tasks_are_there_again_when_job_numbers_are() {
+    let taken = Taken::new(3);
+    let mut tasks = Tasks::default();
+    for _ in 0..3 {
+        tasks = taken.begin(tasks, 8);
+        let mut n_run = 0;
+        taken.run(0, tasks, |_| n_run += 1);
+        assert_eq!(n_run, 8);
+        // The next one has the same number, as after 2³² - 1 jobs.
+        tasks.job = u32::MAX;
+    }
 }
 
 #[test]

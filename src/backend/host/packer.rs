@@ -1,4 +1,4 @@
-//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: in the order of the file, on all threads,
+//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, on all threads,
 //! and giving the file's pages back on the way, so that a model does not lie in memory twice.
 #![forbid(unsafe_code)]
 

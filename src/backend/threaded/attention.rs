@@ -6,6 +6,7 @@ use super::super::cpu::queries;
 use super::super::host::Zeroed;
 use super::super::{Attention, Limits};
 use super::activations::Rounded;
+use super::shares::rows_of;
 use super::{Activations, ThreadedBackend};
 use crate::error::Result;
 use crate::kernels::attention::{CHUNK_LEN, FEW_QUERIES, MAX_QUERIES, PAGE_LEN};
@@ -80,9 +81,9 @@ pub(super) fn run(
     // Tiles of heads in a task, and tasks for the same rows.
     let (n_tiles, n_parts) = if whole { (n_head_tiles, 1) } else { (1, n_head_tiles) };
     let n_tasks = n_rows.div_ceil(rows_per_tile) * n_parts;
-    // Rows that have nothing in common belong to the threads that stored their keys; of others the later ones see more, and the
-    // longest tasks go first.
-    let apart = whole && args.runs.len() == n_rows;
+    // Rows that have nothing in common are mostly for the threads that stored their keys (see `super::kv`); of others the
+    // later ones see more, and the longest tasks go first.
+    let apart = args.runs.len() == n_rows;
     let n_threads = pool.n_threads();
     let rounds = whole && rounded.takes(n_rows * row_len, row_len);
     rounded.forget();
@@ -90,7 +91,10 @@ pub(super) fn run(
     let all = DisjointMut::new(&mut *out);
     let tiles = DisjointMut::new(&mut scratch.tiles);
     pool.run(n_tasks, &|thread, task| {
-        let task = if apart { side_by_side(task, n_tasks, n_threads) } else { n_tasks - 1 - task };
+        let task = match apart {
+            true => rows_of(task % n_threads, n_tasks, n_threads).start + task / n_threads,
+            false => n_tasks - 1 - task,
+        };
         let first = task / n_parts * rows_per_tile;
         let rows = first..n_rows.min(first + rows_per_tile);
         // SAFETY: thread numbers are distinct, and so are their tiles.
@@ -111,12 +115,6 @@ pub(super) fn run(
     if rounds {
         rounded.become_those_of(out, n_rows * row_len);
     }
-}
-
-/// The number of a task of rows where those of a thread follow each other.
-fn side_by_side(task: usize, n_tasks: usize, n_threads: usize) -> usize {
-    let thread = task % n_threads;
-    thread * (n_tasks / n_threads) + thread.min(n_tasks % n_threads) + task / n_threads
 }
 
 /// Attention of some rows and heads, which belong to the task that calls, into their places of `out`.

@@ -112,7 +112,7 @@ impl Call {
         if end < groups.end {
             return self.memory(end..groups.end);
         }
-        match (self.shares.after(task, thread, n_threads), next) {
+        match (self.shares.after(task, n_threads), next) {
             (Some(task), _) => self.memory(self.shares.groups(task)),
             (None, Some(next)) if thread < next.shares.n_tasks() => next.memory(next.shares.groups(thread)),
             _ => Ahead::default(),

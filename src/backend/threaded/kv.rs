@@ -2,6 +2,7 @@
 
 use super::super::host::{HostKv, Part, put, take, turn_head};
 use super::super::{KvAppend, KvRows, Turn};
+use super::shares::rows_of;
 use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
 use crate::kernels::Kernels;
 use crate::kernels::attention::PAGE_LEN;
@@ -40,10 +41,10 @@ fn store(
         return kv.append(kernels, layer, slots, (k, v));
     }
     let bytes = DisjointMut::new(kv.bytes_mut());
-    if slots.len() >= pool.n_threads() && have_pages_of_their_own(slots) {
-        let n_rows = slots.len().div_ceil(pool.n_threads());
-        return pool.run(slots.len().div_ceil(n_rows), &|_, task| {
-            for row in task * n_rows..slots.len().min((task + 1) * n_rows) {
+    let n_threads = pool.n_threads();
+    if slots.len() >= n_threads && have_pages_of_their_own(slots) {
+        return pool.run(n_threads, &|_, task| {
+            for row in rows_of(task, slots.len(), n_threads) {
                 for (head, (part, x)) in
                     (0..n_head).flat_map(|head| [(head, (Part::K, k)), (head, (Part::V, v))])
                 {

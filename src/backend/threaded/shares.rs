@@ -47,9 +47,10 @@ impl Shares {
         self.n_long + (self.n_groups - self.n_long * self.long).div_ceil(self.small)
     }
 
-    /// The task that `thread` will probably take after `task`, if there is one.
-    pub fn after(&self, task: usize, thread: usize, n_threads: usize) -> Option<usize> {
-        let next = if task < self.n_long { self.n_long + thread } else { task + n_threads };
+    /// The task that a thread will probably take after `task`, if there is one: the next of the same thread's (see
+    /// [`crate::threads`]).
+    pub fn after(&self, task: usize, n_threads: usize) -> Option<usize> {
+        let next = task + n_threads;
         (next < self.n_tasks()).then_some(next)
     }
 
@@ -61,6 +62,12 @@ impl Shares {
         let first = self.n_long * self.long + (task - self.n_long) * self.small;
         first..self.n_groups.min(first + self.small)
     }
+}
+
+/// The rows, of `n_rows` that have nothing in common, that are for `thread`, as even as can be.
+pub(super) fn rows_of(thread: usize, n_rows: usize, n_threads: usize) -> Range<usize> {
+    let first = |thread: usize| thread * (n_rows / n_threads) + thread.min(n_rows % n_threads);
+    first(thread)..first(thread + 1)
 }
 
 /// The rows, of `n_rows` whose first group has the number `first`, that are among `groups`.
@@ -95,6 +102,12 @@ mod tests {
         let shares = Shares::new(36, 2);
         let lengths: Vec<_> = (0..shares.n_tasks()).map(|task| shares.groups(task).len()).collect();
         assert_eq!(lengths, [15, 15, 2, 2, 2]);
+    }
+
+    #[test]
+    fn each_row_is_for_one_thread() {
+        assert_eq!([0, 1, 2, 3].map(|thread| rows_of(thread, 9, 4)), [0..3, 3..5, 5..7, 7..9]);
+        assert_eq!([0, 1, 2].map(|thread| rows_of(thread, 2, 3)), [0..1, 1..2, 2..2]);
     }
 
     #[test]

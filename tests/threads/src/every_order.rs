@@ -19,12 +19,15 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use tasks::{Taken, Tasks};
 
-const N_TASKS: usize = 2;
+/// With one worker the caller has two of them.
+const N_TASKS: usize = 3;
 
 /// A pool as in `src/threads/pool.rs`; a job is its number and its tasks.
 struct Pool {
     gate: Gate<(usize, Tasks)>,
     taken: Taken,
+    /// Whether workers take all tasks and run none, as one does whose task has panicked.
+    gives_up: bool,
     /// How often each task has run.
     runs: [UnsafeCell<usize>; N_TASKS],
 }
@@ -49,7 +52,10 @@ impl Pool {
         loop {
             match self.gate.join(&mut seen, patience(polls)) {
                 Joined::Job(work) => {
-                    self.run_tasks(thread, work);
+                    match self.gives_up {
+                        true => self.taken.take_all(work.1),
+                        false => self.run_tasks(thread, work),
+                    }
                     self.gate.leave();
                 }
                 Joined::Slept => {}
@@ -68,7 +74,8 @@ impl Pool {
         self.gate.close(|| patience(0));
         for runs in &self.runs {
             // SAFETY: as above.
-            runs.with(|runs| assert_eq!(unsafe { *runs }, job + 1, "every task has run"));
+            let runs = runs.with(|runs| unsafe { *runs });
+            assert!(runs == job + 1 || self.gives_up, "every task has run");
         }
         tasks
     }
@@ -87,15 +94,31 @@ fn patience(polls: usize) -> impl FnMut(usize) -> bool {
     }
 }
 
-/// `n_jobs` jobs on a caller and `n_workers` workers, of which `n_wake` at most are woken for a job, in all orders with at
-/// most `n_switches` switches away from a thread that could go on.
-fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize, n_switches: usize) {
+/// Jobs on a caller and workers.
+struct Play {
+    n_workers: usize,
+    n_jobs: usize,
+    /// Of those who wait.
+    polls: usize,
+    /// How many workers are woken for a job at most.
+    n_wake: usize,
+    gives_up: bool,
+    /// Whether all jobs have the same number, as if 2³² - 1 lay between them.
+    same_number: bool,
+}
+
+const PLAY: Play = Play { n_workers: 1, n_jobs: 2, polls: 0, n_wake: 1, gives_up: false, same_number: false };
+
+/// Plays it in all orders with at most `n_switches` switches away from a thread that could go on.
+fn check(play: Play, n_switches: usize) {
+    let Play { n_workers, n_jobs, polls, n_wake, gives_up, same_number } = play;
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(n_switches);
     model.check(move || {
         let pool = Arc::new(Pool {
             gate: Gate::new(),
             taken: Taken::new(1 + n_workers),
+            gives_up,
             runs: std::array::from_fn(|_| UnsafeCell::new(0)),
         });
         let workers: Vec<_> = (0..n_workers)
@@ -107,8 +130,9 @@ fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize, n_switche
         let mut last = Tasks::default();
         for job in 0..n_jobs {
             last = pool.run(job, last, polls, n_wake);
-            // The next one has the same number, as after 2³² jobs.
-            last.job = u32::MAX;
+            if same_number {
+                last.job = u32::MAX;
+            }
         }
         pool.gate.stop();
         workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
@@ -117,30 +141,40 @@ fn check(n_workers: usize, n_jobs: usize, polls: usize, n_wake: usize, n_switche
 
 #[test]
 fn one_worker_that_sleeps_at_once() {
-    check(1, 2, 0, 1, 4);
+    check(PLAY, 4);
 }
 
 #[test]
 fn one_worker_that_polls() {
-    check(1, 2, 1, 1, 4);
+    check(Play { polls: 1, ..PLAY }, 4);
 }
 
 #[test]
 fn one_worker_that_is_never_woken() {
-    check(1, 2, 0, 0, 4);
+    check(Play { n_wake: 0, ..PLAY }, 4);
+}
+
+#[test]
+fn one_worker_that_gives_up() {
+    check(Play { n_jobs: 1, polls: 1, gives_up: true, ..PLAY }, 4);
+}
+
+#[test]
+fn one_worker_when_numbers_come_again() {
+    check(Play { polls: 1, same_number: true, ..PLAY }, 3);
 }
 
 #[test]
 fn two_workers_that_sleep_at_once() {
-    check(2, 1, 0, 2, 3);
+    check(Play { n_workers: 2, n_jobs: 1, n_wake: 2, ..PLAY }, 3);
 }
 
 #[test]
 fn two_workers_of_whom_one_is_woken() {
-    check(2, 2, 0, 1, 2);
+    check(Play { n_workers: 2, ..PLAY }, 2);
 }
 
 #[test]
 fn two_workers_that_poll() {
-    check(2, 1, 1, 2, 2);
+    check(Play { n_workers: 2, n_jobs: 1, polls: 1, n_wake: 2, ..PLAY }, 2);
 }

@@ -1,4 +1,4 @@
-//! The sources of Ember's thread pool with their tests, and its gate under loom.
+//! The sources of Ember's thread pool with their tests, and its gate and tasks under loom.
 #![cfg(test)]
 #![allow(dead_code, unused_imports, reason = "the rest of Ember uses it")]
 
