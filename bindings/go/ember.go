@@ -2,8 +2,8 @@
 //
 // A [Model] is loaded once and may be used by any number of goroutines at once. A [Context] (the tokens being processed
 // over a model) is used by one goroutine at a time; a second one gets [ErrBusy], and nothing happens to the first. The same
-// is true of a [Generator], and of a [Sampler] but for requests, which take copies. A server keeps one model and one [Engine], which runs the requests of all goroutines
-// together.
+// is true of a [Generator], and of a [Sampler] but for requests, which take copies. A server keeps one model and one
+// [Engine], which runs the requests of all goroutines together.
 //
 // Everything that has a Close method holds memory that the garbage collector does not see, so call it; what is forgotten is
 // freed when the collector finds it. Close may come twice, at any time, on any goroutine: calls under way end first.

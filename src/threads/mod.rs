@@ -1,7 +1,7 @@
 //! The only place that knows threads: a fixed pool that runs one job at a time over numbered tasks.
 //!
-//! Each thread has tasks of its own, by their numbers, and those of others when it is done with them, so a slow core never holds
-//! up more than one task; and since a task's result depends on its number alone, results are the same for any number of
+//! Each thread has tasks of its own, by their numbers, and those of others when it is done with them, so a slow core
+//! never holds up more than one task; and since a task's result depends on its number alone, results are the same for any number of
 //! threads. A waiting thread spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates
 //! nothing.
 //!
