@@ -7,6 +7,8 @@ pub const NO_COLUMN: u32 = u32::MAX;
 
 /// Elements that are looked at together.
 const PART: usize = 256;
+/// Those of a part that are looked at at once.
+const LANES: usize = 16;
 
 /// The key of a row with a NaN, above all others.
 const UNORDERED: u64 = u64::MAX;
@@ -16,18 +18,10 @@ const UNORDERED: u64 = u64::MAX;
 pub(super) fn key(x: &[f32], first: usize) -> u64 {
     let (mut largest, mut column) = (f32::NEG_INFINITY, None);
     for (part, begin) in x.chunks(PART).zip((first..).step_by(PART)) {
-        // Several maxima side by side: each next one of a single one would wait for the one before.
-        let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; 32], [false; 32]);
-        for some in part.chunks(32) {
-            for ((max, unordered), &x) in maxima.iter_mut().zip(&mut unordered).zip(some) {
-                *max = if x > *max { x } else { *max };
-                *unordered |= x.is_nan();
-            }
-        }
-        if unordered.contains(&true) {
+        let (max, unordered) = largest_of(part);
+        if unordered {
             return UNORDERED;
         }
-        let max = maxima.into_iter().fold(f32::NEG_INFINITY, f32::max);
         if max > largest {
             (largest, column) = (max, part.iter().position(|&x| x == max).map(|i| begin + i));
         }
@@ -37,6 +31,26 @@ pub(super) fn key(x: &[f32], first: usize) -> u64 {
     let bits = (largest + 0.0).to_bits();
     let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
     column.map_or(0, |column| u64::from(ordered) << 32 | u64::from(!(column as u32)))
+}
+
+/// The largest of some elements, and whether one is NaN. Written so that compilers take vectors: many maxima side by side, and whole
+/// numbers for what is not ordered.
+fn largest_of(part: &[f32]) -> (f32, bool) {
+    /// The bits of infinity: those of a NaN, without its sign, are larger.
+    const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
+    let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; LANES], [0; LANES]);
+    let (whole, rest) = part.as_chunks::<LANES>();
+    for some in whole {
+        for (max, &x) in maxima.iter_mut().zip(some) {
+            *max = if x > *max { x } else { *max };
+        }
+        for (unordered, x) in unordered.iter_mut().zip(some) {
+            *unordered |= i32::from(x.abs().to_bits().cast_signed() > INFINITY);
+        }
+    }
+    let all = maxima.iter().chain(rest);
+    let max = all.fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+    (max, unordered.contains(&1) || rest.iter().any(|x| x.is_nan()))
 }
 
 /// The column that a row's key stands for, or [`NO_COLUMN`].

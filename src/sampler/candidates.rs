@@ -12,6 +12,10 @@ use std::cmp::Ordering;
 const WEIGHT_ONE: f64 = (1u64 << 40) as f64;
 /// The most candidates whose weights are certain to add up within 64 bits.
 const MAX_CANDIDATES: usize = (1 << 24) - 1;
+/// Logits that are looked at together.
+const PART: usize = 256;
+/// Those of a part that are looked at at once.
+const LANES: usize = 16;
 
 /// A token that may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +54,7 @@ impl Candidates {
     /// Starts over with all tokens but those ruled out by an infinite logit. Leaves at least one candidate, each with a
     /// logit that is a number and below `+inf`.
     pub(super) fn fill(&mut self, logits: &[f32]) -> Result<()> {
-        let max = largest(logits)?;
+        let (max, _) = largest(logits)?;
         self.list.clear();
         self.list.reserve(logits.len());
         self.scratch.clear();
@@ -152,29 +156,48 @@ impl Candidates {
     }
 }
 
-/// The largest logit, above `-inf`.
-pub(super) fn largest(logits: &[f32]) -> Result<f32> {
+/// The largest logit, above `-inf`, and the token that has it, of several the one with the lowest id.
+pub(super) fn largest(logits: &[f32]) -> Result<(f32, u32)> {
     if logits.is_empty() || logits.len() > MAX_CANDIDATES {
         let n = logits.len();
         return Err(Error::InvalidArgument(format!(
             "there must be 1 to {MAX_CANDIDATES} logits to sample from, got {n}"
         )));
     }
-    // Many maxima side by side: each next one of a single one would wait for the one before.
-    let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; 32], [false; 32]);
-    for part in logits.chunks(32) {
-        for ((max, unordered), &logit) in maxima.iter_mut().zip(&mut unordered).zip(part) {
-            *max = if logit > *max { logit } else { *max };
-            *unordered |= logit.is_nan();
-        }
+    let (mut max, mut its_part, mut unordered) = (f32::NEG_INFINITY, 0, false);
+    for (i, part) in logits.chunks(PART).enumerate() {
+        let (part_max, part_unordered) = largest_of_part(part);
+        (max, its_part) = if part_max > max { (part_max, i) } else { (max, its_part) };
+        unordered |= part_unordered;
     }
-    if unordered.contains(&true) {
+    if unordered {
         let id = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
         return Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")));
     }
-    let max = maxima.into_iter().fold(f32::NEG_INFINITY, f32::max);
     if max == f32::NEG_INFINITY {
         return Err(Error::InvalidArgument("every token is ruled out: all logits are -inf".into()));
     }
-    Ok(max)
+    let first = its_part * PART;
+    let within = logits[first..].iter().position(|&logit| logit == max).unwrap_or(0);
+    Ok((max, (first + within) as u32))
+}
+
+/// The largest of some logits, and whether one is NaN. Written so that compilers take vectors: many maxima side by side, and whole
+/// numbers for what is not ordered.
+fn largest_of_part(part: &[f32]) -> (f32, bool) {
+    /// The bits of infinity: those of a NaN, without its sign, are larger.
+    const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
+    let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; LANES], [0; LANES]);
+    let (whole, rest) = part.as_chunks::<LANES>();
+    for some in whole {
+        for (max, &logit) in maxima.iter_mut().zip(some) {
+            *max = if logit > *max { logit } else { *max };
+        }
+        for (unordered, logit) in unordered.iter_mut().zip(some) {
+            *unordered |= i32::from(logit.abs().to_bits().cast_signed() > INFINITY);
+        }
+    }
+    let all = maxima.iter().chain(rest);
+    let max = all.fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
+    (max, unordered.contains(&1) || rest.iter().any(|logit| logit.is_nan()))
 }
