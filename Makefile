@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -68,7 +68,7 @@ build/bin/%: examples/c/%.c examples/c/common.h include/ember.h build/lib/libemb
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
 
-build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts: build/bin/%: bench/%.c examples/c/common.h include/ember.h build/lib/libember.so
+build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling: build/bin/%: bench/%.c examples/c/common.h include/ember.h build/lib/libember.so
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread -lm
 
@@ -116,7 +116,7 @@ test: test-rust test-capi test-packages ## the whole suite
 test-rust: models
 	$(CARGO) test
 
-test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts models
+test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling models
 	tests/capi/header.sh
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
@@ -131,6 +131,7 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	build/bin/cancel -m examples/models/ember-tales.gguf -n 3 | grep -E "^decode 64 +[0-9.]+ \|"
 	build/bin/engine -m examples/models/ember-tales.gguf -n 4 -p 64 -r 1 | grep -E "^ +8 at once +[0-9.]+ tokens/s"
 	build/bin/perplexity -m examples/models/ember-tales.gguf -f README.md -c 64 -n 1 | grep -cE "of f32's" | grep -x 5
+	build/bin/sampling -m examples/models/ember-tales.gguf -r 1 | grep -cE " [0-9.]+ us$$" | grep -x 6
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
@@ -218,6 +219,9 @@ bench-perplexity: build/bin/perplexity ## the perplexity of this project's docum
 
 bench-drafts: build/bin/drafts ## measures what guessing tokens is worth; BENCH="--draft smaller.gguf"
 	build/bin/drafts -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
+
+bench-sampling: build/bin/sampling ## measures what choosing a token takes
+	build/bin/sampling -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
 
 bench-kernels: ## measures kernels next to the machine's peaks
 	$(CARGO) run --release --example kernels -- $(BENCH)

@@ -14,6 +14,8 @@ struct bench {
     uint32_t n_threads, n_parallel, n_tokens, n_prefix, n_repeats;
     ember_model *model;
     ember_error *err;
+    /* NULL: greedy. */
+    ember_sampler *sampler;
     uint32_t n_vocab;
     uint64_t random;
     uint32_t *ids;
@@ -31,6 +33,7 @@ static void print_help(const char *program)
            "  -n N           tokens of each request (default: 64)\n"
            "  -p N           tokens of the prefix that prompts share (default: 1000)\n"
            "  -r N           repetitions, in turns; medians are told (default: 5)\n"
+           "  --sampled      tokens are drawn (top-k 40, top-p 0.95, temperature 0.8), not the likeliest taken\n"
            "  -h, --help     this text\n",
            program);
 }
@@ -84,9 +87,17 @@ static ember_request *submit(struct bench *b, ember_engine *engine, uint32_t n_p
     must(b, ember_generate_options_new(&options, &b->err));
     must(b, ember_generate_options_set_max_tokens(options, n_tokens, &b->err));
     must(b, ember_generate_options_set_ignore_eog(options, true, &b->err));
-    must(b, ember_engine_submit_tokens(engine, b->ids, n_prompt, options, NULL, NULL, NULL, &request, &b->err));
+    must(b, ember_engine_submit_tokens(engine, b->ids, n_prompt, options, b->sampler, NULL, NULL, &request, &b->err));
     ember_generate_options_free(options);
     return request;
+}
+
+static void make_sampler(struct bench *b)
+{
+    must(b, ember_sampler_new(1, &b->sampler, &b->err));
+    must(b, ember_sampler_add_top_k(b->sampler, 40, &b->err));
+    must(b, ember_sampler_add_top_p(b->sampler, 0.95f, &b->err));
+    must(b, ember_sampler_add_temperature(b->sampler, 0.8f, &b->err));
 }
 
 /* Tokens per second of `n` requests that run together, from when all have their first token on. */
@@ -173,6 +184,7 @@ static void measure_prefix(struct bench *b)
 int main(int argc, char **argv)
 {
     struct bench b = {.program = argv[0], .n_parallel = 8, .n_tokens = 64, .n_prefix = 1000, .n_repeats = 5};
+    bool sampled = false;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
@@ -190,6 +202,8 @@ int main(int argc, char **argv)
             b.n_prefix = (uint32_t)option_unsigned(argc, argv, &i, 65536);
         else if (strcmp(arg, "-r") == 0)
             b.n_repeats = (uint32_t)option_unsigned(argc, argv, &i, MOST_REPEATS);
+        else if (strcmp(arg, "--sampled") == 0)
+            sampled = true;
         else
             usage_error(argv[0], "there is no option \"%s\"", arg);
     }
@@ -204,10 +218,13 @@ int main(int argc, char **argv)
     b.ids = malloc((b.n_prefix + N_SUFFIX + N_PROMPT) * sizeof *b.ids);
     if (b.ids == NULL)
         return EXIT_REFUSED;
+    if (sampled)
+        make_sampler(&b);
     measure_together(&b);
     if (b.n_prefix > 0)
         measure_prefix(&b);
     free(b.ids);
+    ember_sampler_free(b.sampler);
     ember_model_release(b.model);
     return 0;
 }

@@ -26,15 +26,11 @@ pub(super) fn sorted_tokens(tokens: &[u32]) -> Vec<u32> {
 }
 
 pub(super) fn apply(candidates: &mut Candidates, bias: &[(u32, f32)]) -> Result<()> {
-    let mut rest = bias;
-    for c in candidates.list_mut() {
-        let passed = rest.iter().take_while(|(token, _)| *token < c.id).count();
-        rest = &rest[passed..];
-        if let Some((_, bias)) = rest.first().filter(|(token, _)| *token == c.id) {
-            c.logit = (c.logit + bias).min(f32::MAX);
+    for &(token, bias) in bias {
+        if let Some(logit) = candidates.logit_mut(token) {
+            *logit = (*logit + bias).min(f32::MAX);
         }
     }
-    candidates.retain(|c| c.logit != f32::NEG_INFINITY);
     candidates.require_some("the biases")
 }
 

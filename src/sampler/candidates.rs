@@ -1,28 +1,31 @@
 //! The tokens still in the race, always in ascending order of token id.
 //!
-//! Weights are probabilities in whole numbers: `⌊2⁴⁰ exp(logit - largest logit)⌋`. Sums of whole numbers do not depend
-//! on their order, so no stage has to sort for its result to be the same everywhere; a token 2⁴⁰ times less likely than
-//! the likeliest has no chance.
+//! Weights are probabilities in whole numbers (see [`super::weights`]). Sums of whole numbers do not depend on their order, so no
+//! stage has to sort for its result to be the same everywhere; a token 2⁴⁰ times less likely than the likeliest has no chance.
+//!
+//! Ids, logits and weights lie apart, so that what is done to all of them is done with vectors. The few that a stage is about are
+//! copied to a list of their own.
 #![forbid(unsafe_code)]
 
+use super::scan::{self, LANES};
+use super::weights;
 use crate::error::{Error, Result};
+use std::array;
 use std::cmp::Ordering;
+use std::ops::Range;
 
-/// The weight of the largest logit.
-const WEIGHT_ONE: f64 = (1u64 << 40) as f64;
 /// The most candidates whose weights are certain to add up within 64 bits.
 const MAX_CANDIDATES: usize = (1 << 24) - 1;
-/// Logits that are looked at together.
-const PART: usize = 256;
-/// Those of a part that are looked at at once.
-const LANES: usize = 16;
+
+/// Candidates that a draw passes at once.
+const PICKED: usize = 256;
 
 /// A token that may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) id: u32,
     pub(super) logit: f32,
-    /// Set by [`Candidates::weigh`].
+    /// 0 before [`Candidates::weigh`].
     pub(super) weight: u64,
 }
 
@@ -43,11 +46,14 @@ pub(super) struct Distribution {
     pub(super) entropy: f64,
 }
 
-/// The list and room for a copy that a selection may shuffle.
+/// The candidates, and room for copies of some that a selection may shuffle.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
-    list: Vec<Candidate>,
-    scratch: Vec<Candidate>,
+    ids: Vec<u32>,
+    logits: Vec<f32>,
+    /// Of all, or none.
+    weights: Vec<u64>,
+    some: Vec<Candidate>,
 }
 
 impl Candidates {
@@ -55,105 +61,221 @@ impl Candidates {
     /// logit that is a number and below `+inf`.
     pub(super) fn fill(&mut self, logits: &[f32]) -> Result<()> {
         let (max, _) = largest(logits)?;
-        self.list.clear();
-        self.list.reserve(logits.len());
-        self.scratch.clear();
-        self.scratch.reserve(logits.len());
-        let all = (0..).zip(logits);
+        self.ids.clear();
+        self.ids.reserve(logits.len());
+        self.logits.clear();
+        self.logits.reserve(logits.len());
+        self.weights.clear();
+        self.weights.reserve(logits.len());
+        self.some.clear();
+        self.some.reserve(logits.len());
+        self.ids.extend(0..logits.len() as u32);
         if max == f32::INFINITY {
-            let certain = all.filter(|(_, logit)| **logit == f32::INFINITY);
-            self.list.extend(certain.map(|(id, _)| Candidate { id, logit: 0.0, weight: 0 }));
+            self.logits.extend_from_slice(logits);
+            self.retain(|c| c.logit == f32::INFINITY);
+            self.logits.fill(0.0);
         } else {
-            let possible = all.filter(|(_, logit)| **logit != f32::NEG_INFINITY);
             // Adding 0 turns -0 into +0, so that they compare as equal.
-            self.list.extend(possible.map(|(id, &logit)| Candidate { id, logit: logit + 0.0, weight: 0 }));
+            self.logits.extend(logits.iter().map(|logit| logit + 0.0));
+            self.drop_impossible();
         }
         Ok(())
     }
 
-    /// The candidates, at least one, by ascending id.
-    pub(super) fn list(&self) -> &[Candidate] {
-        &self.list
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
     }
 
-    /// Changes logits; ids are to stay.
-    pub(super) fn list_mut(&mut self) -> &mut [Candidate] {
-        &mut self.list
+    /// The ids, and the logits to change: not to NaN or `+inf`, and not to -0, which would be less than +0.
+    pub(super) fn logits_mut(&mut self) -> (&[u32], &mut [f32]) {
+        self.weights.clear();
+        (&self.ids, &mut self.logits)
+    }
+
+    /// The logit of token `id`, to change as those of [`Candidates::logits_mut`], if it is among the candidates.
+    pub(super) fn logit_mut(&mut self, id: u32) -> Option<&mut f32> {
+        self.weights.clear();
+        // While none has been left out, a token's id is its place.
+        let is_it = |&at: &usize| self.ids.get(at) == Some(&id);
+        let at = Some(id as usize).filter(is_it).or_else(|| self.ids.binary_search(&id).ok())?;
+        self.logits.get_mut(at)
+    }
+
+    /// All of them, at least one, by ascending id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Candidate> {
+        (0..self.len()).map(|at| self.at(at))
+    }
+
+    fn at(&self, at: usize) -> Candidate {
+        let weight = self.weights.get(at).copied().unwrap_or(0);
+        Candidate { id: self.ids[at], logit: self.logits[at], weight }
     }
 
     /// The largest logit.
     pub(super) fn max(&self) -> f32 {
-        self.list.iter().fold(f32::NEG_INFINITY, |max, c| max.max(c.logit))
+        scan::max(&self.logits)
     }
 
     /// Computes the weights; returns their sum, which is at least 2⁴⁰.
     pub(super) fn weigh(&mut self) -> u64 {
-        /// Below this, exp gives less than 2⁻⁴⁰, so the weight is 0.
-        const NEGLIGIBLE: f32 = -28.0;
-        let max = self.max();
-        for c in &mut self.list {
-            let x = c.logit - max;
-            c.weight = if x < NEGLIGIBLE { 0 } else { (libm::exp(f64::from(x)) * WEIGHT_ONE) as u64 };
-        }
-        self.list.iter().map(|c| c.weight).sum()
+        weights::of(&self.logits, self.max(), &mut self.weights)
     }
 
     /// The softmax of the logits, summed in ascending order of token ids, which is the same everywhere.
     pub(super) fn distribution(&mut self) -> Distribution {
         let (total, max) = (self.weigh(), f64::from(self.max()));
-        let log_sum = libm::log(total as f64 / WEIGHT_ONE);
+        let log_sum = libm::log(total as f64 / weights::ONE);
         let surprise = |c: &Candidate| log_sum + max - f64::from(c.logit);
-        let likely = self.list.iter().filter(|c| c.weight > 0);
-        let entropy = likely.map(|c| c.weight as f64 / total as f64 * surprise(c)).sum();
+        let likely = self.iter().filter(|c| c.weight > 0);
+        let entropy = likely.map(|c| c.weight as f64 / total as f64 * surprise(&c)).sum();
         Distribution { total, log_total: log_sum + max, entropy }
     }
 
     /// Keeps the candidates that `keep` holds for.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&Candidate) -> bool) {
-        self.list.retain(keep);
+    pub(super) fn retain(&mut self, keep: impl Fn(Candidate) -> bool) {
+        let (mut n_kept, n) = (0, self.len());
+        for first in (0..n).step_by(LANES) {
+            let len = LANES.min(n - first);
+            let (ids, logits) = (lanes(&self.ids[first..]), lanes(&self.logits[first..]));
+            let keeps: [u32; LANES] =
+                array::from_fn(|i| u32::from(keep(Candidate { id: ids[i], logit: logits[i], weight: 0 })));
+            // Mostly few are kept.
+            if keeps.iter().sum::<u32>() == 0 {
+                continue;
+            }
+            for i in 0..len {
+                (self.ids[n_kept], self.logits[n_kept]) = (ids[i], logits[i]);
+                n_kept += keeps[i] as usize;
+            }
+        }
+        self.truncate(n_kept);
     }
 
-    /// An error that names `what` took the last candidate.
-    pub(super) fn require_some(&self, what: &str) -> Result<()> {
-        match self.list.is_empty() {
+    /// Leaves out those whose logit is `-inf`.
+    fn drop_impossible(&mut self) {
+        if scan::any(&self.logits, |logit| logit == f32::NEG_INFINITY) {
+            self.retain(|c| c.logit != f32::NEG_INFINITY);
+        }
+    }
+
+    /// As [`Candidates::drop_impossible`]; an error that names `what` took the last candidate.
+    pub(super) fn require_some(&mut self, what: &str) -> Result<()> {
+        self.drop_impossible();
+        match self.ids.is_empty() {
             false => Ok(()),
             true => Err(Error::InvalidArgument(format!("every token is ruled out: {what} leave none"))),
         }
     }
 
+    fn truncate(&mut self, n: usize) {
+        self.ids.truncate(n);
+        self.logits.truncate(n);
+        self.weights.clear();
+    }
+
     /// Keeps those that `arrange` puts first in a copy that it may change but for the ids, and says how many those are.
     pub(super) fn keep_first_of(&mut self, arrange: impl FnOnce(&mut [Candidate]) -> usize) {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&self.list);
-        let n = arrange(&mut self.scratch).clamp(1, self.scratch.len().max(1));
-        self.scratch.truncate(n);
-        self.scratch.sort_unstable_by_key(|c| c.id);
-        let (scratch, mut n_kept) = (&self.scratch, 0);
-        self.list.retain(|c| {
-            let keep = scratch.get(n_kept).is_some_and(|kept| kept.id == c.id);
-            n_kept += usize::from(keep);
-            keep
-        });
+        self.copy_of(f32::NEG_INFINITY..f32::INFINITY);
+        let n = arrange(&mut self.some).clamp(1, self.some.len().max(1));
+        self.some.truncate(n);
+        self.some.sort_unstable_by_key(|c| c.id);
+        let mut from = 0;
+        for (to, c) in self.some.iter().enumerate() {
+            from += self.ids[from..].iter().take_while(|&&id| id != c.id).count();
+            (self.ids[to], self.logits[to]) = (self.ids[from], self.logits[from]);
+        }
+        self.truncate(self.some.len());
+    }
+
+    /// Keeps the `k` best, if there are more; `k` is at least 1.
+    pub(super) fn keep_best(&mut self, k: usize) {
+        if k >= self.len() {
+            return;
+        }
+        self.some.clear();
+        let most = k.saturating_mul(2).max(64);
+        // What every later one must exceed: later ones have higher ids.
+        let mut least = None;
+        for first in (0..self.len()).step_by(LANES) {
+            let these = first..self.len().min(first + LANES);
+            if least.is_some_and(|least| !scan::any(&self.logits[these.clone()], |logit| logit > least)) {
+                continue;
+            }
+            for at in these {
+                let c = self.at(at);
+                if least.is_none_or(|least| c.logit > least) {
+                    self.some.push(c);
+                }
+            }
+            if self.some.len() >= most {
+                least = Some(best_of(&mut self.some, k));
+            }
+        }
+        best_of(&mut self.some, k);
+        self.some.sort_unstable_by_key(|c| c.id);
+        for (to, c) in self.some.iter().enumerate() {
+            (self.ids[to], self.logits[to]) = (c.id, c.logit);
+        }
+        self.truncate(k);
+    }
+
+    /// How much those weigh together whose logits are at least `least`, and how many they are.
+    pub(super) fn weight_from(&self, least: f32) -> (u64, usize) {
+        scan::weight_from(&self.logits, &self.weights, least)
+    }
+
+    /// Copies of those with logits in `range`, to be shuffled.
+    pub(super) fn copy_of(&mut self, range: Range<f32>) -> &mut [Candidate] {
+        self.some.clear();
+        for first in (0..self.len()).step_by(LANES) {
+            let these = first..self.len().min(first + LANES);
+            if scan::any(&self.logits[these.clone()], |logit| range.contains(&logit)) {
+                for at in these.filter(|&at| range.contains(&self.logits[at])) {
+                    let c = self.at(at);
+                    self.some.push(c);
+                }
+            }
+        }
+        &mut self.some
     }
 
     /// The token at `r` when the candidates' weights are laid end to end.
-    pub(super) fn pick(&self, mut r: u64) -> u32 {
-        for c in &self.list {
-            if r < c.weight {
-                return c.id;
-            }
-            r -= c.weight;
-        }
-        self.list.last().map_or(0, |c| c.id)
+    pub(super) fn pick(&self, mut r: u64) -> Candidate {
+        // Many at once first, which take fewer instructions than one after another.
+        let many = self.weights.chunks(PICKED).take_while(|weights| {
+            let sum = weights.iter().sum();
+            let passes = r >= sum;
+            r -= if passes { sum } else { 0 };
+            passes
+        });
+        let first = many.count() * PICKED;
+        let rest = self.weights.get(first..).unwrap_or_default();
+        let within = rest.iter().take_while(|&&weight| {
+            let passes = r >= weight;
+            r -= if passes { weight } else { 0 };
+            passes
+        });
+        let at = first + within.count();
+        self.at(at.min(self.len() - 1))
     }
+}
 
-    /// Keeps what is at least as good as the candidate that `select` finds in a copy it may reorder.
-    pub(super) fn keep_down_to(&mut self, select: impl FnOnce(&mut [Candidate]) -> Candidate) {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&self.list);
-        let last = select(&mut self.scratch);
-        self.list.retain(|c| c.best_first(&last).is_le());
-    }
+/// The first elements, and zeros where there are no more.
+#[inline(always)]
+fn lanes<T: Copy + Default>(from: &[T]) -> [T; LANES] {
+    from.first_chunk().copied().unwrap_or_else(|| {
+        let mut lanes = [T::default(); LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        lanes
+    })
+}
+
+/// Keeps the `k` best of `some`; returns the logit of the last of them.
+fn best_of(some: &mut Vec<Candidate>, k: usize) -> f32 {
+    let last = some.select_nth_unstable_by(k - 1, Candidate::best_first).1.logit;
+    some.truncate(k);
+    last
 }
 
 /// The largest logit, above `-inf`, and the token that has it, of several the one with the lowest id.
@@ -164,40 +286,12 @@ pub(super) fn largest(logits: &[f32]) -> Result<(f32, u32)> {
             "there must be 1 to {MAX_CANDIDATES} logits to sample from, got {n}"
         )));
     }
-    let (mut max, mut its_part, mut unordered) = (f32::NEG_INFINITY, 0, false);
-    for (i, part) in logits.chunks(PART).enumerate() {
-        let (part_max, part_unordered) = largest_of_part(part);
-        (max, its_part) = if part_max > max { (part_max, i) } else { (max, its_part) };
-        unordered |= part_unordered;
-    }
-    if unordered {
-        let id = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
-        return Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")));
-    }
-    if max == f32::NEG_INFINITY {
-        return Err(Error::InvalidArgument("every token is ruled out: all logits are -inf".into()));
-    }
-    let first = its_part * PART;
-    let within = logits[first..].iter().position(|&logit| logit == max).unwrap_or(0);
-    Ok((max, (first + within) as u32))
-}
-
-/// The largest of some logits, and whether one is NaN. Written so that compilers take vectors: many maxima side by side, and whole
-/// numbers for what is not ordered.
-fn largest_of_part(part: &[f32]) -> (f32, bool) {
-    /// The bits of infinity: those of a NaN, without its sign, are larger.
-    const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
-    let (mut maxima, mut unordered) = ([f32::NEG_INFINITY; LANES], [0; LANES]);
-    let (whole, rest) = part.as_chunks::<LANES>();
-    for some in whole {
-        for (max, &logit) in maxima.iter_mut().zip(some) {
-            *max = if logit > *max { logit } else { *max };
+    match scan::largest(logits) {
+        (_, true) => {
+            let id = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
+            Err(Error::InvalidArgument(format!("the logit of token {id} is NaN")))
         }
-        for (unordered, logit) in unordered.iter_mut().zip(some) {
-            *unordered |= i32::from(logit.abs().to_bits().cast_signed() > INFINITY);
-        }
+        (Some((max, id)), false) => Ok((max, id as u32)),
+        (None, false) => Err(Error::InvalidArgument("every token is ruled out: all logits are -inf".into())),
     }
-    let all = maxima.iter().chain(rest);
-    let max = all.fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
-    (max, unordered.contains(&1) || rest.iter().any(|logit| logit.is_nan()))
 }

@@ -34,19 +34,8 @@ impl PartialEq for Custom {
     }
 }
 
-/// Ids and logits, as the function wants them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Columns {
-    ids: Vec<u32>,
-    logits: Vec<f32>,
-}
-
-pub(super) fn apply(candidates: &mut Candidates, custom: &Custom, columns: &mut Columns) -> Result<()> {
-    let Columns { ids, logits } = columns;
-    ids.clear();
-    ids.extend(candidates.list().iter().map(|c| c.id));
-    logits.clear();
-    logits.extend(candidates.list().iter().map(|c| c.logit));
+pub(super) fn apply(candidates: &mut Candidates, custom: &Custom) -> Result<()> {
+    let (ids, logits) = candidates.logits_mut();
     (custom.0)(ids, logits)?;
     if let Some(i) = logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
         return Err(Error::InvalidArgument(format!(
@@ -54,9 +43,6 @@ pub(super) fn apply(candidates: &mut Candidates, custom: &Custom, columns: &mut 
             ids[i], logits[i]
         )));
     }
-    for (c, &logit) in candidates.list_mut().iter_mut().zip(logits.iter()) {
-        c.logit = logit + 0.0;
-    }
-    candidates.retain(|c| c.logit != f32::NEG_INFINITY);
+    logits.iter_mut().for_each(|logit| *logit += 0.0);
     candidates.require_some("the callback's logits")
 }

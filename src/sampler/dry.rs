@@ -78,15 +78,12 @@ pub(super) fn apply(candidates: &mut Candidates, dry: &Dry, recent: &[u32], scra
     }
     // By token, the longest passage first.
     followers.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-    let mut rest = &followers[..];
-    for c in candidates.list_mut() {
-        let passed = rest.iter().take_while(|(token, _)| *token < c.id).count();
-        rest = &rest[passed..];
-        if let Some(&(token, length)) = rest.first()
-            && token == c.id
-            && dry.breakers.binary_search_by(|breaker| breaker[..].cmp(&[token])).is_err()
+    for same in followers.chunk_by(|a, b| a.0 == b.0) {
+        let (token, length) = same[0];
+        if dry.breakers.binary_search_by(|breaker| breaker[..].cmp(&[token])).is_err()
+            && let Some(logit) = candidates.logit_mut(token)
         {
-            c.logit = (c.logit - penalty(dry, length as usize)).clamp(-1e30, 1e30);
+            *logit = (*logit - penalty(dry, length as usize)).clamp(-1e30, 1e30);
         }
     }
 }

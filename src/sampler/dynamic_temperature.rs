@@ -17,7 +17,7 @@ pub(super) fn validate(temperature: f32, range: f32, exponent: f32) -> Result<()
 }
 
 pub(super) fn apply(candidates: &mut Candidates, temperature: f32, range: f32, exponent: f32) {
-    let n = candidates.list().len();
+    let n = candidates.len();
     if range == 0.0 || n < 2 {
         return super::temperature::apply(candidates, temperature);
     }

@@ -16,19 +16,20 @@ mod min_p;
 mod mirostat;
 mod penalties;
 mod rng;
+mod scan;
 mod temperature;
 #[cfg(test)]
 mod tests;
 mod top_k;
 mod top_p;
 mod typical_p;
+mod weights;
 mod xtc;
 
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
 use candidates::Candidates;
-use custom::Columns;
 pub use custom::Custom;
 pub use dry::Dry;
 use dry::Repeats;
@@ -102,7 +103,6 @@ pub struct Sampler {
     /// Room for a part of the history.
     recent: Vec<u32>,
     repeats: Repeats,
-    columns: Columns,
     /// The bound of the stage [`Stage::Mirostat`].
     bound: f64,
 }
@@ -119,7 +119,6 @@ impl Sampler {
             n_history: 0,
             recent: Vec::new(),
             repeats: Repeats::default(),
-            columns: Columns::default(),
             bound: 0.0,
         }
     }
@@ -226,16 +225,13 @@ impl Sampler {
             self.apply(i)?;
         }
         let total = self.candidates.weigh();
-        let token = match self.candidates.list() {
-            [only] => only.id,
-            _ => self.candidates.pick(self.rng.below(total)),
-        };
+        let at = if self.candidates.len() > 1 { self.rng.below(total) } else { 0 };
+        let picked = self.candidates.pick(at);
         if let Some((tau, eta)) = self.mirostat() {
-            let weight = self.candidates.list().iter().find(|c| c.id == token).map_or(total, |c| c.weight);
-            let surprise = libm::log2(total as f64 / weight.max(1) as f64);
+            let surprise = libm::log2(total as f64 / picked.weight.max(1) as f64);
             self.bound = mirostat::next(self.bound, surprise, tau, eta);
         }
-        Ok(token)
+        Ok(picked.id)
     }
 
     /// Applies stage number `i`.
@@ -269,7 +265,7 @@ impl Sampler {
             Stage::Allow(tokens) => bias::allow(candidates, tokens)?,
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
             Stage::Dry(dry) => dry::apply(candidates, dry, &self.recent, &mut self.repeats),
-            Stage::Custom(custom) => custom::apply(candidates, custom, &mut self.columns)?,
+            Stage::Custom(custom) => custom::apply(candidates, custom)?,
         }
         Ok(())
     }

@@ -40,16 +40,12 @@ pub(super) fn validate(penalties: &Penalties) -> Result<()> {
 
 /// `recent` is the tokens to look at, in ascending order.
 pub(super) fn apply(candidates: &mut Candidates, penalties: &Penalties, recent: &[u32]) {
-    let mut recent = recent;
-    for c in candidates.list_mut() {
-        let passed = recent.iter().take_while(|&&token| token < c.id).count();
-        recent = &recent[passed..];
-        let count = recent.iter().take_while(|&&token| token == c.id).count();
-        if count > 0 {
-            c.logit = if c.logit <= 0.0 { c.logit * penalties.repeat } else { c.logit / penalties.repeat };
-            c.logit -= count as f32 * penalties.frequency + penalties.presence;
+    for same in recent.chunk_by(|a, b| a == b) {
+        if let Some(logit) = candidates.logit_mut(same[0]) {
+            *logit = if *logit <= 0.0 { *logit * penalties.repeat } else { *logit / penalties.repeat };
+            *logit -= same.len() as f32 * penalties.frequency + penalties.presence;
             // Far beyond any logit; keeps sums finite.
-            c.logit = c.logit.clamp(-1e30, 1e30);
+            *logit = logit.clamp(-1e30, 1e30) + 0.0;
         }
     }
 }

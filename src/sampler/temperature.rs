@@ -17,7 +17,8 @@ pub(super) fn apply(candidates: &mut Candidates, temperature: f32) {
         return super::greedy::apply(candidates);
     }
     let max = candidates.max();
-    for c in candidates.list_mut() {
-        c.logit = (c.logit - max) / temperature;
+    for logit in candidates.logits_mut().1 {
+        // Adding 0 turns a -0 into +0, as in `Candidates::fill`.
+        *logit = (*logit - max) / temperature + 0.0;
     }
 }

@@ -2,6 +2,8 @@
 //! the range in which the run's last token lies.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use super::candidates::{Candidate, Candidates};
 use crate::error::Result;
 
@@ -18,7 +20,43 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
     }
     let total = candidates.weigh();
     let share = (f64::from(p) * total as f64).ceil() as u64;
-    candidates.keep_down_to(|copy| last_of_share(copy, share.clamp(1, total)));
+    let share = share.clamp(1, total);
+    let (range, better) = last_range(candidates, share);
+    let last = last_of_share(candidates.copy_of(range), share - better);
+    candidates.retain(|c| c.best_first(&last).is_le());
+}
+
+/// So many candidates are looked at one by one.
+const FEW: usize = 1024;
+/// Candidates whose logits are further below the largest have no weight.
+const MOST_BELOW: f32 = 32.0;
+
+/// The logits, from the first to below the second, among which that of the run's last token is, and the weight of all above.
+fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
+    let max = candidates.max();
+    let (mut high, mut better, mut n_better) = (f32::INFINITY, 0, 0);
+    // Mostly the run's tokens are little less likely than the likeliest.
+    let mut below = 1.0;
+    let (mut low, mut n_reaching) = loop {
+        let low = if below > MOST_BELOW { f32::NEG_INFINITY } else { max - below };
+        let (weight, n) = candidates.weight_from(low);
+        if weight >= share {
+            break (low, n);
+        }
+        (high, better, n_better) = (low, weight, n);
+        below *= 2.0;
+    };
+    while n_reaching - n_better > FEW && low.is_finite() && high.is_finite() {
+        let middle = low + (high - low) / 2.0;
+        if !(low < middle && middle < high) {
+            break;
+        }
+        match candidates.weight_from(middle) {
+            (weight, n) if weight >= share => (low, n_reaching) = (middle, n),
+            (weight, n) => (high, better, n_better) = (middle, weight, n),
+        }
+    }
+    (low..high, better)
 }
 
 /// The candidate at which the weights, added up best first, reach `share` (at least 1, at most the sum of the weights).
