@@ -1,6 +1,11 @@
 //! Log-probabilities: the logarithms of the softmax of a row of logits, as the model gave it, before any sampling stage.
 #![forbid(unsafe_code)]
 
+use std::array;
+
+use crate::sampler::exp::{LANES, exp};
+use crate::sampler::scan;
+
 /// A token and the logarithm of its probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenLogprob {
@@ -21,14 +26,15 @@ pub struct LogSoftmax {
 impl LogSoftmax {
     /// Of the row `logits`.
     pub fn of(logits: &[f32]) -> LogSoftmax {
-        /// Of so little even 2²⁴ terms would not show in the sum.
-        const NEGLIGIBLE: f64 = -50.0;
-        let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
-        let term = |&logit: &f32| {
-            let x = below(logit, max);
-            if x < NEGLIGIBLE { 0.0 } else { libm::exp(x) }
-        };
-        LogSoftmax { max, log_sum: libm::log(logits.iter().map(term).sum()) }
+        let max = scan::max(logits);
+        let (whole, rest) = logits.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for some in whole {
+            let terms = terms(some, max);
+            sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+        }
+        let sum: f64 = sums.into_iter().chain(rest.iter().map(|&logit| terms(&[logit], max)[0])).sum();
+        LogSoftmax { max, log_sum: libm::log(sum) }
     }
 
     /// The log-probability of the token with this logit; NaN if the row has a NaN.
@@ -58,6 +64,16 @@ impl LogSoftmax {
     }
 }
 
+/// `exp(logit - max)` of some logits.
+#[inline(always)]
+fn terms<const N: usize>(logits: &[f32; N], max: f32) -> [f64; N] {
+    /// Of so little even 2²⁴ terms would not show in the sum.
+    const NEGLIGIBLE: f64 = -50.0;
+    let x: [f64; N] = array::from_fn(|i| below(logits[i], max));
+    let exp: [f64; N] = exp(array::from_fn(|i| if x[i] < NEGLIGIBLE { NEGLIGIBLE } else { x[i] }));
+    array::from_fn(|i| if x[i] < NEGLIGIBLE { 0.0 } else { exp[i] })
+}
+
 /// `logit - max`, and 0 for the largest, be it infinite.
 fn below(logit: f32, max: f32) -> f64 {
     if logit == max { 0.0 } else { f64::from(logit) - f64::from(max) }
@@ -65,9 +81,12 @@ fn below(logit: f32, max: f32) -> f64 {
 
 /// How many tokens are likelier than `id`, of equals those with a lower id: 0 for what a greedy sampler takes.
 pub fn rank(logits: &[f32], id: u32) -> u32 {
-    let own = logits[id as usize];
-    let before = |&(i, &logit): &(u32, &f32)| logit > own || (logit == own && i < id);
-    (0..).zip(logits).filter(before).count() as u32
+    let (before, rest) = logits.split_at(id as usize);
+    let own = rest[0];
+    // Sums of numbers, of which compilers take vectors.
+    let at_least: u32 = before.iter().map(|&logit| u32::from(logit >= own)).sum();
+    let above: u32 = rest.iter().map(|&logit| u32::from(logit > own)).sum();
+    at_least + above
 }
 
 #[cfg(test)]
@@ -89,6 +108,25 @@ mod tests {
         assert_eq!(certain.logprob(f32::INFINITY), -std::f32::consts::LN_2);
         assert_eq!(certain.logprob(5.0), f32::NEG_INFINITY);
         assert!(LogSoftmax::of(&[f32::NAN, 5.0]).logprob(5.0).is_nan());
+    }
+
+    #[test]
+    fn many_logits_are_added_up_side_by_side() {
+        let mut logits: Vec<f32> = (0..1003).map(|i| (i * 37 % 1003) as f32 * 0.06 - 40.0).collect();
+        let sum: f64 = logits.iter().map(|&l| libm::exp(f64::from(l))).sum();
+        let softmax = LogSoftmax::of(&logits);
+        for (i, &logit) in logits.iter().enumerate() {
+            let expected = f64::from(logit) - libm::log(sum);
+            assert!((f64::from(softmax.logprob(logit)) - expected).abs() <= 4e-6, "{logit}");
+            let likelier = logits.iter().filter(|&&other| other > logit).count();
+            let same = logits[..i].iter().filter(|&&other| other == logit).count();
+            assert_eq!(rank(&logits, i as u32) as usize, likelier + same);
+        }
+        for at in [0, 500, 1002] {
+            let before = std::mem::replace(&mut logits[at], f32::NAN);
+            assert!(LogSoftmax::of(&logits).logprob(0.0).is_nan(), "{at}");
+            logits[at] = before;
+        }
     }
 
     #[test]

@@ -11,12 +11,13 @@ mod candidates;
 mod custom;
 mod dry;
 mod dynamic_temperature;
+pub(crate) mod exp;
 mod greedy;
 mod min_p;
 mod mirostat;
 mod penalties;
 mod rng;
-mod scan;
+pub(crate) mod scan;
 mod temperature;
 #[cfg(test)]
 mod tests;

@@ -59,8 +59,8 @@ pub(super) fn weight_from(logits: &[f32], weights: &[u64], least: f32) -> (u64, 
     (sum, count)
 }
 
-/// The largest logit.
-pub(super) fn max(logits: &[f32]) -> f32 {
+/// The largest logit; those that are NaN are passed over.
+pub(crate) fn max(logits: &[f32]) -> f32 {
     let mut maxima = [f32::NEG_INFINITY; LANES];
     let (whole, rest) = logits.as_chunks::<LANES>();
     for some in whole {
