@@ -57,9 +57,9 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Starts over with all tokens but those ruled out by an infinite logit. Leaves at least one candidate, each with a
-    /// logit that is a number and below `+inf`.
-    pub(super) fn fill(&mut self, logits: &[f32]) -> Result<()> {
+    /// Starts over with all tokens but those ruled out by an infinite logit; of these with the `best` ones alone, if that is not 0.
+    /// Leaves at least one candidate, each with a logit that is a number and below `+inf`.
+    pub(super) fn fill(&mut self, logits: &[f32], best: usize) -> Result<()> {
         let (max, _) = largest(logits)?;
         self.ids.clear();
         self.ids.reserve(logits.len());
@@ -69,12 +69,17 @@ impl Candidates {
         self.weights.reserve(logits.len());
         self.some.clear();
         self.some.reserve(logits.len());
-        self.ids.extend(0..logits.len() as u32);
         if max == f32::INFINITY {
+            self.ids.extend(0..logits.len() as u32);
             self.logits.extend_from_slice(logits);
             self.retain(|c| c.logit == f32::INFINITY);
             self.logits.fill(0.0);
+        } else if best > 0 {
+            collect_best(best, Some(f32::NEG_INFINITY), logits, |at| at as u32, &mut self.some);
+            self.ids.extend(self.some.iter().map(|c| c.id));
+            self.logits.extend(self.some.iter().map(|c| c.logit));
         } else {
+            self.ids.extend(0..logits.len() as u32);
             // Adding 0 turns -0 into +0, so that they compare as equal.
             self.logits.extend(logits.iter().map(|logit| logit + 0.0));
             self.drop_impossible();
@@ -193,27 +198,7 @@ impl Candidates {
         if k >= self.len() {
             return;
         }
-        self.some.clear();
-        let most = k.saturating_mul(2).max(64);
-        // What every later one must exceed: later ones have higher ids.
-        let mut least = None;
-        for first in (0..self.len()).step_by(LANES) {
-            let these = first..self.len().min(first + LANES);
-            if least.is_some_and(|least| !scan::any(&self.logits[these.clone()], |logit| logit > least)) {
-                continue;
-            }
-            for at in these {
-                let c = self.at(at);
-                if least.is_none_or(|least| c.logit > least) {
-                    self.some.push(c);
-                }
-            }
-            if self.some.len() >= most {
-                least = Some(best_of(&mut self.some, k));
-            }
-        }
-        best_of(&mut self.some, k);
-        self.some.sort_unstable_by_key(|c| c.id);
+        collect_best(k, None, &self.logits, |at| self.ids[at], &mut self.some);
         for (to, c) in self.some.iter().enumerate() {
             (self.ids[to], self.logits[to]) = (c.id, c.logit);
         }
@@ -271,11 +256,42 @@ fn lanes<T: Copy + Default>(from: &[T]) -> [T; LANES] {
     })
 }
 
-/// Keeps the `k` best of `some`; returns the logit of the last of them.
-fn best_of(some: &mut Vec<Candidate>, k: usize) -> f32 {
-    let last = some.select_nth_unstable_by(k - 1, Candidate::best_first).1.logit;
-    some.truncate(k);
-    last
+/// Puts into `some`, by ascending id, the `k` best of those with these logits and the ids of their places that exceed `least`.
+fn collect_best(
+    k: usize,
+    mut least: Option<f32>,
+    logits: &[f32],
+    id: impl Fn(usize) -> u32,
+    some: &mut Vec<Candidate>,
+) {
+    some.clear();
+    let most = k.saturating_mul(2).max(64);
+    for (i, part) in logits.chunks(LANES).enumerate() {
+        if least.is_some_and(|least| !scan::any(part, |logit| logit > least)) {
+            continue;
+        }
+        for (at, &logit) in (i * LANES..).zip(part) {
+            if least.is_none_or(|least| logit > least) {
+                // As in `fill`: zeros of both signs are equal.
+                some.push(Candidate { id: id(at), logit: logit + 0.0, weight: 0 });
+            }
+        }
+        if some.len() >= most {
+            // Those behind have higher ids, so they must exceed the last of the best.
+            keep_best_of(some, k);
+            least = Some(some[k - 1].logit);
+        }
+    }
+    keep_best_of(some, k);
+    some.sort_unstable_by_key(|c| c.id);
+}
+
+/// Keeps the `k` best, the last of them at the end.
+fn keep_best_of(some: &mut Vec<Candidate>, k: usize) {
+    if k < some.len() {
+        some.select_nth_unstable_by(k - 1, Candidate::best_first);
+        some.truncate(k);
+    }
 }
 
 /// The largest logit, above `-inf`, and the token that has it, of several the one with the lowest id.

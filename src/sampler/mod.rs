@@ -221,7 +221,9 @@ impl Sampler {
         if self.is_greedy() {
             return greedy::arg_max(logits);
         }
-        self.candidates.fill(logits)?;
+        // Those that the first stage would leave out need not be listed.
+        let best = if let Some(Stage::TopK(k)) = self.stages.first() { *k } else { 0 };
+        self.candidates.fill(logits, best)?;
         for i in 0..self.stages.len() {
             self.apply(i)?;
         }

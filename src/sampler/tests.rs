@@ -21,7 +21,7 @@ fn message(result: Result<impl std::fmt::Debug>) -> String {
 /// The ids that a chain leaves, by ascending id.
 fn kept(logits: &[f32], stage: Stage) -> Vec<u32> {
     let mut sampler = sampler(0, &[stage]);
-    sampler.candidates.fill(logits).unwrap();
+    sampler.candidates.fill(logits, 0).unwrap();
     sampler.apply(0).unwrap();
     sampler.candidates.iter().map(|c| c.id).collect()
 }
@@ -45,7 +45,11 @@ fn top_k_is_the_head_of_a_sort() {
         let logits = logits(500, seed);
         let order = sorted(&logits);
         for k in [1, 2, 7, 40, 499, 500, 501, usize::MAX] {
-            assert_eq!(kept(&logits, Stage::TopK(k)), ascending(&order[..k.min(500)]), "k = {k}");
+            let best = ascending(&order[..k.min(500)]);
+            assert_eq!(kept(&logits, Stage::TopK(k)), best, "k = {k}");
+            let mut candidates = Candidates::default();
+            candidates.fill(&logits, k).unwrap();
+            assert!(candidates.iter().map(|c| c.id).eq(best), "k = {k}");
         }
         assert_eq!(kept(&logits, Stage::TopK(0)).len(), 500);
     }
@@ -242,7 +246,7 @@ fn stages_leave_what_llama_cpps_leave() {
     for (name, parameters, i, wanted) in &golden.cases {
         let mut sampler = sampler(1, &[golden_stage(name, parameters)]);
         golden.accepted.iter().for_each(|&token| sampler.accept(token));
-        sampler.candidates.fill(&golden.logits[*i]).unwrap();
+        sampler.candidates.fill(&golden.logits[*i], 0).unwrap();
         sampler.apply(0).unwrap();
         let total = sampler.candidates.weigh() as f64;
         let ids = |list: &[(u32, f64)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
