@@ -70,7 +70,9 @@ impl Taken {
 
     /// The next task of `owner`.
     fn take(&self, owner: usize, tasks: Tasks) -> Option<usize> {
-        if owner >= tasks.n_tasks {
+        // The caller's first task is taken before anybody looks; its counter lies in another core's cache.
+        let n_begun = usize::from(owner == 0);
+        if owner + n_begun * self.counters.len() >= tasks.n_tasks {
             return None;
         }
         let counter = &self.counters[owner].0;
