@@ -15,7 +15,7 @@ use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens}
 use ember::error::ember_status;
 use ember::generate::{EventKind, GenerateOptions, Generator};
 use ember::nn::pooling::Pooling;
-use ember::sampler::{Sampler, Stage};
+use ember::sampler::{Penalties, Sampler, Stage};
 
 /// The system's allocator, counting the allocations of all threads while it is told to.
 struct Counting;
@@ -67,14 +67,21 @@ fn kv_types(head_dim: usize) -> impl Iterator<Item = (KvType, KvType)> {
     all.into_iter().take(if head_dim.is_multiple_of(32) { 3 } else { 2 })
 }
 
-fn samplers() -> [Sampler; 2] {
+fn samplers() -> [Sampler; 4] {
     let mut greedy = Sampler::new(0);
     greedy.push(Stage::Greedy).expect("valid");
-    let mut chain = Sampler::new(1);
-    for stage in [Stage::TopK(20), Stage::TopP(0.9), Stage::Temperature(0.7)] {
-        chain.push(stage).expect("valid");
-    }
-    [greedy, chain]
+    let chain = |stages: &[Stage]| {
+        let mut chain = Sampler::new(1);
+        stages.iter().for_each(|stage| chain.push(stage.clone()).expect("valid"));
+        chain
+    };
+    let penalties = Penalties { last_n: 32, repeat: 1.1, frequency: 0.1, presence: 0.1 };
+    [
+        greedy,
+        chain(&[Stage::TopK(20), Stage::TopP(0.9), Stage::Temperature(0.7)]),
+        chain(&[Stage::Penalties(penalties), Stage::TopK(20), Stage::Temperature(2.0), Stage::MinP(0.1)]),
+        chain(&[Stage::TopP(0.999), Stage::TypicalP(0.9)]),
+    ]
 }
 
 fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {

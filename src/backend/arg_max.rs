@@ -1,4 +1,4 @@
-//! The column of a row's largest element, which is the token that a greedy sampler takes (`sampler::greedy`, which knows no
+//! The column of a row's largest element, which is the token that a greedy sampler takes (`sampler::scan`, which knows no
 //! backend and has its own loop).
 #![forbid(unsafe_code)]
 

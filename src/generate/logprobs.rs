@@ -67,7 +67,7 @@ impl LogSoftmax {
 /// `exp(logit - max)` of some logits.
 #[inline(always)]
 fn terms<const N: usize>(logits: &[f32; N], max: f32) -> [f64; N] {
-    /// Of so little even 2²⁴ terms would not show in the sum.
+    /// Of so little even 2²⁴ terms would not show in an f32.
     const NEGLIGIBLE: f64 = -50.0;
     let x: [f64; N] = array::from_fn(|i| below(logits[i], max));
     let exp: [f64; N] = exp(array::from_fn(|i| if x[i] < NEGLIGIBLE { NEGLIGIBLE } else { x[i] }));

@@ -25,7 +25,7 @@ const PICKED: usize = 256;
 pub(super) struct Candidate {
     pub(super) id: u32,
     pub(super) logit: f32,
-    /// 0 before [`Candidates::weigh`].
+    /// 0 before [`Candidates::weigh`], and for [`Candidates::retain`].
     pub(super) weight: u64,
 }
 
@@ -74,6 +74,7 @@ impl Candidates {
             self.logits.extend_from_slice(logits);
             self.retain(|c| c.logit == f32::INFINITY);
             self.logits.fill(0.0);
+            self.keep_best(if best > 0 { best } else { usize::MAX });
         } else if best > 0 {
             collect_best(best, Some(f32::NEG_INFINITY), logits, |at| at as u32, &mut self.some);
             self.ids.extend(self.some.iter().map(|c| c.id));
@@ -122,7 +123,7 @@ impl Candidates {
         scan::max(&self.logits)
     }
 
-    /// Computes the weights; returns their sum, which is at least 2⁴⁰.
+    /// Computes the weights; returns their sum: at least 2⁴⁰, as long as a candidate is left that is not ruled out.
     pub(super) fn weigh(&mut self) -> u64 {
         weights::of(&self.logits, self.max(), &mut self.weights)
     }
@@ -137,7 +138,7 @@ impl Candidates {
         Distribution { total, log_total: log_sum + max, entropy }
     }
 
-    /// Keeps the candidates that `keep` holds for.
+    /// Keeps the candidates that `keep` holds for, which is told no weights, and asked about some that there are not.
     pub(super) fn retain(&mut self, keep: impl Fn(Candidate) -> bool) {
         let (mut n_kept, n) = (0, self.len());
         for first in (0..n).step_by(LANES) {
@@ -225,8 +226,8 @@ impl Candidates {
         &mut self.some
     }
 
-    /// The token at `r` when the candidates' weights are laid end to end.
-    pub(super) fn pick(&self, mut r: u64) -> Candidate {
+    /// The token at `r` when the candidates' weights are laid end to end, whose sum is more than that.
+    pub(super) fn pick(&self, mut r: u64) -> Option<Candidate> {
         // Many at once first, which take fewer instructions than one after another.
         let many = self.weights.chunks(PICKED).take_while(|weights| {
             let sum = weights.iter().sum();
@@ -242,7 +243,7 @@ impl Candidates {
             passes
         });
         let at = first + within.count();
-        self.at(at.min(self.len() - 1))
+        (at < self.len()).then(|| self.at(at))
     }
 }
 

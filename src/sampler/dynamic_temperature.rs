@@ -21,8 +21,8 @@ pub(super) fn apply(candidates: &mut Candidates, temperature: f32, range: f32, e
     if range == 0.0 || n < 2 {
         return super::temperature::apply(candidates, temperature);
     }
-    let (least, most) = ((temperature - range).max(0.0), temperature + range);
+    let (least, most) = ((temperature - range).max(0.0), (temperature + range).min(f32::MAX));
     let part = (candidates.distribution().entropy / libm::log(n as f64)).clamp(0.0, 1.0);
     let grown = f64::from(most - least) * libm::pow(part, f64::from(exponent));
-    super::temperature::apply(candidates, least + grown as f32);
+    super::temperature::apply(candidates, (least + grown as f32).min(f32::MAX));
 }

@@ -229,7 +229,9 @@ impl Sampler {
         }
         let total = self.candidates.weigh();
         let at = if self.candidates.len() > 1 { self.rng.below(total) } else { 0 };
-        let picked = self.candidates.pick(at);
+        let picked = self.candidates.pick(at).ok_or_else(|| {
+            Error::InvalidArgument("every token is ruled out: the stages together leave none".into())
+        })?;
         if let Some((tau, eta)) = self.mirostat() {
             let surprise = libm::log2(total as f64 / picked.weight.max(1) as f64);
             self.bound = mirostat::next(self.bound, surprise, tau, eta);

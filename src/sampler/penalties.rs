@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// The longest history.
 const MOST: usize = 1 << 20;
+/// Far beyond any logit; keeps sums finite.
+const MOST_LOGIT: f32 = 1e30;
 
 /// How tokens that were there before are made less likely.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,10 +44,10 @@ pub(super) fn validate(penalties: &Penalties) -> Result<()> {
 pub(super) fn apply(candidates: &mut Candidates, penalties: &Penalties, recent: &[u32]) {
     for same in recent.chunk_by(|a, b| a == b) {
         if let Some(logit) = candidates.logit_mut(same[0]) {
-            *logit = if *logit <= 0.0 { *logit * penalties.repeat } else { *logit / penalties.repeat };
-            *logit -= same.len() as f32 * penalties.frequency + penalties.presence;
-            // Far beyond any logit; keeps sums finite.
-            *logit = logit.clamp(-1e30, 1e30) + 0.0;
+            let repeated = if *logit <= 0.0 { *logit * penalties.repeat } else { *logit / penalties.repeat };
+            let penalty = same.len() as f32 * penalties.frequency + penalties.presence;
+            // Adding 0 turns -0 into +0, as in `Candidates::fill`.
+            *logit = (repeated.clamp(-MOST_LOGIT, MOST_LOGIT) - penalty).clamp(-MOST_LOGIT, MOST_LOGIT) + 0.0;
         }
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn largest(logits: &[f32]) -> (Option<(f32, usize)>, bool) {
     ((max > f32::NEG_INFINITY).then(within).flatten().map(|within| (max, first + within)), unordered)
 }
 
+/// As [`max`] and [`any`] that is NaN, in one go: half the time.
 fn largest_of_part(part: &[f32]) -> (f32, bool) {
     /// The bits of infinity: those of a NaN, without its sign, are larger.
     const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
@@ -41,6 +42,7 @@ fn largest_of_part(part: &[f32]) -> (f32, bool) {
 
 /// How much those of `weights` are together whose logits are at least `least`, and how many they are.
 pub(super) fn weight_from(logits: &[f32], weights: &[u64], least: f32) -> (u64, usize) {
+    /// Fewer, since sums are twice as wide.
     const LANES: usize = 8;
     let (some_logits, last_logits) = logits.as_chunks::<LANES>();
     let (some_weights, last_weights) = weights.as_chunks::<LANES>();

@@ -84,12 +84,63 @@ fn top_p_is_the_shortest_head_of_a_sort_that_reaches_p() {
 fn a_temperature_that_leaves_nothing_but_the_largest_logits_leaves_them_to_every_stage() {
     // All others become -inf.
     let logits: Vec<f32> = (0..100).map(|i| if i % 40 == 7 { 3.0 } else { -(i as f32) }).collect();
-    for stage in [Stage::TopK(3), Stage::TopP(0.99), Stage::MinP(0.5), Stage::TypicalP(0.99)] {
-        let mut chain = sampler(1, &[Stage::Temperature(1e-45), stage.clone()]);
-        let tokens: Vec<_> = (0..50).map(|_| chain.sample(&logits).unwrap()).collect();
-        assert!([7, 47, 87].iter().all(|best| tokens.contains(best)), "{stage:?}: {tokens:?}");
-        assert!(tokens.iter().all(|token| token % 40 == 7), "{stage:?}: {tokens:?}");
+    let dynamic = Stage::DynamicTemperature { temperature: 3e38, range: 3e38, exponent: 1.0 };
+    for (stage, all_three) in [
+        (Stage::TopK(3), true),
+        (Stage::TopP(0.99), true),
+        (Stage::MinP(0.5), true),
+        (Stage::TypicalP(0.99), true),
+        (Stage::Deny(vec![8]), true),
+        (Stage::Mirostat { tau: 9.0, eta: 0.1 }, true),
+        (dynamic, true),
+        // Leaves the last of those above the threshold.
+        (Stage::Xtc { probability: 1.0, threshold: 0.0 }, false),
+    ] {
+        for then in [Stage::TopP(0.9), Stage::MinP(0.5), Stage::TypicalP(0.9)] {
+            let mut chain = sampler(1, &[Stage::Temperature(1e-45), stage.clone(), then.clone()]);
+            let tokens: Vec<_> = (0..50).map(|_| chain.sample(&logits).unwrap()).collect();
+            let best: Vec<_> = [7, 47, 87].into_iter().filter(|best| tokens.contains(best)).collect();
+            assert!(!all_three || best.len() > 1, "{stage:?}, {then:?}: {tokens:?}");
+            assert!(tokens.iter().all(|token| token % 40 == 7), "{stage:?}, {then:?}: {tokens:?}");
+        }
     }
+}
+
+#[test]
+fn parameters_that_are_huge_leave_numbers() {
+    let penalties = Penalties { last_n: 8, repeat: 3e38, frequency: -3e38, presence: -3e38 };
+    let heat = Stage::DynamicTemperature { temperature: 3e38, range: 3e38, exponent: 1.0 };
+    for stage in [Stage::Penalties(penalties), heat] {
+        for then in [Stage::TopP(0.5), Stage::MinP(0.5), Stage::TypicalP(0.5), Stage::Greedy] {
+            let mut chain = sampler(1, &[Stage::TopK(1), stage.clone(), then.clone()]);
+            (0..3).for_each(|_| chain.accept(1));
+            assert_eq!(chain.sample(&[-20.0, -10.0]).unwrap(), 1, "{stage:?}, {then:?}");
+        }
+    }
+    let mut heated = sampler(
+        1,
+        &[Stage::DynamicTemperature { temperature: 3e38, range: 3e38, exponent: 1.0 }, Stage::Greedy],
+    );
+    assert_eq!(heated.sample(&[100.0, 0.0]).unwrap(), 0);
+}
+
+#[test]
+fn of_many_equal_logits_the_first_count() {
+    // One that is likelier than each, and they together are likelier than that.
+    for (n, logit) in [(5000, -1.5), (50_000, 0.0), (300, 1.0)] {
+        let mut logits = vec![logit; n];
+        logits[n / 2] = logit + 1.5;
+        let weight = f64::exp(1.5);
+        let reach = (0.9 * (n as f64 - 1.0 + weight) - weight).ceil() as u32;
+        let mut expected: Vec<u32> =
+            (0..n as u32).filter(|&id| id != n as u32 / 2).take(reach as usize).collect();
+        expected.push(n as u32 / 2);
+        assert_eq!(kept(&logits, Stage::TopP(0.9)), ascending(&expected), "{n}");
+    }
+    // In several parts of those that are looked at together.
+    let mut logits = logits(1000, 1);
+    [990, 700, 300].into_iter().for_each(|at| logits[at] = 20.0);
+    assert_eq!(sampler(0, &[Stage::Greedy]).sample(&logits).unwrap(), 300);
 }
 
 #[test]

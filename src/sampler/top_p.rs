@@ -19,6 +19,9 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
         return;
     }
     let total = candidates.weigh();
+    if total == 0 {
+        return;
+    }
     let share = (f64::from(p) * total as f64).ceil() as u64;
     let share = share.clamp(1, total);
     let (range, better) = last_range(candidates, share);
@@ -30,6 +33,8 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
 const FEW: usize = 1024;
 /// Candidates whose logits are further below the largest have no weight.
 const MOST_BELOW: f32 = 32.0;
+/// Halvings, each of which looks at all candidates: many with equal logits are not parted by any number of them.
+const MOST_HALVINGS: u32 = 8;
 
 /// The logits, from the first to below the second, among which that of the run's last token is, and the weight of all above.
 fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
@@ -46,9 +51,10 @@ fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
         (high, better, n_better) = (low, weight, n);
         below *= 2.0;
     };
-    while n_reaching - n_better > FEW && low.is_finite() && high.is_finite() {
+    for _ in 0..MOST_HALVINGS {
         let middle = low + (high - low) / 2.0;
-        if !(low < middle && middle < high) {
+        // Between neighbours and to infinity there is no middle.
+        if n_reaching - n_better <= FEW || !(low < middle && middle < high) {
             break;
         }
         match candidates.weight_from(middle) {

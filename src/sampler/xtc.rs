@@ -25,7 +25,8 @@ pub(super) fn apply(candidates: &mut Candidates, probability: f32, threshold: f3
         return;
     }
     let least = f64::from(threshold) * candidates.weigh() as f64;
-    let above = candidates.iter().filter(|c| c.weight as f64 >= least);
+    let possible = candidates.iter().filter(|c| c.logit > f32::NEG_INFINITY);
+    let above = possible.filter(|c| c.weight as f64 >= least);
     let Some(last) = above.max_by(Candidate::best_first) else { return };
     candidates.retain(|c| c.best_first(&last).is_ge());
 }
