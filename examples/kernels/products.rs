@@ -23,10 +23,13 @@ const PANEL: usize = 8;
 const N_SEQUENCES: usize = 8;
 
 /// Prints a line for each format: what a vector reads from memory and from caches, what eight vectors multiply with weights in
-/// memory and in caches, and what a matrix multiplies.
+/// memory and in caches, and what a matrix does.
 pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) {
     let (name, of_8) = (kernels.isa.name(), format!("{N_SEQUENCES}: GMAC/s"));
-    println!("{name:>12} {:>10} {:>10} {of_8:>10} {:>10} {:>10}", "GB/s", "of cache", "of cache", "GMAC/s");
+    println!(
+        "{name:>12} {:>10} {:>10} {of_8:>10} {:>10} {:>10} {:>10}",
+        "GB/s", "of cache", "of cache", "GMAC/s", "of cache"
+    );
     for info in FORMATS.iter().filter(|info| format.is_none_or(|name| name == info.name)) {
         let work = Work::new(kernels, info);
         let (fit, all) = (IN_CACHES / work.group_bytes, BEYOND_CACHES / work.group_bytes / threads);
@@ -46,12 +49,13 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
         };
         let path = if work.packed.is_some() { "packed" } else { "rows" };
         println!(
-            "{:>12} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1}  {path}",
+            "{:>12} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1}  {path}",
             info.name,
             gb_s(all.max(1), 1),
             gb_s(fit, 20),
             gmac_s(all.max(1), N_SEQUENCES, 1),
             gmac_s(fit, N_SEQUENCES, 20),
+            gmac_s(all.max(1), N_VECTORS, 1),
             gmac_s(fit, N_VECTORS, 5)
         );
     }

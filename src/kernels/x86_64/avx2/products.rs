@@ -76,11 +76,8 @@ macro_rules! product {
                     out.fill([0.0; LANES]);
                 }
                 let mut single = [_mm256_setzero_ps(); 2];
-                let fetches = SINGLE || out.len() <= 2 * FEW;
                 for $i in 0..n {
-                    if fetches {
-                        $parts.prefetch($i, $codes.bytes() + $scales.bytes_with_units(), SINGLE);
-                    }
+                    $parts.prefetch($i, $codes.bytes() + $scales.bytes_with_units(), SINGLE);
                     let piece = &$parts.codes[$i * $codes.bytes()..][..$codes.bytes()];
                     for $h in 0..2 {
                         let ($piece, $s) = ((piece, $h), $load);

@@ -5,7 +5,6 @@ use std::arch::x86_64::*;
 
 use super::formats::{self, Parts};
 use crate::kernels::PackedProduct;
-use crate::kernels::x86_64::avx2::group::FEW;
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
@@ -91,7 +90,7 @@ macro_rules! products {
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
                 let parts = Parts::of(group, format::CODES, format::SCALES);
                 let n = group.n_pieces;
-                let mut fetches = out.len() <= FEW * ROWS;
+                let mut fetches = true;
                 let (mut x, mut out) = (x, out);
                 while !out.is_empty() && n > 0 {
                     let tokens = match out.len() / ROWS {

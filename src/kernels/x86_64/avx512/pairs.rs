@@ -72,8 +72,11 @@ macro_rules! pairs {
                 let mut quads = [[[_mm512_setzero_si512(); 2]; 8]; RUN];
                 let mut lines = [[[_mm512_setzero_ps(); format::LINES]; 2]; RUN];
                 let bytes = format::CODES.bytes();
+                let bytes_in_all = bytes + format::SCALES.bytes_with_units();
                 for first in (0..n).step_by(RUN) {
                     let run = RUN.min(n - first);
+                    let mut fetched = first * bytes_in_all;
+                    let share = (run * bytes_in_all).div_ceil(low.len());
                     for (i, (quads, lines)) in (first..first + run).zip(quads.iter_mut().zip(&mut lines)) {
                         for g in 0..2 {
                             let piece = &parts[g].codes[i * bytes..][..bytes];
@@ -84,6 +87,12 @@ macro_rules! pairs {
                         }
                     }
                     for (x, (low, high)) in x.chunks_exact(TILE * n).zip(low.iter_mut().zip(&mut *high)) {
+                        // The run comes to the next two groups meanwhile, a little for each tile.
+                        let end = (fetched + share).min((first + run) * bytes_in_all);
+                        for parts in parts {
+                            parts.fetch(fetched..end, 2 * n * bytes_in_all, false);
+                        }
+                        fetched = end;
                         let mut vectors: [&[Q8Block]; TILE] = [&[]; TILE];
                         let mut acc = [[_mm512_setzero_ps(); TILE]; 2];
                         for t in 0..TILE {
