@@ -29,10 +29,22 @@ impl Target<'_> {
     fn put(&self, t: usize, first: usize, columns: &[f32]) {
         let at = t * self.weight.n_rows + first;
         // SAFETY: each output column belongs to one task, and tasks of different products have different outputs.
-        let out = unsafe { self.out.slice(at..at + columns.len()) };
-        match (out.as_mut_array::<{ packed::ROWS }>(), columns.as_array()) {
-            (Some(out), Some(columns)) => *out = *columns,
-            _ => out.copy_from_slice(columns),
+        unsafe { self.out.slice(at..at + columns.len()) }.copy_from_slice(columns);
+    }
+
+    /// Writes the columns of a group from `first` on, as far as they are before `end`, of output rows from `t` on. Whole groups are
+    /// written without a call for each row, which would take as long as the writing.
+    fn put_group(&self, t: usize, (first, end): (usize, usize), rows: &[[f32; packed::ROWS]]) {
+        if end - first < packed::ROWS {
+            return (t..).zip(rows).for_each(|(t, row)| self.put(t, first, &row[..end - first]));
+        }
+        for (t, row) in (t..).zip(rows) {
+            let at = t * self.weight.n_rows + first;
+            // SAFETY: as of [`Target::put`].
+            let out = unsafe { self.out.slice(at..at + packed::ROWS) };
+            if let Some(out) = out.as_mut_array() {
+                *out = *row;
+            }
         }
     }
 }
@@ -121,9 +133,7 @@ impl Inputs<'_> {
         for first in rows.clone().step_by(packed::ROWS) {
             let last = w.n_rows.min(first + packed::ROWS);
             packed_numbers(self.kernels, w, first..last, x, out);
-            for (t, row) in vectors.clone().zip(out.chunks_exact(packed::ROWS)) {
-                target.put(t, first, &row[..last - first]);
-            }
+            target.put_group(vectors.start, (first, last), out.as_chunks().0);
         }
     }
 
@@ -134,15 +144,15 @@ impl Inputs<'_> {
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
         let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
         let groups = Groups::of(self.kernels, w, groups, then);
-        let put = |group: usize, t: usize, row: &[f32; packed::ROWS]| {
+        let put = |group: usize, t: usize, products: &[[f32; packed::ROWS]]| {
             let first = rows.start + group * packed::ROWS;
-            target.put(vectors.start + t, first, &row[..packed::ROWS.min(rows.end - first)]);
+            target.put_group(vectors.start + t, (first, rows.end), products);
         };
         let pair = groups.pair.filter(|_| vectors.len() >= MANY);
         let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
         let mut buffer = [0.0; VECTORS * packed::ROWS];
         for (i, group) in groups.iter().enumerate().skip(n_paired) {
-            groups.multiply(&group, x, &mut buffer, |t, row| put(i, t, row));
+            groups.multiply(&group, x, &mut buffer, |t, products| put(i, t, products));
         }
     }
 
@@ -163,10 +173,7 @@ impl Inputs<'_> {
             for (i, x) in x.chunks(BLOCK * n_blocks).enumerate() {
                 let out = &mut out[..x.len() / n_blocks * packed::ROWS];
                 product(&group, x, out);
-                let t = vectors.start + i * BLOCK;
-                for (t, row) in (t..).zip(out.chunks_exact(packed::ROWS)) {
-                    target.put(t, first, &row[..last - first]);
-                }
+                target.put_group(vectors.start + i * BLOCK, (first, last), out.as_chunks().0);
             }
         }
     }
@@ -295,7 +302,9 @@ impl Experts<'_> {
                 Ahead::default(),
             );
             return groups.iter().take(1).for_each(|group| {
-                groups.multiply(&group, x_q8(), &mut [0.0; packed::ROWS], |_, row| out.copy_from_slice(row));
+                groups.multiply(&group, x_q8(), &mut [0.0; packed::ROWS], |_, products| {
+                    out.copy_from_slice(products.as_flattened());
+                });
             });
         }
         if packs_now(self.kernels, w.format) {
@@ -387,22 +396,20 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// Calls `put` with the number of each vector in `x` and its products with the rows of `group`, as many at a time as
-    /// `buffer` has room for.
+    /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
+    /// time as `buffer` has room for.
     fn multiply(
         &self,
         group: &Group<'_>,
         x: &[Q8Block],
         buffer: &mut [f32],
-        mut put: impl FnMut(usize, &[f32; packed::ROWS]),
+        mut put: impl FnMut(usize, &[[f32; packed::ROWS]]),
     ) {
         let vectors = buffer.len() / packed::ROWS;
         for (i, x) in x.chunks(vectors * self.n_pieces).enumerate() {
             let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
             (self.product)(group, x, out);
-            for (t, row) in out.as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
-                put(i * vectors + t, row);
-            }
+            put(i * vectors, out.as_chunks().0);
         }
     }
 
@@ -412,7 +419,7 @@ impl<'a> Groups<'a> {
         &self,
         pair: PackedPair,
         x: &[Q8Block],
-        put: impl Fn(usize, usize, &[f32; packed::ROWS]),
+        put: impl Fn(usize, usize, &[[f32; packed::ROWS]]),
     ) -> usize {
         let mut buffer = [[0.0; BLOCK * packed::ROWS]; 2];
         let len = x.len() / self.n_pieces * packed::ROWS;
@@ -420,9 +427,7 @@ impl<'a> Groups<'a> {
         while let (Some(low), Some(high)) = (groups.next(), groups.next()) {
             pair([&low, &high], x, buffer.each_mut().map(|out| &mut out[..len]));
             for (group, out) in (n_done..).zip(&buffer) {
-                for (t, row) in out[..len].as_chunks::<{ packed::ROWS }>().0.iter().enumerate() {
-                    put(group, t, row);
-                }
+                put(group, 0, out[..len].as_chunks().0);
             }
             n_done += 2;
         }

@@ -65,10 +65,7 @@ macro_rules! pairs {
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
             fn tiles(parts: &[Parts<'_>; 2], n: usize, x: &[Q8Block], out: [&mut [f32]; 2]) {
-                let [low, high] = out.map(|out| {
-                    out.fill(0.0);
-                    out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<TILE>().0
-                });
+                let [low, high] = out.map(|out| out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<TILE>().0);
                 let mut quads = [[[_mm512_setzero_si512(); 2]; 8]; RUN];
                 let mut lines = [[[_mm512_setzero_ps(); format::LINES]; 2]; RUN];
                 let bytes = format::CODES.bytes();
@@ -97,7 +94,9 @@ macro_rules! pairs {
                         let mut acc = [[_mm512_setzero_ps(); TILE]; 2];
                         for t in 0..TILE {
                             vectors[t] = &x[t * n + first..][..run];
-                            (acc[0][t], acc[1][t]) = (load(&low[t]), load(&high[t]));
+                            if first > 0 {
+                                (acc[0][t], acc[1][t]) = (load(&low[t]), load(&high[t]));
+                            }
                         }
                         for i in 0..run {
                             let mut numbers = [[[_mm512_setzero_ps(); TILE]; 2]; 2];
