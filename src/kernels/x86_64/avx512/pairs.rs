@@ -84,7 +84,7 @@ macro_rules! pairs {
                         }
                     }
                     for (x, (low, high)) in x.chunks_exact(TILE * n).zip(low.iter_mut().zip(&mut *high)) {
-                        // The run comes to the next two groups meanwhile, a little for each tile.
+                        // Meanwhile the same run of the next two groups is fetched, a little for each tile.
                         let end = (fetched + share).min((first + run) * bytes_in_all);
                         for parts in parts {
                             parts.fetch(fetched..end, 2 * n * bytes_in_all, false);
