@@ -14,7 +14,8 @@ struct settings {
 static const struct {
     int32_t type;
     const char *name;
-} TYPES[] = {{EMBER_KV_F32, "f32"}, {EMBER_KV_F16, "f16"}, {EMBER_KV_Q8_0, "q8_0"}};
+} TYPES[] = {{EMBER_KV_F32, "f32"}, {EMBER_KV_F16, "f16"}, {EMBER_KV_Q8_0, "q8_0"}, {EMBER_KV_I16, "i16"}};
+enum { N_TYPES = sizeof TYPES / sizeof TYPES[0] };
 
 static void print_help(const char *program)
 {
@@ -123,11 +124,11 @@ int main(int argc, char **argv)
     if (n_ids < s.n_ctx)
         usage_error(argv[0], "the text has %zu tokens, less than a chunk", n_ids);
     double exact = 0;
-    for (int k = 0; k < 3; k++)
-        for (int v = 0; v < 3; v++) {
+    for (int k = 0; k < N_TYPES; k++)
+        for (int v = 0; v < N_TYPES; v++) {
             double mean = 0;
             size_t n = 0;
-            if (k != v && k + v != 3) /* f16 keys with q8_0 values and the other way round; of f32, both */
+            if (k != v && k * v != 2) /* f16 keys with q8_0 values and the other way round; of others, both */
                 continue;
             if (measure(&s, model, ids, n_ids, k, v, &mean, &n, &err) != EMBER_OK)
                 return refused(argv[0], err);

@@ -63,8 +63,14 @@ fn models() -> Vec<PathBuf> {
 
 /// What keys and values can be rounded to in heads of this length.
 fn kv_types(head_dim: usize) -> impl Iterator<Item = (KvType, KvType)> {
-    let all = [(KvType::F16, KvType::F16), (KvType::F32, KvType::F32), (KvType::Q8_0, KvType::F16)];
-    all.into_iter().take(if head_dim.is_multiple_of(32) { 3 } else { 2 })
+    let f16 = KvType::F16;
+    let all = [
+        (f16, f16, 1),
+        (KvType::F32, KvType::F32, 1),
+        (KvType::Q8_0, f16, 32),
+        (KvType::I16, KvType::I16, 16),
+    ];
+    all.into_iter().filter(move |(.., piece)| head_dim.is_multiple_of(*piece)).map(|(k, v, _)| (k, v))
 }
 
 fn samplers() -> [Sampler; 4] {

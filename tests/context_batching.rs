@@ -59,11 +59,11 @@ fn one_batch_micro_batches_and_single_tokens_agree() {
     });
 }
 
-/// The default options, and those with a q8_0 cache where the model's heads can be cut for one.
+/// The default options, and those with an i16 and a q8_0 cache where the model's heads can be cut for one.
 fn rounding(model: &LoadedModel) -> Vec<ContextOptions> {
-    let fits = model.info().head_dim.is_multiple_of(32);
-    let q8_0 = ContextOptions { k_type: KvType::Q8_0, v_type: KvType::Q8_0, ..ContextOptions::default() };
-    [ContextOptions::default(), q8_0].into_iter().take(if fits { 2 } else { 1 }).collect()
+    let kv_types = [(KvType::F16, 1), (KvType::I16, 16), (KvType::Q8_0, 32)];
+    let fitting = kv_types.into_iter().filter(|&(_, piece)| model.info().head_dim.is_multiple_of(piece));
+    fitting.map(|(t, _)| ContextOptions { k_type: t, v_type: t, ..ContextOptions::default() }).collect()
 }
 
 /// With a cache that rounds the arithmetic of a row does not depend on how many others there are.

@@ -140,6 +140,7 @@ fn with_rounded_caches(golden: &str) {
     println!("{}: perplexity {:.4} with an f32 cache", golden["model"], perplexity(&exact));
     for (k_type, v_type, most) in [
         (KvType::F16, KvType::F16, 5e-3),
+        (KvType::I16, KvType::I16, 5e-3),
         (KvType::Q8_0, KvType::F16, 1e-2),
         (KvType::F16, KvType::Q8_0, 1e-2),
         (KvType::Q8_0, KvType::Q8_0, 1e-2),

@@ -332,8 +332,8 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
 }
 
 fn lives(model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
-    for kv_type in [KvType::F16, KvType::Q8_0] {
-        if kv_type == KvType::Q8_0 && !model.info().head_dim.is_multiple_of(32) {
+    for (kv_type, piece) in [(KvType::F16, 1), (KvType::Q8_0, 32), (KvType::I16, 16)] {
+        if !model.info().head_dim.is_multiple_of(piece) {
             continue;
         }
         let mut oracle = Oracle::new(model, kv_type);

@@ -91,8 +91,13 @@ fn with_one_layer_moved_tokens_are_those_that_are_run_anew() {
         }
         let model = first_layer(name, &architecture);
         let tokens: Vec<u32> = (0..150).map(|i| (i * i + 7 * i) % model.info().n_vocab as u32).collect();
-        for (kv_type, tolerance) in [(KvType::F32, 2e-5), (KvType::F16, 3e-3), (KvType::Q8_0, 5e-2)] {
-            if kv_type == KvType::Q8_0 && !model.info().head_dim.is_multiple_of(32) {
+        for (kv_type, piece, tolerance) in [
+            (KvType::F32, 1, 2e-5),
+            (KvType::F16, 1, 3e-3),
+            (KvType::I16, 16, 3e-3),
+            (KvType::Q8_0, 32, 5e-2),
+        ] {
+            if !model.info().head_dim.is_multiple_of(piece) {
                 continue;
             }
             for (keep, drop) in [(0, 1), (0, 50), (5, 32), (33, 7), (64, 64), (100, 45)] {

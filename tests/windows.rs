@@ -21,8 +21,10 @@ fn long_texts_give_the_bits_they_give_with_all_positions() {
         ["phi3-window", "starcoder2-window"].map(|name| load(&fixture(&format!("models/{name}.gguf"))));
     let models = [model(), windowed("quant-q4_k")].into_iter().chain(fixtures);
     for (model, kv_type, backend, n_threads) in models.flat_map(|model| {
-        let q8_0 = model.info().head_dim.is_multiple_of(32).then_some(KvType::Q8_0);
-        let fast = [KvType::F16, KvType::F32].into_iter().chain(q8_0).map(|t| (t, BackendKind::Auto, 1));
+        let kv_types = [(KvType::F16, 1), (KvType::F32, 1), (KvType::Q8_0, 32), (KvType::I16, 16)];
+        let head_dim = model.info().head_dim;
+        let fast = kv_types.into_iter().filter(move |&(_, piece)| head_dim.is_multiple_of(piece));
+        let fast = fast.map(|(t, _)| (t, BackendKind::Auto, 1));
         let others = [(KvType::F16, BackendKind::Auto, 3), (KvType::F16, BackendKind::Scalar, 1)];
         fast.chain(others).map(move |(t, backend, n)| (model.clone(), t, backend, n)).collect::<Vec<_>>()
     }) {

@@ -38,6 +38,7 @@ const (
 	KVF16 KVType = C.EMBER_KV_F16  // the default
 	KVF32 KVType = C.EMBER_KV_F32  // twice the memory, no rounding
 	KVQ8  KVType = C.EMBER_KV_Q8_0 // bytes with scales, a little more than half the memory
+	KVI16 KVType = C.EMBER_KV_I16  // whole numbers with a unit for each vector: long prompts are faster with AVX-512
 )
 
 // Backend is an implementation of the mathematics.

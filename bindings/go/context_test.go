@@ -27,6 +27,7 @@ func TestContextInfo(t *testing.T) {
 	_, err = m.NewContext(WithValueType(9))
 	refusal(t, err, ErrInvalidArgument, "9")
 	newContext(t, WithKeyType(KVQ8), WithValueType(KVF16))
+	newContext(t, WithKVType(KVI16))
 	_, err = m.NewContext(WithBackend(9))
 	refusal(t, err, ErrInvalidArgument, "9")
 }

@@ -64,7 +64,7 @@ static void print_help(const char *program)
            "  -t N,...     threads; 0: one for each core (default: 0)\n"
            "  -r N         repetitions (default: 5)\n"
            "  --n-batch N  rows run through the model at a time; 0: the library's default (default: 0)\n"
-           "  --kv TYPE    what keys and values are rounded to: f16, q8_0 or f32 (default: f16)\n"
+           "  --kv TYPE    what keys and values are rounded to: f16, q8_0, i16 or f32 (default: f16)\n"
            "  --cold       time from the start of the program to a token after a prompt of %d, and nothing else\n"
            "  --step       wait for a line on standard input before every repetition and print each by itself\n"
            "  -h, --help   this text\n"
@@ -95,6 +95,18 @@ static struct list option_list(int argc, char **argv, int *i, uint32_t max)
         if (*at == '\0')
             return list;
     }
+}
+
+/* The number of a name that the command line may give; -1: there is none. */
+static int32_t kv_type(const char *name)
+{
+    if (strcmp(name, "f16") == 0)
+        return EMBER_KV_F16;
+    if (strcmp(name, "f32") == 0)
+        return EMBER_KV_F32;
+    if (strcmp(name, "q8_0") == 0)
+        return EMBER_KV_Q8_0;
+    return strcmp(name, "i16") == 0 ? EMBER_KV_I16 : -1;
 }
 
 static struct settings read_command_line(int argc, char **argv)
@@ -130,8 +142,8 @@ static struct settings read_command_line(int argc, char **argv)
         else
             usage_error(argv[0], "there is no option %s", arg);
     }
-    if (strcmp(s.kv, "f16") != 0 && strcmp(s.kv, "q8_0") != 0 && strcmp(s.kv, "f32") != 0)
-        usage_error(argv[0], "the option --kv takes f16, q8_0 or f32, not \"%s\"", s.kv);
+    if (kv_type(s.kv) < 0)
+        usage_error(argv[0], "the option --kv takes f16, q8_0, i16 or f32, not \"%s\"", s.kv);
     for (size_t i = 0; i < s.batch.n; i++)
         if (s.batch.values[i] == 0)
             usage_error(argv[0], "the option -b takes numbers from 1 on");
@@ -215,12 +227,6 @@ static void print_memory(const struct run *r)
     print_string(r->settings->model);
     printf(", \"threads\": %" PRIu32 ", \"before_kib\": %lu, \"peak_kib\": %lu}\n", r->n_threads, r->before_kib,
            peak_kib());
-}
-
-/* The number of a name that the command line may give. */
-static int32_t kv_type(const char *name)
-{
-    return strcmp(name, "f32") == 0 ? EMBER_KV_F32 : strcmp(name, "q8_0") == 0 ? EMBER_KV_Q8_0 : EMBER_KV_F16;
 }
 
 static ember_status make_context(struct run *r, uint32_t n_ctx, uint32_t n_seq, uint32_t n_threads)

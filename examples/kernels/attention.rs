@@ -1,4 +1,4 @@
-//! Attention over caches of binary16 and of bytes with scales, for four query heads to a head of keys and values.
+//! Attention over caches of binary16, of bytes with scales and of whole numbers, for four query heads to a head of keys and values.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 
 use std::hint::black_box;
@@ -21,7 +21,7 @@ const NEAR: usize = 512;
 const TOKENS: usize = 16;
 
 /// What keys and values are stored as.
-const TYPES: [KvType; 2] = [KvType::F16, KvType::Q8_0];
+const TYPES: [KvType; 3] = [KvType::F16, KvType::Q8_0, KvType::I16];
 
 /// Prints a line for each length of a head: what one token reads from memory, how many positions of one head it passes there
 /// and in caches, and what the tokens of a prompt multiply over `2 * NEAR` positions.

@@ -99,7 +99,7 @@ pub fn exercise(model: &Arc<LoadedModel>, how: u8) {
         tokenizer::exercise(tokenizer, "The 1st  <s>té".as_bytes());
     }
     let info = model.info();
-    let kv_type = [KvType::F16, KvType::F32, KvType::Q8_0, KvType::F16][usize::from(how >> 4 & 3)];
+    let kv_type = [KvType::F16, KvType::F32, KvType::Q8_0, KvType::I16][usize::from(how >> 4 & 3)];
     let options = ContextOptions {
         n_ctx: info.n_ctx_max.unwrap_or(40).clamp(1, 40),
         n_seq: 2,

@@ -68,6 +68,7 @@ fn type_number(kv_type: KvType) -> u32 {
         KvType::F16 => 0,
         KvType::F32 => 1,
         KvType::Q8_0 => 2,
+        KvType::I16 => 3,
     }
 }
 

@@ -7,6 +7,8 @@ use half::f16;
 
 /// Tokens in a page of the KV cache.
 pub const PAGE_LEN: usize = 32;
+/// Half of it.
+pub const HALF: usize = PAGE_LEN / 2;
 /// Positions that are attended to in one go, from a multiple of it on; the results are then merged in ascending order.
 /// So they have the same bits whether one thread walks a sequence or several share it.
 pub const CHUNK_LEN: usize = 512;
@@ -19,6 +21,10 @@ pub const ROOM_LANES: usize = 16;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
 pub const SCALED: usize = 32;
+/// Components of a head that are taken together in [`KvType::I16`].
+pub const I16_PIECE: usize = 16;
+/// Most components of such a head: see [`super::scalar::whole`].
+pub const I16_MOST: usize = 2048;
 
 /// Number format of keys or of values in a KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,10 @@ pub enum KvType {
     /// Bytes with a binary16 scale for each [`SCALED`] components of a head, rounded as the weight format Q8_0 is
     /// ([`crate::quant::q8_0`]): a little more than half the memory of F16. Heads are a multiple of 32 components long.
     Q8_0,
+    /// 16-bit whole numbers times a power of two for each head's vector, rounded as [`super::Kernels::unit_i16`] and
+    /// [`super::Kernels::narrow_i16`] say: about as exact as F16, hardly more memory, and multiplied without being widened. Heads are a
+    /// multiple of 16 components long, 2048 at most.
+    I16,
 }
 
 impl KvType {
@@ -39,6 +49,7 @@ impl KvType {
             KvType::F16 => PAGE_LEN * head_dim * 2,
             KvType::F32 => PAGE_LEN * head_dim * 4,
             KvType::Q8_0 => PAGE_LEN * (head_dim + head_dim / SCALED * 2),
+            KvType::I16 => PAGE_LEN * (head_dim * 2 + 4),
         }
     }
 
@@ -51,6 +62,10 @@ impl KvType {
             KvType::Q8_0 => {
                 let (codes, scales) = bytes.split_at(PAGE_LEN * head_dim);
                 KvBlock::Q8_0(bytemuck::cast_slice(codes), bytemuck::cast_slice(scales))
+            }
+            KvType::I16 => {
+                let (codes, units) = bytes.split_at(PAGE_LEN * head_dim * 2);
+                KvBlock::I16(bytemuck::cast_slice(codes), bytemuck::cast_slice(units))
             }
         }
     }
@@ -66,6 +81,10 @@ pub enum KvBlock<'a> {
     F16(&'a [f16]),
     /// Codes, and their scales, `[head_dim / SCALED][token]` of keys and values alike.
     Q8_0(&'a [i8], &'a [f16]),
+    /// Whole numbers, and their units, `[token]`. Of keys two components lie side by side, `[head_dim / 2][token][2]`, and of values
+    /// two tokens that are half a page apart, `[token % HALF][head_dim][token / HALF]`: instructions add up the products of such
+    /// pairs.
+    I16(&'a [i16], &'a [f32]),
 }
 
 /// Most bytes of consecutive pages' blocks of one head that lie together: machines fetch ahead in what is walked through in

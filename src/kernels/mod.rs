@@ -209,6 +209,11 @@ pub struct Kernels {
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
     /// Rounds blocks of 32 numbers to bytes and a scale, exactly as [`crate::quant::q8_0::quantize`] does.
     pub narrow_q8_0: fn(x: &[f32], codes: &mut [i8], scales: &mut [f16]),
+    /// The unit of one head's vector for `narrow_i16`: a power of two, as small as can be so that whole numbers times it have 16 bits
+    /// and squares that are together less than 2^31. 0 if all of `x` is below 2^-100, NaN if some of it is not finite.
+    pub unit_i16: fn(x: &[f32]) -> f32,
+    /// Rounds to multiples of `unit`, ties to even; to zeros where there is none. Vectors are a multiple of 16 long.
+    pub narrow_i16: fn(x: &[f32], unit: f32, out: &mut [i16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see

@@ -341,6 +341,15 @@ static void a_cache_of_bytes(void)
         most = fmaxf(most, fabsf(a[i] - b[i]));
     }
     CHECK(most > 0.0f && most < 0.02f * largest);
+    ember_context_free(rounded);
+    OK(ember_context_options_set_kv_type(o, EMBER_KV_I16, E));
+    OK(ember_context_new(wide, o, &rounded, E));
+    OK(ember_context_decode(rounded, TOKENS, NULL, NULL, NULL, N, E));
+    OK(ember_context_logits(rounded, N - 1, &b, E));
+    most = 0.0f;
+    for (uint32_t i = 0; i < info.n_vocab; i++)
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+    CHECK(most > 0.0f && most < 0.002f * largest);
     ember_context_free(exact);
     ember_context_free(rounded);
     ember_context_options_free(o);

@@ -3,14 +3,12 @@
 
 use std::ops::Range;
 
-use bytemuck::cast_slice_mut;
-use half::f16;
-
 use super::Zeroed;
+use super::kv_block::{clear, put, take};
 use crate::backend::{KvPages, KvShape, KvType, Turn};
 use crate::error::{Error, Result};
-use crate::kernels::attention::{KvLayout, PAGE_LEN, SCALED};
-use crate::kernels::{Kernels, KvBlock, KvStore};
+use crate::kernels::attention::{I16_MOST, I16_PIECE, KvLayout, PAGE_LEN, SCALED};
+use crate::kernels::{Kernels, KvStore};
 use crate::memory::Memory;
 
 /// Keys and values of all layers: of each page `[layer][K, V][n_head_kv]` blocks, which lie as [`KvLayout`] says.
@@ -31,7 +29,7 @@ pub enum Part {
 
 impl KvShape {
     /// What a part is rounded to.
-    fn kv_type(&self, part: Part) -> KvType {
+    pub(super) fn kv_type(&self, part: Part) -> KvType {
         match part {
             Part::K => self.k_type,
             Part::V => self.v_type,
@@ -85,13 +83,23 @@ impl KvShape {
         })
     }
 
-    /// `InvalidArgument` where heads cannot be cut into the pieces that share a scale.
-    fn check_scales(&self) -> Result<()> {
+    /// `InvalidArgument` where heads cannot be cut into pieces of the length that a type asks for.
+    fn check_head_dim(&self) -> Result<()> {
         for (name, kv_type) in [("k_type", self.k_type), ("v_type", self.v_type)] {
-            if kv_type == KvType::Q8_0 && !self.head_dim.is_multiple_of(SCALED) {
+            let (piece, what) = match kv_type {
+                KvType::F16 | KvType::F32 => continue,
+                KvType::Q8_0 => (SCALED, "q8_0, which has a scale for each 32 components"),
+                KvType::I16 if self.head_dim > I16_MOST => {
+                    return Err(Error::InvalidArgument(format!(
+                        "{name} is i16, which is for heads of up to {I16_MOST} components, but the model's head_dim is {}",
+                        self.head_dim
+                    )));
+                }
+                KvType::I16 => (I16_PIECE, "i16, which takes 16 components at a time"),
+            };
+            if !self.head_dim.is_multiple_of(piece) {
                 return Err(Error::InvalidArgument(format!(
-                    "{name} is q8_0, which has a scale for each {SCALED} components, but the model's head_dim is {}: \
-                     take f16 or f32",
+                    "{name} is {what}, but the model's head_dim is {}: take f16 or f32",
                     self.head_dim
                 )));
             }
@@ -104,7 +112,7 @@ impl HostKv {
     /// An empty cache; its memory is handed out by the operating system as it fills.
     /// `InvalidArgument` for a type that does not fit the length of heads, `NoMemory`.
     pub fn new(shape: &KvShape, memory: &Memory) -> Result<HostKv> {
-        shape.check_scales()?;
+        shape.check_head_dim()?;
         let too_much = || Error::NoMemory(format!("a KV cache of {shape:?} has more bytes than memory"));
         let page_bytes = shape.layer_bytes().and_then(|bytes| shape.n_layer.checked_mul(bytes));
         let len = page_bytes.and_then(|_| shape.layout().total_bytes());
@@ -205,92 +213,6 @@ impl KvPages for HostKv {
     }
 }
 
-/// Makes zeros of what a block holds of some tokens.
-fn clear(shape: &KvShape, part: Part, tokens: Range<usize>, block: &mut [u8]) {
-    let (codes, scales, width) = match shape.kv_type(part) {
-        KvType::F32 => (block, &mut [][..], 4),
-        KvType::F16 => (block, &mut [][..], 2),
-        KvType::Q8_0 => {
-            let (codes, scales) = block.split_at_mut(PAGE_LEN * shape.head_dim);
-            (codes, scales, 1)
-        }
-    };
-    let part_of = |width: usize| tokens.start * width..tokens.end * width;
-    let columns = |bytes: &mut [u8], width: usize| {
-        bytes.chunks_exact_mut(PAGE_LEN * width).for_each(|column| column[part_of(width)].fill(0));
-    };
-    match part {
-        Part::V => codes[part_of(shape.head_dim * width)].fill(0),
-        Part::K => columns(codes, width),
-    }
-    columns(scales, 2);
-}
-
-/// Most elements that are converted at a time; whole numbers of [`SCALED`].
-const CONVERTED: usize = 64;
-
-/// Writes one head's vector to its block; [`KvBlock`](crate::kernels::KvBlock) says where elements lie.
-pub fn put(kernels: &Kernels, shape: &KvShape, part: Part, slot: u32, x: &[f32], block: &mut [u8]) {
-    let slot = slot as usize % PAGE_LEN;
-    match shape.kv_type(part) {
-        KvType::F32 => spread(cast_slice_mut(block), part, slot, x, |x, out: &mut [f32]| {
-            out.copy_from_slice(x);
-        }),
-        KvType::F16 => spread(cast_slice_mut(block), part, slot, x, kernels.narrow_f16),
-        KvType::Q8_0 => {
-            let (codes, scales) = block.split_at_mut(PAGE_LEN * x.len());
-            let mut scales = cast_slice_mut::<_, f16>(scales).chunks_exact_mut(PAGE_LEN);
-            spread(cast_slice_mut(codes), part, slot, x, |x, out| {
-                for (x, out) in x.chunks(CONVERTED).zip(out.chunks_mut(CONVERTED)) {
-                    let mut some = [f16::ZERO; CONVERTED / SCALED];
-                    let some = &mut some[..x.len() / SCALED];
-                    (kernels.narrow_q8_0)(x, out, some);
-                    some.iter().zip(&mut scales).for_each(|(x, scales)| scales[slot] = *x);
-                }
-            });
-        }
-    }
-}
-
-/// Reads one head's vector from its block. Numbers that [`put`] wrote are the same when it writes them again.
-pub fn take(shape: &KvShape, part: Part, slot: u32, block: &[u8], x: &mut [f32]) {
-    let (slot, dim) = (slot as usize % PAGE_LEN, shape.head_dim);
-    let at = |i: usize| match part {
-        Part::K => i * PAGE_LEN + slot,
-        Part::V => slot * dim + i,
-    };
-    let x = x.iter_mut().enumerate();
-    match shape.kv_type(part).block(block, dim) {
-        KvBlock::F32(values) => x.for_each(|(i, x)| *x = values[at(i)]),
-        KvBlock::F16(values) => x.for_each(|(i, x)| *x = values[at(i)].to_f32()),
-        KvBlock::Q8_0(codes, scales) => x.for_each(|(i, x)| {
-            *x = f32::from(codes[at(i)]) * scales[i / SCALED * PAGE_LEN + slot].to_f32();
-        }),
-    }
-}
-
-/// Converts a vector in ascending parts and puts it into place.
-fn spread<T: Copy + Default>(
-    block: &mut [T],
-    part: Part,
-    slot: usize,
-    x: &[f32],
-    mut convert: impl FnMut(&[f32], &mut [T]),
-) {
-    match part {
-        Part::V => convert(x, &mut block[slot * x.len()..(slot + 1) * x.len()]),
-        Part::K => {
-            let mut buffer = [T::default(); CONVERTED];
-            for (columns, x) in block.chunks_mut(CONVERTED * PAGE_LEN).zip(x.chunks(CONVERTED)) {
-                convert(x, &mut buffer[..x.len()]);
-                for (column, &x) in columns.chunks_exact_mut(PAGE_LEN).zip(&buffer) {
-                    column[slot] = x;
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,5 +251,15 @@ mod tests {
             assert!(near, "{x:?}");
         }
         assert!(read(&kv, 9, 6..7) != whole && read(&kv, 9, 0..5).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn heads_that_whole_numbers_do_not_fit_are_refused() {
+        for (head_dim, why) in [(24, "16 components at a time"), (4096, "up to 2048 components")] {
+            let (k_type, v_type) = (KvType::F16, KvType::I16);
+            let shape = KvShape { n_layer: 1, n_pages: 1, n_head_kv: 1, head_dim, k_type, v_type };
+            let error = HostKv::new(&shape, &Memory::default()).err().expect("a refusal").to_string();
+            assert!(error.contains("v_type is i16") && error.contains(why), "{error}");
+        }
     }
 }

@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod kv;
+mod kv_block;
 mod packer;
 mod weight;
 
 pub use crate::memory::Zeroed;
-pub use kv::{HostKv, Part, put, take, turn_head};
+pub use kv::{HostKv, Part, turn_head};
+pub use kv_block::{put, take};
 pub use packer::{Loading, Packer};
 pub use weight::HostWeight;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::dot::{axpy, axpy_f16};
-use crate::kernels::attention::{PAGE_LEN, SCALED, factor};
+use crate::kernels::attention::{HALF, PAGE_LEN, SCALED, factor};
 use crate::kernels::{AttnState, AttnTile, KvBlock};
 
 /// Query by query, page by page.
@@ -41,6 +41,12 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
                     *score += q * (f32::from(code) * scale.to_f32());
                 }
             }
+            KvBlock::I16(k, units) => {
+                let pairs = k[d / 2 * 2 * PAGE_LEN..].as_chunks::<2>().0;
+                for ((score, pair), unit) in scores.iter_mut().zip(&pairs[slot..]).zip(&units[slot..]) {
+                    *score += q * (f32::from(pair[d % 2]) * unit);
+                }
+            }
         }
     }
     for score in &mut *scores {
@@ -66,6 +72,12 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
                 for (d, (out, &code)) in out.iter_mut().zip(&v[at..at + dim]).enumerate() {
                     let scale = scales[d / SCALED * PAGE_LEN + slot + t].to_f32();
                     *out += weight * (f32::from(code) * scale);
+                }
+            }
+            KvBlock::I16(v, units) => {
+                let (token, pairs) = (slot + t, v.as_chunks::<2>().0);
+                for (out, pair) in out.iter_mut().zip(&pairs[token % HALF * dim..]) {
+                    *out += weight * (f32::from(pair[token / HALF]) * units[token]);
                 }
             }
         }

@@ -10,6 +10,7 @@ mod dot;
 mod norm;
 pub(super) mod packed;
 mod rope;
+pub(super) mod whole;
 
 use half::f16;
 
@@ -26,6 +27,8 @@ pub static SCALAR: Kernels = Kernels {
     expand: format_expansions(),
     narrow_f16: dot::narrow_f16,
     narrow_q8_0,
+    unit_i16: whole::unit_i16,
+    narrow_i16: whole::narrow_i16,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     pairs: [None; FORMAT_COUNT],

@@ -7,18 +7,47 @@ use std::ops::Range;
 use half::f16;
 
 use super::elementwise::exp;
-use super::{Element, Simd, load_some};
+use super::{Element, Simd, load_some, pairs};
 use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
-use crate::kernels::{AttnState, AttnTile, KvBlock};
+use crate::kernels::{AttnState, AttnTile, KvBlock, KvType};
 
 /// Queries whose sums are kept in registers.
-const BLOCK: usize = FEW_QUERIES;
+pub(super) const BLOCK: usize = FEW_QUERIES;
+
+/// Does something for each block of `$n` queries: `$i` is its first, and `$m`, a constant, how many they are.
+macro_rules! by_blocks {
+    ($n:expr, $i:ident, $m:ident => $what:expr) => {{
+        let n = $n;
+        let mut $i = 0;
+        while $i < n {
+            // One by one what is less than a block.
+            const { assert!(BLOCK == 6) };
+            by_blocks!(n - $i, $m, $what, 1 2 3 4 5);
+            $i += BLOCK.min(n - $i);
+        }
+    }};
+    ($n:expr, $m:ident, $what:expr, $($fewer:literal)*) => {
+        match $n {
+            $($fewer => {
+                const $m: usize = $fewer;
+                $what
+            })*
+            _ => {
+                const $m: usize = BLOCK;
+                $what
+            }
+        }
+    };
+}
+pub(super) use by_blocks;
 
 /// What the scores of a page become: those of each query, and the factors on what was summed up before.
-struct Weights<'a> {
+pub(super) struct Weights<'a> {
     /// `[n_queries, PAGE_LEN]`.
-    rows: &'a mut [f32],
-    factors: [f32; MAX_QUERIES],
+    pub rows: &'a mut [f32],
+    pub factors: [f32; MAX_QUERIES],
+    /// What the weights are multiples of, where they are whole numbers.
+    pub units: [f32; MAX_QUERIES],
 }
 
 /// See [`crate::kernels::Kernels::attention`].
@@ -31,9 +60,12 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         return;
     }
     let AttnState { out, max, sum, room: Room { queries, weights, sums, block } } = state;
-    let mut weights = Weights { rows: weights, factors: [0.0; MAX_QUERIES] };
+    let mut weights = Weights { rows: weights, factors: [0.0; MAX_QUERIES], units: [0.0; MAX_QUERIES] };
     sums.fill(0.0);
-    pack_queries(tile, queries);
+    match tile.k.kv_type {
+        KvType::I16 => pairs::pack_queries(simd, tile, queries),
+        KvType::F16 | KvType::F32 | KvType::Q8_0 => pack_queries(tile, queries),
+    }
     for page in positions.start / PAGE_LEN..positions.end.div_ceil(PAGE_LEN) {
         let first = page * PAGE_LEN;
         // The slots of the page that any query sees.
@@ -62,6 +94,9 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             KvBlock::Q8_0(k, scales) => {
                 all_scores::<S, i8>(simd, tile, queries, (k, scales), values, &mut weights)
             }
+            KvBlock::I16(k, units) => {
+                pairs::all_scores(simd, tile, queries, (k, units), values, &mut weights)
+            }
         }
         let all_see_all = tile.all_see(&(first + slots.start..first + slots.end));
         let seen_in_page = |i: usize| match all_see_all {
@@ -74,19 +109,27 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         };
         weights.factors = [f32::NEG_INFINITY; MAX_QUERIES];
         weights.factors[..n].copy_from_slice(max);
-        for i in 0..n {
-            let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            max[i] = scale_scores(simd, tile, seen_in_page(i), row, max[i]);
+        let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0;
+        for (i, (row, max)) in rows.iter_mut().zip(&mut **max).enumerate() {
+            *max = scale_scores(simd, tile, seen_in_page(i), row, *max);
         }
         bring_factors(simd, &mut weights.factors, max);
-        for i in 0..n {
-            let row = &mut weights.rows[i * PAGE_LEN..(i + 1) * PAGE_LEN];
-            let total = weigh(simd, seen_in_page(i), row, max[i]);
-            let sum = &mut sums[i * ROOM_LANES..(i + 1) * ROOM_LANES];
-            simd.store(simd.mul_add(simd.load(sum), simd.splat(weights.factors[i]), total), sum);
+        let values = tile.v.kv_type.block(values, dim);
+        let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0.iter_mut().zip(&mut weights.units);
+        let sums = sums.as_chunks_mut::<ROOM_LANES>().0.iter_mut().zip(&weights.factors);
+        for (i, (((row, unit), max), (sum, factor))) in rows.zip(&**max).zip(sums).enumerate() {
+            let total = match values {
+                KvBlock::I16(_, units) => {
+                    let (total, with_units) = pairs::weigh(simd, units, seen_in_page(i), row, *max);
+                    *unit = with_units;
+                    total
+                }
+                _ => weigh(simd, seen_in_page(i), row, *max),
+            };
+            simd.store(simd.mul_add(simd.load(sum), simd.splat(*factor), total), sum);
         }
-        let page = Page { first, slots, all_see_all, next_keys };
-        match tile.v.kv_type.block(values, dim) {
+        let page = Page { first, slots: slots.clone(), all_see_all, next_keys };
+        match values {
             KvBlock::F32(v) => add_all_values::<S, f32>(simd, tile, (v, &[]), page, &weights, out),
             KvBlock::F16(v) if n > FEW_QUERIES => {
                 add_all_values::<S, f32>(simd, tile, (widened(simd, v, block), &[]), page, &weights, out)
@@ -97,6 +140,10 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
                 add_all_values::<S, f32>(simd, tile, values, page, &weights, out)
             }
             KvBlock::Q8_0(v, scales) => add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, out),
+            KvBlock::I16(v, _) => {
+                pairs::round_weights(simd, n, &mut weights);
+                pairs::add_all_values(simd, tile, v, page, &weights, out);
+            }
         }
     }
     for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(ROOM_LANES)) {
@@ -136,30 +183,20 @@ fn all_scores<S: Simd, E: Element>(
     values: &[u8],
     weights: &mut Weights<'_>,
 ) {
-    let (n, dim, rows) = (tile.n_queries(), tile.head_dim, &mut *weights.rows);
-    let mut i = 0;
-    while i < n {
-        i += match n - i {
-            1 => scores::<S, E, 1>(simd, &queries[i * dim..], i, keys, values, rows),
-            2 => scores::<S, E, 2>(simd, &queries[i * dim..], i, keys, values, rows),
-            3 => scores::<S, E, 3>(simd, &queries[i * dim..], i, keys, values, rows),
-            4 => scores::<S, E, 4>(simd, &queries[i * dim..], i, keys, values, rows),
-            5 => scores::<S, E, 5>(simd, &queries[i * dim..], i, keys, values, rows),
-            _ => scores::<S, E, BLOCK>(simd, &queries[i * dim..], i, keys, values, rows),
-        };
-    }
+    let (dim, rows) = (tile.head_dim, &mut *weights.rows);
+    by_blocks!(tile.n_queries(), i, M => scores::<S, E, M>(simd, &queries[i * dim..], i, keys, values, rows));
 }
 
 /// What a page adds its values with.
-struct Page<'a> {
+pub(super) struct Page<'a> {
     /// Its first position.
     first: usize,
     /// The slots that any query sees.
-    slots: Range<usize>,
+    pub slots: Range<usize>,
     /// Whether every query sees all of these.
     all_see_all: bool,
     /// The next page's keys, to be fetched.
-    next_keys: &'a [u8],
+    pub next_keys: &'a [u8],
 }
 
 /// The sums of a page's values, added to all queries'.
@@ -176,18 +213,9 @@ fn add_all_values<S: Simd, E: Element>(
     let Page { first, slots, all_see_all, next_keys } = page;
     // A weight of 0 hides a value unless that is infinite or NaN.
     if all_see_all || all_finite(simd, dim, values, slots.clone()) {
-        let mut i = 0;
-        while i < n {
-            let slots = slots.clone();
-            i += match n - i {
-                1 => add_values::<S, E, 1>(simd, dim, values, next_keys, slots, (i, weights), out),
-                2 => add_values::<S, E, 2>(simd, dim, values, next_keys, slots, (i, weights), out),
-                3 => add_values::<S, E, 3>(simd, dim, values, next_keys, slots, (i, weights), out),
-                4 => add_values::<S, E, 4>(simd, dim, values, next_keys, slots, (i, weights), out),
-                5 => add_values::<S, E, 5>(simd, dim, values, next_keys, slots, (i, weights), out),
-                _ => add_values::<S, E, BLOCK>(simd, dim, values, next_keys, slots, (i, weights), out),
-            };
-        }
+        by_blocks!(n, i, M => {
+            add_values::<S, E, M>(simd, dim, values, next_keys, slots.clone(), (i, weights), out)
+        });
     } else {
         for i in 0..n {
             let seen = tile.seen_by(i);
@@ -214,7 +242,7 @@ fn all_finite<S: Simd, E: Element>(
     finite
 }
 
-/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile; returns `M`.
+/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile.
 /// Codes that share a scale are added up first.
 #[inline(always)]
 fn scores<S: Simd, E: Element, const M: usize>(
@@ -224,7 +252,7 @@ fn scores<S: Simd, E: Element, const M: usize>(
     (keys, scales): (&[E], &[f16]),
     values: &[u8],
     weights: &mut [f32],
-) -> usize {
+) {
     let keys = keys.as_chunks::<PAGE_LEN>().0;
     let dim = keys.len();
     let queries = &queries.as_chunks::<M>().0[..dim];
@@ -267,7 +295,6 @@ fn scores<S: Simd, E: Element, const M: usize>(
             begin += run;
         }
     }
-    M
 }
 
 /// `0, 1, 2 …`
@@ -283,7 +310,7 @@ const SLOTS: [f32; PAGE_LEN] = {
 
 /// `x` in the lanes of slots in `from..to`, `other` in the others.
 #[inline(always)]
-fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x: S::V, other: S::V) -> S::V {
+pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x: S::V, other: S::V) -> S::V {
     let slots = simd.load(&SLOTS[slot..]);
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
@@ -291,7 +318,13 @@ fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x: S::V, oth
 /// Turns one query's products with the keys of a page into scores; returns the larger of `max` and the largest score that
 /// the query sees.
 #[inline(always)]
-fn scale_scores<S: Simd>(simd: S, tile: &AttnTile<'_>, seen: Range<usize>, row: &mut [f32], max: f32) -> f32 {
+fn scale_scores<S: Simd>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    seen: Range<usize>,
+    row: &mut [f32; PAGE_LEN],
+    max: f32,
+) -> f32 {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let (scale, lowest) = (simd.splat(tile.scale), simd.splat(f32::NEG_INFINITY));
@@ -325,7 +358,7 @@ fn bring_factors<S: Simd>(simd: S, factors: &mut [f32; MAX_QUERIES], max: &[f32]
 /// Turns one query's scores into weights, 0 for what it does not see; returns their sums lane by lane. Not done together with
 /// [`scale_scores`]: the exponentials of one query would wait for its largest score.
 #[inline(always)]
-fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> S::V {
+fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32; PAGE_LEN], max: f32) -> S::V {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let mut total = simd.splat(0.0);
@@ -342,7 +375,7 @@ fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32], max: f32) -> S::
 }
 
 /// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
-/// keys are fetched; returns `M`. A value's scale goes into its weight.
+/// keys are fetched. A value's scale goes into its weight.
 #[inline(always)]
 fn add_values<S: Simd, E: Element, const M: usize>(
     simd: S,
@@ -352,7 +385,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
     slots: Range<usize>,
     (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
-) -> usize {
+) {
     let (rows, _) = weights.rows.as_chunks::<PAGE_LEN>().0[i..].as_chunks::<M>();
     let rows = &rows[0];
     let factors = &weights.factors[i..i + M];
@@ -413,7 +446,6 @@ fn add_values<S: Simd, E: Element, const M: usize>(
         }
         first += n;
     }
-    M
 }
 
 #[inline(always)]

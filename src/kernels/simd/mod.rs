@@ -11,6 +11,8 @@ pub mod dots;
 pub mod elementwise;
 pub mod norm;
 pub mod packed;
+mod pairs;
+pub mod whole;
 
 use half::{bf16, f16};
 
@@ -21,7 +23,9 @@ pub const MAX_LANES: usize = 16;
 pub trait Simd: Copy {
     /// A vector.
     type V: Copy;
-    /// Elements in a vector: 4, 8 or 16.
+    /// A vector of 32-bit whole numbers, or of twice as many 16-bit ones.
+    type I: Copy;
+    /// Elements in a vector: 8 or 16.
     const LANES: usize;
 
     /// Fetches `x` from memory before it is needed, where the machine can.
@@ -45,6 +49,22 @@ pub trait Simd: Copy {
     fn store_f16(self, v: Self::V, out: &mut [f16]);
     /// Writes whole numbers in -128..=127 to the first elements of `out`.
     fn store_i8(self, v: Self::V, out: &mut [i8]);
+    /// Writes the first elements of `out`, numbers of 16 bits, rounded to the nearest, ties to even.
+    fn store_i16(self, v: Self::V, out: &mut [i16]);
+    /// 0 in every lane.
+    fn zeros(self) -> Self::I;
+    /// The first elements of `x`, twice as many as there are lanes.
+    fn load_pairs(self, x: &[i16]) -> Self::I;
+    /// `x` in every lane.
+    fn splat_pair(self, x: [i16; 2]) -> Self::I;
+    /// `sum[i] + a[i][0] * b[i][0] + a[i][1] * b[i][1]`, modulo 2^32.
+    fn add_products(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// The numbers of `a` and of `b`, 16 bits each, rounded to the nearest, ties to even: lane by lane side by side.
+    fn pairs(self, a: Self::V, b: Self::V) -> Self::I;
+    /// Writes the first elements of `out`, twice as many as there are lanes.
+    fn store_pairs(self, x: Self::I, out: &mut [i16]);
+    /// 32-bit whole numbers, rounded.
+    fn numbers(self, x: Self::I) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.

@@ -192,7 +192,7 @@ VARIANTS = [
      "ember_status ember_model_options_set_care(struct ember_model_options *options, uint32_t care, "
      "struct ember_error **err);\n"),
     ("field_appended", ADDITION, True, r"(?=\} ember_context_info;)", "uint64_t size;\n"),
-    ("number_added", ADDITION, False, r"(EMBER_KV_Q8_0 = 2,)", r"\1 EMBER_KV_Q4_0 = 3,"),
+    ("number_added", ADDITION, False, r"(EMBER_KV_I16 = 3,)", r"\1 EMBER_KV_Q4_0 = 4,"),
     ("function_removed", BREAK, True, r"ember_status ember_context_n_past\([^;]*;", ""),
     ("parameter_widened", BREAK, True, r"uint32_t k,", "uint64_t k,"),
     ("parameter_added", BREAK, True, r"uint32_t k,", "uint32_t k, uint32_t least,"),
@@ -204,7 +204,7 @@ VARIANTS = [
     ("field_widened", BREAK, True, r"uint32_t n_seq;", "uint64_t n_seq;"),
     ("fixed_struct_grown", BREAK, True, r"(?=\} ember_token_logprob;)", "float entropy;\n"),
     ("callback_changed", BREAK, True, r"(\(\*ember_event_callback\)\()", r"\1int32_t n_events, "),
-    ("number_changed", BREAK, False, r"EMBER_KV_Q8_0 = 2,", "EMBER_KV_Q8_0 = 3,"),
+    ("number_changed", BREAK, False, r"EMBER_KV_I16 = 3,", "EMBER_KV_I16 = 4,"),
     ("number_removed", BREAK, False, r"EMBER_KV_Q8_0 = 2,", ""),
     ("number_used_twice", BREAK, False, r"(EMBER_KV_Q8_0 = 2,)", r"\1 EMBER_KV_Q4_0 = 2,"),
     ("macro_changed", BREAK, False, r"EMBER_TOKEN_NONE UINT32_MAX", "EMBER_TOKEN_NONE 0"),

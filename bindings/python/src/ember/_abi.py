@@ -47,6 +47,7 @@ class KvType(enum.IntEnum):
     F16 = 0
     F32 = 1
     Q8_0 = 2
+    I16 = 3
 
 
 class Backend(enum.IntEnum):

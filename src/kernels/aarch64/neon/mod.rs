@@ -19,6 +19,8 @@ pub static NEON: Kernels = Kernels {
     dots_f16: vector::dots_f16,
     narrow_f16: vector::narrow_f16,
     narrow_q8_0: vector::narrow_q8_0,
+    unit_i16: vector::unit_i16,
+    narrow_i16: vector::narrow_i16,
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,
     rms_norm: vector::rms_norm,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use half::{bf16, f16};
 
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels,
+    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -49,6 +49,7 @@ macro_rules! op {
 
 impl Simd for Neon {
     type V = [float32x4_t; 2];
+    type I = [int32x4_t; 2];
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -161,6 +162,77 @@ impl Simd for Neon {
         unsafe { vst1_s8(out.as_mut_ptr(), bytes) }
     }
 
+    #[inline(always)]
+    fn store_i16(self, v: Self::V, out: &mut [i16]) {
+        #[target_feature(enable = "neon")]
+        #[inline]
+        fn narrow(v: [float32x4_t; 2]) -> int16x8_t {
+            vqmovn_high_s32(vqmovn_s32(vcvtnq_s32_f32(v[0])), vcvtnq_s32_f32(v[1]))
+        }
+        let out = &mut out[..8];
+        // SAFETY: `self` proves that the machine has the instructions.
+        let halves = unsafe { narrow(v) };
+        // SAFETY: as above, and there is room for 8 elements.
+        unsafe { vst1q_s16(out.as_mut_ptr(), halves) }
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> Self::I {
+        // SAFETY: `self` proves that the machine has the instruction.
+        [unsafe { vdupq_n_s32(0) }; 2]
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, x: &[i16]) -> Self::I {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instructions.
+        [0, 8].map(|i| unsafe { vreinterpretq_s32_s16(vld1q_s16(x[i..].as_ptr())) })
+    }
+
+    #[inline(always)]
+    fn splat_pair(self, x: [i16; 2]) -> Self::I {
+        // SAFETY: `self` proves that the machine has the instruction.
+        [unsafe { vdupq_n_s32(bytemuck::cast(x)) }; 2]
+    }
+
+    #[inline(always)]
+    fn add_products(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        #[target_feature(enable = "neon")]
+        #[inline]
+        fn one(sum: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+            let (a, b) = (vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+            let (low, high) = (vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
+            vaddq_s32(sum, vpaddq_s32(low, high))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        [0, 1].map(|i| unsafe { one(sum[i], a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn pairs(self, a: Self::V, b: Self::V) -> Self::I {
+        #[target_feature(enable = "neon")]
+        #[inline]
+        fn one(a: float32x4_t, b: float32x4_t) -> int32x4_t {
+            vsliq_n_s32::<16>(vcvtnq_s32_f32(a), vcvtnq_s32_f32(b))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        [0, 1].map(|i| unsafe { one(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, x: Self::I, out: &mut [i16]) {
+        for (x, out) in x.into_iter().zip(out[..16].chunks_exact_mut(8)) {
+            // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instructions.
+            unsafe { vst1q_s16(out.as_mut_ptr(), vreinterpretq_s16_s32(x)) }
+        }
+    }
+
+    #[inline(always)]
+    fn numbers(self, x: Self::I) -> Self::V {
+        // SAFETY: `self` proves that the machine has the instruction.
+        x.map(|x| unsafe { vcvtq_f32_s32(x) })
+    }
+
     op!(add(a, b) = vaddq_f32(a, b));
     op!(sub(a, b) = vsubq_f32(a, b));
     op!(mul(a, b) = vmulq_f32(a, b));
@@ -220,6 +292,8 @@ simd_kernels!("neon", Neon::new(), {
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
+    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels,
+    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -38,6 +38,7 @@ macro_rules! op {
 
 impl Simd for Avx2 {
     type V = __m256;
+    type I = __m256i;
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -125,6 +126,73 @@ impl Simd for Avx2 {
         // SAFETY: `self` proves that the machine has the instructions.
         let bytes = unsafe { bytes(v) }.to_le_bytes();
         out[..8].copy_from_slice(&bytes.map(u8::cast_signed));
+    }
+
+    #[inline(always)]
+    fn store_i16(self, v: __m256, out: &mut [i16]) {
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn halves(v: __m256) -> __m128i {
+            let words = _mm256_cvtps_epi32(v);
+            _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words))
+        }
+        let out = &mut out[..8];
+        // SAFETY: `self` proves that the machine has the instructions.
+        let halves = unsafe { halves(v) };
+        // SAFETY: as above, and there is room for 8 elements.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) }
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> __m256i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, x: &[i16]) -> __m256i {
+        let x = &x[..16];
+        // SAFETY: there are 16 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn splat_pair(self, x: [i16; 2]) -> __m256i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm256_set1_epi32(bytemuck::cast(x)) }
+    }
+
+    #[inline(always)]
+    fn add_products(self, sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        let products = unsafe { _mm256_madd_epi16(a, b) };
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi32(sum, products) }
+    }
+
+    #[inline(always)]
+    fn pairs(self, a: __m256, b: __m256) -> __m256i {
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn inner(a: __m256, b: __m256) -> __m256i {
+            let (a, b) = (_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+            _mm256_blend_epi16::<0b1010_1010>(a, _mm256_slli_epi32::<16>(b))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(a, b) }
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, x: __m256i, out: &mut [i16]) {
+        let out = &mut out[..16];
+        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
+    }
+
+    #[inline(always)]
+    fn numbers(self, x: __m256i) -> __m256 {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm256_cvtepi32_ps(x) }
     }
 
     op!(add(a, b) = _mm256_add_ps(a, b));
@@ -215,6 +283,8 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
+    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels,
+    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -44,6 +44,7 @@ macro_rules! op {
 
 impl Simd for Avx512 {
     type V = __m512;
+    type I = __m512i;
     const LANES: usize = 16;
 
     #[inline(always)]
@@ -130,6 +131,67 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn store_i16(self, v: __m512, out: &mut [i16]) {
+        let out = &mut out[..16];
+        // SAFETY: `self` proves that the machine has the instruction.
+        let words = unsafe { _mm512_cvtps_epi32(v) };
+        // SAFETY: as above.
+        let halves = unsafe { _mm512_cvtsepi32_epi16(words) };
+        // SAFETY: as above, and there is room for 16 elements.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> __m512i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, x: &[i16]) -> __m512i {
+        let x = &x[..32];
+        // SAFETY: there are 32 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn splat_pair(self, x: [i16; 2]) -> __m512i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_set1_epi32(bytemuck::cast(x)) }
+    }
+
+    #[inline(always)]
+    fn add_products(self, sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_dpwssd_epi32(sum, a, b) }
+    }
+
+    #[inline(always)]
+    fn pairs(self, a: __m512, b: __m512) -> __m512i {
+        #[target_feature(enable = "avx512f,avx512bw")]
+        #[inline]
+        fn inner(a: __m512, b: __m512) -> __m512i {
+            let (a, b) = (_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+            _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(a, b) }
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, x: __m512i, out: &mut [i16]) {
+        let out = &mut out[..32];
+        // SAFETY: there is room for 32 elements, and `self` proves that the machine has the instruction.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), x) }
+    }
+
+    #[inline(always)]
+    fn numbers(self, x: __m512i) -> __m512 {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_cvtepi32_ps(x) }
+    }
+
+    #[inline(always)]
     fn load_some(self, x: &[f32], rest: f32) -> __m512 {
         let mask = first(x.len());
         // SAFETY: elements beyond the slice are not read, and `self` proves that the machine has the instruction.
@@ -194,7 +256,7 @@ impl Simd for Avx512 {
     }
 }
 
-simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma", Avx512::new(), {
+simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
@@ -202,6 +264,8 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma", Avx512::new(), {
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
+    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

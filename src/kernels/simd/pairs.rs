@@ -1,0 +1,257 @@
+//! The products of attention with keys and values in whole numbers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs
+//! are multiplied and added up in one go. Queries, and the weights of a page's values, are rounded as keys and values are. Sums
+//! are exact: they fit 32 bits as [`crate::kernels::scalar::whole`] says, those of values because weights are small (see [`ALL`]).
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::slice::ChunksExact;
+
+use super::Simd;
+use super::attention::{BLOCK, Page, Weights, by_blocks, seen_or};
+use super::elementwise::exp;
+use super::whole::{narrow_i16, unit_of_query};
+use crate::kernels::AttnTile;
+use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
+
+/// What the weights of a page, times their values' units, add up to as whole numbers, but for rounding: none has more than 16 bits,
+/// and all together, times 2^15, are less than 2^31.
+const ALL: f32 = 32_000.0;
+/// If they are together less than this they are rounded more coarsely.
+const LEAST: f32 = 1e-33;
+/// Bytes of a block's units.
+const UNITS_BYTES: usize = PAGE_LEN * size_of::<f32>();
+
+/// A block of queries as [`pack_queries`] leaves them: pairs of components, `[dim / 2][m]`, then the units, `[m]`.
+#[inline(always)]
+fn unpack(queries: &[f32], dim: usize, m: usize) -> (&[[i16; 2]], &[f32]) {
+    let (pairs, rest) = queries.split_at(dim / 2 * m);
+    (bytemuck::cast_slice(pairs), &rest[..m])
+}
+
+/// Rounds the queries and lays them out as they are read.
+#[inline(always)]
+pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) {
+    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    for first in (0..n).step_by(BLOCK) {
+        let m = BLOCK.min(n - first);
+        let (pairs, rest) = queries[first * dim..(first + m) * dim].split_at_mut(dim / 2 * m);
+        let pairs: &mut [[i16; 2]] = bytemuck::cast_slice_mut(pairs);
+        for (i, to) in rest[..m].iter_mut().enumerate() {
+            let query = tile.query(first + i);
+            let unit = unit_of_query(simd, query);
+            *to = unit;
+            let mut pairs = pairs[i..].iter_mut().step_by(m);
+            for query in query.as_chunks::<I16_PIECE>().0 {
+                let mut codes = [0; I16_PIECE];
+                narrow_i16(simd, query, unit, &mut codes);
+                pairs.by_ref().zip(codes.as_chunks::<2>().0).for_each(|(to, pair)| *to = *pair);
+            }
+        }
+    }
+}
+
+/// The products of all queries with the keys of a page, whose values are fetched meanwhile.
+#[inline(always)]
+pub fn all_scores<S: Simd>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    queries: &[f32],
+    keys: (&[i16], &[f32]),
+    values: &[u8],
+    weights: &mut Weights<'_>,
+) {
+    let (dim, rows) = (tile.head_dim, &mut *weights.rows);
+    by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, values, rows));
+}
+
+/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page.
+#[inline(always)]
+fn scores<S: Simd, const M: usize>(
+    simd: S,
+    queries: &[f32],
+    i: usize,
+    (keys, units): (&[i16], &[f32]),
+    values: &[u8],
+    weights: &mut [f32],
+) {
+    let keys = keys.as_chunks::<{ 2 * PAGE_LEN }>().0;
+    let (queries, query_units) = unpack(queries, 2 * keys.len(), M);
+    let queries = &queries.as_chunks::<M>().0[..keys.len()];
+    // Two steps' worth at a time: this takes half as long as with numbers does. If there are units, which are last, they are needed first.
+    let (codes, units_of_values) = values.split_at(values.len() - UNITS_BYTES);
+    let mut values = codes.chunks((2 * codes.len() / keys.len().max(1)).max(1));
+    if i == 0 {
+        simd.prefetch(units_of_values);
+    }
+    for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
+        let mut acc = [[simd.zeros(); 2]; M];
+        for (key, q) in keys.iter().zip(queries) {
+            if first == 0
+                && i == 0
+                && let Some(values) = values.next()
+            {
+                simd.prefetch(values);
+            }
+            let key = &key[2 * first..][..4 * S::LANES];
+            let k = [simd.load_pairs(key), simd.load_pairs(&key[2 * S::LANES..])];
+            for m in 0..M {
+                let x = simd.splat_pair(q[m]);
+                acc[m][0] = simd.add_products(acc[m][0], k[0], x);
+                acc[m][1] = simd.add_products(acc[m][1], k[1], x);
+            }
+        }
+        for m in 0..M {
+            let row = &mut weights[(i + m) * PAGE_LEN + first..][..2 * S::LANES];
+            for (half, acc) in acc[m].into_iter().enumerate() {
+                let slots = half * S::LANES..(half + 1) * S::LANES;
+                let unit = simd.mul(simd.load(&units[first..][slots.clone()]), simd.splat(query_units[m]));
+                simd.store(simd.mul(simd.numbers(acc), unit), &mut row[slots]);
+            }
+        }
+    }
+}
+
+/// Turns one query's scores into weights times the values' units, 0 for what it does not see. Returns the sums of the weights lane by
+/// lane, and what they are together times the units, NaN if a value that is seen has none.
+#[inline(always)]
+pub fn weigh<S: Simd>(
+    simd: S,
+    units: &[f32],
+    seen: Range<usize>,
+    row: &mut [f32; PAGE_LEN],
+    max: f32,
+) -> (S::V, f32) {
+    let all = seen.start == 0 && seen.end >= PAGE_LEN;
+    let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
+    let (max, zero) = (simd.splat(max), simd.splat(0.0));
+    let (mut total, mut sum) = (zero, zero);
+    for slot in (0..PAGE_LEN).step_by(S::LANES) {
+        let mut weight = exp(simd, simd.sub(simd.load(&row[slot..]), max));
+        let mut product = simd.mul(weight, simd.load(&units[slot..]));
+        if !all {
+            weight = seen_or(simd, slot, range, weight, zero);
+            product = seen_or(simd, slot, range, product, zero);
+        }
+        simd.store(product, &mut row[slot..]);
+        total = simd.add(total, weight);
+        sum = simd.add(sum, product);
+    }
+    (total, simd.sum(sum))
+}
+
+/// Rounds what [`weigh`] left of `n` queries, in pairs as values are, into the first halves of the rows; what they are together becomes
+/// what the rounded ones are multiples of. A step of its own: a query's weights would wait for their sum.
+#[inline(always)]
+pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
+    let mut factors = [0.0; MAX_QUERIES];
+    for (sums, factors) in weights
+        .units
+        .chunks_exact_mut(S::LANES)
+        .zip(factors.chunks_exact_mut(S::LANES))
+        .take(n.div_ceil(S::LANES))
+    {
+        let sum = simd.load(sums);
+        let all = simd.max(sum, simd.splat(LEAST));
+        simd.store(simd.div(simd.splat(ALL), all), factors);
+        // No number stays none.
+        let none = simd.mul(sum, simd.splat(0.0));
+        simd.store(simd.mul_add(all, simd.splat(1.0 / ALL), none), sums);
+    }
+    let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0;
+    for (row, factor) in rows.iter_mut().zip(&factors).take(n) {
+        let factor = simd.splat(*factor);
+        for slot in (0..HALF).step_by(S::LANES) {
+            let [low, high] = [simd.load(&row[slot..]), simd.load(&row[slot + HALF..])];
+            let codes = bytemuck::cast_slice_mut(&mut row[slot..slot + S::LANES]);
+            simd.store_pairs(simd.pairs(simd.mul(low, factor), simd.mul(high, factor)), codes);
+        }
+    }
+}
+
+/// The sums of a page's values, added to all queries', while the next page's keys are fetched.
+#[inline(always)]
+pub fn add_all_values<S: Simd>(
+    simd: S,
+    tile: &AttnTile<'_>,
+    values: &[i16],
+    page: Page<'_>,
+    weights: &Weights<'_>,
+    out: &mut [f32],
+) {
+    let (dim, next_keys) = (tile.head_dim, page.next_keys);
+    // Of which there are both, or one half.
+    let Range { start, end } = page.slots;
+    let pairs = match (start < HALF, end > HALF) {
+        (true, true) => 0..HALF,
+        (true, false) => start..end,
+        (false, _) => start - HALF..end - HALF,
+    };
+    by_blocks!(tile.n_queries(), i, M => {
+        let out = &mut out[i * dim..(i + M) * dim];
+        add_values::<S, M>(simd, dim, values, next_keys, pairs.clone(), (i, weights), out)
+    });
+}
+
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page.
+#[inline(always)]
+fn add_values<S: Simd, const M: usize>(
+    simd: S,
+    dim: usize,
+    values: &[i16],
+    next_keys: &[u8],
+    pairs: Range<usize>,
+    (i, weights): (usize, &Weights<'_>),
+    out: &mut [f32],
+) {
+    let mut next_keys = next_keys.chunks_exact((next_keys.len() / pairs.len().max(1)).max(1));
+    let mut first = 0;
+    while first + 2 * S::LANES <= dim {
+        let fetched = (i == 0 && first == 0).then_some(&mut next_keys);
+        add_columns::<S, M, 2>(simd, (dim, first), values, fetched, pairs.clone(), (i, weights), out);
+        first += 2 * S::LANES;
+    }
+    if first < dim {
+        add_columns::<S, M, 1>(simd, (dim, first), values, None, pairs, (i, weights), out);
+    }
+}
+
+/// As [`add_values`] for `W` vectors of components from `first` on.
+#[inline(always)]
+fn add_columns<S: Simd, const M: usize, const W: usize>(
+    simd: S,
+    (dim, first): (usize, usize),
+    values: &[i16],
+    mut fetched: Option<&mut ChunksExact<'_, u8>>,
+    pairs: Range<usize>,
+    (i, weights): (usize, &Weights<'_>),
+    out: &mut [f32],
+) {
+    // A row's second half is not used.
+    let rows = bytemuck::cast_slice::<f32, [i16; 2]>(weights.rows).as_chunks::<PAGE_LEN>().0;
+    let (rows, _) = rows[i..].as_chunks::<M>();
+    let rows = &rows[0];
+    let mut acc = [[simd.zeros(); W]; M];
+    for (pair, row) in pairs.clone().zip(values[pairs.start * 2 * dim..].chunks_exact(2 * dim)) {
+        if let Some(next) = fetched.as_mut().and_then(|next| next.next()) {
+            simd.prefetch(next);
+        }
+        let row = &row[2 * first..][..2 * W * S::LANES];
+        let mut v = [simd.zeros(); W];
+        for (v, row) in v.iter_mut().zip(row.chunks_exact(2 * S::LANES)) {
+            *v = simd.load_pairs(row);
+        }
+        for m in 0..M {
+            let weight = simd.splat_pair(rows[m][pair % HALF]);
+            for w in 0..W {
+                acc[m][w] = simd.add_products(acc[m][w], v[w], weight);
+            }
+        }
+    }
+    for m in 0..M {
+        let (factor, unit) = (simd.splat(weights.factors[i + m]), simd.splat(weights.units[i + m]));
+        let out = &mut out[m * dim + first..][..W * S::LANES];
+        for (acc, out) in acc[m].into_iter().zip(out.chunks_exact_mut(S::LANES)) {
+            simd.store(simd.mul_add(simd.numbers(acc), unit, simd.mul(simd.load(out), factor)), out);
+        }
+    }
+}
