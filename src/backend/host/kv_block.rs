@@ -87,16 +87,12 @@ fn put_pairs(kernels: &Kernels, part: Part, slot: usize, (x, unit): (&[f32], f32
                 }
             }
             Part::V => {
-                let places = halves_of_pairs(codes, dim, slot).skip(i * CONVERTED);
-                places.zip(buffer).for_each(|(place, code)| *place = *code);
+                // Each value lies beside one of the token half a page before or behind.
+                let pairs = codes[(slot % HALF * dim + i * CONVERTED) * 2..].as_chunks_mut::<2>().0;
+                pairs.iter_mut().zip(buffer).for_each(|(pair, code)| pair[slot / HALF] = *code);
             }
         }
     }
-}
-
-/// Where the values of token `slot` are: each beside one of the token half a page before or behind.
-fn halves_of_pairs(codes: &mut [i16], dim: usize, slot: usize) -> impl Iterator<Item = &mut i16> {
-    codes[slot % HALF * 2 * dim..][..2 * dim].iter_mut().skip(slot / HALF).step_by(2)
 }
 
 /// Reads one head's vector from its block. Numbers that [`put`] wrote are the same when it writes them again.

@@ -13,8 +13,8 @@ const END: f32 = (1u32 << 31) as f32;
 pub const BEFORE: f32 = END * 0.9999;
 /// See [`BEFORE`].
 pub const AFTER: f32 = END * 0.9998;
-/// What squares are at most before rounding where nobody looks after it, which adds less than a thousandth, for up to 2,000
-/// components.
+/// What squares are at most before rounding where nobody looks after it, which adds less than a thousandth, for up to
+/// [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
 pub const WELL_BEFORE: f32 = END * 0.999;
 /// Vectors whose largest number is below it are zeros: 2^-100.
 const LEAST: f32 = f32::from_bits((127 - 100) << 23);

@@ -77,7 +77,7 @@ fn scores<S: Simd, const M: usize>(
     let keys = keys.as_chunks::<{ 2 * PAGE_LEN }>().0;
     let (queries, query_units) = unpack(queries, 2 * keys.len(), M);
     let queries = &queries.as_chunks::<M>().0[..keys.len()];
-    // Two steps' worth at a time: this takes half as long as with numbers does. If there are units, which are last, they are needed first.
+    // All in half of the steps, which are soon done. If there are units, which are last, they are needed first.
     let (codes, units_of_values) = values.split_at(values.len() - UNITS_BYTES);
     let mut values = codes.chunks((2 * codes.len() / keys.len().max(1)).max(1));
     if i == 0 {
