@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +22,17 @@ fn status(key: &str) -> f64 {
 
 fn forget_peak() {
     std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be set back");
+}
+
+/// Has the system keep the file in pages as large as it makes them (a file that was just written or copied is kept so),
+/// of which Linux maps a whole one where a byte is read.
+fn fetch_in_large_pages(path: &Path) {
+    let mut file = std::fs::File::open(path).expect("the file");
+    // SAFETY: advice about a file that is open.
+    let refused = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    assert_eq!(refused, 0, "the file can be fetched again");
+    let mut part = vec![0; 1 << 20];
+    while file.read(&mut part).expect("the file") > 0 {}
 }
 
 fn load(path: &Path, options: &LoadOptions) -> Arc<LoadedModel> {
@@ -39,6 +52,7 @@ fn contexts(model: &Arc<LoadedModel>) -> Vec<Context> {
 fn a_model_takes_its_size_once_and_gives_it_back() {
     let path = real_model("SmolLM2-135M-Instruct.Q4_1.gguf");
     let size = std::fs::metadata(&path).expect("the file").len() as f64;
+    fetch_in_large_pages(&path);
     // What the allocator and the pools keep for themselves is taken by the first round.
     for round in 0..3 {
         for (use_mmap, pack) in [(true, Pack::Always), (true, Pack::Never), (false, Pack::Never)] {

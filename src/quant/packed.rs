@@ -24,7 +24,7 @@ pub const COLS: usize = 32;
 /// Pieces that share units of scales.
 pub(super) const STRIP: usize = 8;
 /// Alignment of groups.
-const ALIGN: usize = 64;
+pub const ALIGN: usize = 64;
 
 /// How the codes of a piece are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, on all threads,
-//! and giving the file's pages back on the way, so that a model does not lie in memory twice.
+//! and giving the file's pages back on the way, so that a model does not lie in memory twice. Vectors that lie between
+//! them are copied as they are: a system that maps up to two megabytes around each byte that is read would bring most of
+//! the file's pages back for the norms alone.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -13,7 +15,7 @@ use crate::gguf::FileBytes;
 use crate::memory::Memory;
 use crate::quant::Format;
 use crate::quant::pack::{Rows, Transpose};
-use crate::quant::packed::ROWS;
+use crate::quant::packed::{ALIGN, Packing, ROWS};
 use crate::threads::ThreadPool;
 
 /// Bytes of packed rows that matrices share one allocation for, at least: with large pages, of which each ends in a part
@@ -25,7 +27,7 @@ const TASK_BYTES: usize = 512 << 10;
 /// How many tasks ahead of the one that is packed the file is fetched from disk.
 const TASKS_AHEAD: usize = 32;
 
-/// The groups of one matrix.
+/// The groups of one matrix, or a copy of a vector.
 pub struct PackedRows {
     block: Arc<Zeroed<u8>>,
     range: Range<usize>,
@@ -38,7 +40,7 @@ impl PackedRows {
     }
 }
 
-/// A matrix to be packed.
+/// A matrix to be packed, or a vector to be copied.
 pub struct Source {
     /// The tensor's name.
     pub name: String,
@@ -46,8 +48,10 @@ pub struct Source {
     pub file: Arc<FileBytes>,
     /// Which bytes of the file they are.
     pub range: Range<usize>,
-    /// Their format, which has a packing.
+    /// Their format.
     pub format: Format,
+    /// How they are packed; without one they are copied.
+    pub packing: Option<&'static Packing>,
     /// Rows.
     pub n_rows: usize,
     /// Length of a row in elements.
@@ -57,12 +61,23 @@ pub struct Source {
 }
 
 impl Source {
-    fn group_bytes(&self) -> usize {
-        self.format.info().packing.map_or(0, |packing| packing.group_bytes(self.n_cols))
+    /// Bytes of the result: whole cache lines, so that the next begins with one.
+    fn packed_bytes(&self) -> usize {
+        match self.packing {
+            Some(packing) => self.n_rows.div_ceil(ROWS) * packing.group_bytes(self.n_cols),
+            None => self.range.len().next_multiple_of(ALIGN),
+        }
     }
 
-    fn packed_bytes(&self) -> usize {
-        self.n_rows.div_ceil(ROWS) * self.group_bytes()
+    /// Rows of one task, and bytes of what it makes of them.
+    fn task(&self) -> (usize, usize) {
+        match self.packing.map(|packing| packing.group_bytes(self.n_cols)) {
+            Some(group_bytes) => {
+                let n_groups = (TASK_BYTES / group_bytes).max(1);
+                (n_groups * ROWS, n_groups * group_bytes)
+            }
+            None => (self.n_rows, self.packed_bytes()),
+        }
     }
 
     /// The bytes in the file of up to `n` rows from row `first` on.
@@ -83,14 +98,18 @@ struct Task<'a> {
 
 impl Task<'_> {
     fn run(&mut self, transpose: Transpose) {
-        let Source { file, format, n_cols, .. } = self.source;
-        let Some(packing) = format.info().packing else { return };
+        let Source { file, format, packing, n_cols, .. } = self.source;
         file.populate(self.range.clone());
         let rows = &file[self.range.clone()];
-        let row_bytes = format.row_bytes(*n_cols);
-        let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
-        for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
-            (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
+        match packing {
+            Some(packing) => {
+                let row_bytes = format.row_bytes(*n_cols);
+                let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
+                for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
+                    (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
+                }
+            }
+            None => self.out[..rows.len()].copy_from_slice(rows),
         }
         file.release(self.range.clone());
     }
@@ -135,10 +154,12 @@ impl Packer {
         Packer { sources: Vec::new(), transpose, loading: Loading::default() }
     }
 
-    /// Has `source` packed by the next [`Packer::run`].
-    pub fn add(&mut self, source: Source) {
+    /// Has `source` packed by the next [`Packer::run`], which puts the result where this says.
+    pub fn add(&mut self, source: Source) -> Arc<OnceLock<PackedRows>> {
         self.loading.progress.expect(source.range.len() as u64);
+        let slot = Arc::clone(&source.slot);
         self.sources.push(source);
+        slot
     }
 
     /// Packs what was added, into memory of `memory`.
@@ -194,24 +215,27 @@ impl Packer {
         for source in sources {
             let start = end;
             end += source.packed_bytes();
+            let range = match source.packing {
+                Some(_) => start..end,
+                None => start..start + source.range.len(),
+            };
             // A slot is filled once: its weight was added once.
-            let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range: start..end });
+            let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range });
             // Pages that two tasks had parts of, and those around that the system mapped with them.
             source.file.release(source.range.clone());
         }
         Ok(())
     }
 
-    /// Packs matrices one after another into `block`.
+    /// Packs or copies sources one after another into `block`.
     fn fill(&self, sources: &[Source], block: &mut [u8], pool: &mut ThreadPool) -> Result<()> {
         let mut tasks = Vec::new();
         let mut rest = block;
         for source in sources {
             let (out, others) = rest.split_at_mut(source.packed_bytes());
             rest = others;
-            let groups_per_task = (TASK_BYTES / source.group_bytes()).max(1);
-            for (i, out) in out.chunks_mut(groups_per_task * source.group_bytes()).enumerate() {
-                let n_rows = groups_per_task * ROWS;
+            let (n_rows, n_bytes) = source.task();
+            for (i, out) in out.chunks_mut(n_bytes).enumerate() {
                 tasks.push(Task { source, range: source.rows(i * n_rows, n_rows), out });
             }
         }
@@ -246,9 +270,14 @@ mod tests {
     use crate::quant::pack::transpose;
     use crate::quant::tests::sample_row;
 
-    /// Three matrices in one file, in another order than they are added, and each with its number of rows.
+    /// Three matrices and a vector in one file, in another order than they are added, and each with its number of rows.
     fn sources() -> Vec<Source> {
-        let shapes = [(Format::Q4_0, 700, 4096), (Format::Q6_K, 33, 256), (Format::Q8_0, 16, 64)];
+        let shapes = [
+            (Format::Q4_0, 700, 4096),
+            (Format::Q6_K, 33, 256),
+            (Format::F32, 1, 77),
+            (Format::Q8_0, 16, 64),
+        ];
         let mut bytes = vec![0; 10];
         let ranges = shapes.map(|(format, n_rows, n_cols)| {
             let start = bytes.len();
@@ -262,6 +291,7 @@ mod tests {
             file: Arc::clone(&file),
             range,
             format,
+            packing: format.info().packing.as_ref().filter(|_| n_rows > 1),
             n_rows,
             n_cols,
             slot: Arc::new(OnceLock::new()),
@@ -275,18 +305,20 @@ mod tests {
             let mut pool = ThreadPool::new(n_threads, None).expect("threads");
             let mut packer = Packer::new(transpose);
             let expected = sources().into_iter().map(|source| {
-                let packing = source.format.info().packing.expect("a packing");
                 let rows = &source.file[source.range.clone()];
+                let Some(packing) = source.packing else {
+                    let copy = rows.to_vec();
+                    return (packer.add(source), copy);
+                };
                 let row_bytes = source.format.row_bytes(source.n_cols);
                 let mut groups = vec![0xAA; source.packed_bytes()];
-                for (g, group) in groups.chunks_exact_mut(source.group_bytes()).enumerate() {
+                let group_bytes = packing.group_bytes(source.n_cols);
+                for (g, group) in groups.chunks_exact_mut(group_bytes).enumerate() {
                     let bytes = &rows[g * ROWS * row_bytes..];
                     let bytes = &bytes[..bytes.len().min(ROWS * row_bytes)];
                     (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
                 }
-                let slot = Arc::clone(&source.slot);
-                packer.add(source);
-                (slot, groups)
+                (packer.add(source), groups)
             });
             let expected: Vec<_> = expected.collect();
             packer.run_in_blocks(block_bytes, &mut pool, &Memory::default()).expect("memory");
@@ -303,8 +335,7 @@ mod tests {
         let (cancel, mut packer) = (CancelToken::new(), Packer::new(transpose));
         packer.loading.cancel[0] = Some(cancel.clone());
         let all = sources();
-        let slots: Vec<_> = all.iter().map(|source| Arc::clone(&source.slot)).collect();
-        all.into_iter().for_each(|source| packer.add(source));
+        let slots: Vec<_> = all.into_iter().map(|source| packer.add(source)).collect();
         cancel.cancel();
         assert!(matches!(packer.run(&mut pool, &Memory::default()), Err(Error::Cancelled(_))));
         assert!(slots.iter().all(|slot| slot.get().is_none()));
@@ -313,7 +344,7 @@ mod tests {
     #[test]
     fn a_matrix_beyond_memory_is_named() {
         let mut pool = ThreadPool::new(1, None).expect("threads");
-        for (at, name) in [(0, "Q8_0"), (2, "Q4_0")] {
+        for (at, name) in [(0, "Q8_0"), (3, "Q4_0")] {
             let mut packer = Packer::new(transpose);
             for (i, mut source) in sources().into_iter().enumerate() {
                 if i == at {

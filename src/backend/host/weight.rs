@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::gguf::FileBytes;
 use crate::memory::Memory;
 use crate::quant::Format;
+use crate::quant::packed::Packing;
 
 /// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
 /// used in place.
@@ -29,7 +30,16 @@ pub struct HostWeight {
 }
 
 enum Storage {
-    File { file: Arc<FileBytes>, range: Range<usize> },
+    File {
+        file: Arc<FileBytes>,
+        range: Range<usize>,
+    },
+    /// In the file until the packer has run, and then in a copy.
+    Copied {
+        file: Arc<FileBytes>,
+        range: Range<usize>,
+        copy: Arc<OnceLock<PackedRows>>,
+    },
     Owned(Zeroed<f32>),
 }
 
@@ -68,17 +78,37 @@ impl HostWeight {
     /// Has the rows packed by `packer` when it runs next. The format must have a packing.
     pub fn pack_later(&mut self, name: &str, packer: &mut Packer) {
         if let Storage::File { file, range } = &self.storage {
-            let slot = Arc::new(OnceLock::new());
-            packer.add(Source {
-                name: name.to_owned(),
-                file: Arc::clone(file),
-                range: range.clone(),
-                format: self.format,
-                n_rows: self.n_rows,
-                n_cols: self.n_cols,
-                slot: Arc::clone(&slot),
-            });
-            self.packed = Some(slot);
+            let packing = self.format.info().packing.as_ref();
+            self.packed = Some(packer.add(self.source(name, file, range, packing)));
+        }
+    }
+
+    /// Has the rows copied by `packer` when it runs next, if they are in a mapped file.
+    pub fn copy_later(&mut self, name: &str, packer: &mut Packer) {
+        if let Storage::File { file, range } = &self.storage
+            && file.is_mapped()
+        {
+            let copy = packer.add(self.source(name, file, range, None));
+            self.storage = Storage::Copied { file: Arc::clone(file), range: range.clone(), copy };
+        }
+    }
+
+    fn source(
+        &self,
+        name: &str,
+        file: &Arc<FileBytes>,
+        range: &Range<usize>,
+        packing: Option<&'static Packing>,
+    ) -> Source {
+        Source {
+            name: name.to_owned(),
+            file: Arc::clone(file),
+            range: range.clone(),
+            format: self.format,
+            packing,
+            n_rows: self.n_rows,
+            n_cols: self.n_cols,
+            slot: Arc::new(OnceLock::new()),
         }
     }
 
@@ -86,6 +116,7 @@ impl HostWeight {
     pub fn lock(&self) -> std::io::Result<()> {
         match &self.storage {
             _ if self.packed.is_some() => Ok(()),
+            Storage::Copied { .. } => Ok(()),
             Storage::File { file, range } => file.lock(range.clone()),
             Storage::Owned(copy) => copy.lock(),
         }
@@ -106,6 +137,9 @@ impl HostWeight {
     fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::File { file, range } => &file[range.clone()],
+            Storage::Copied { file, range, copy } => {
+                copy.get().map_or_else(|| &file[range.clone()], PackedRows::bytes)
+            }
             Storage::Owned(data) => bytemuck::cast_slice(data),
         }
     }

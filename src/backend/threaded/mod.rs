@@ -201,8 +201,10 @@ impl Backend for ThreadedBackend {
             Pack::Always => src.format.info().packing.is_some(),
         };
         let fits = src.n_rows >= packed::ROWS && src.n_cols.is_multiple_of(packed::COLS);
-        if packs && src.role == WeightRole::Matrix && fits {
-            weight.pack_later(src.name, &mut self.packer);
+        match src.role {
+            WeightRole::Matrix if packs && fits => weight.pack_later(src.name, &mut self.packer),
+            WeightRole::Vector if self.pack != Pack::Never => weight.copy_later(src.name, &mut self.packer),
+            _ => (),
         }
         if self.packer.loading.lock {
             let what = format!("the tensor {:?}", src.name);
