@@ -204,11 +204,6 @@ impl FileBytes {
 
     /// The mapping that holds `range`, which is not empty.
     #[cfg(unix)]
-    /// Whether the bytes are a mapping of a file.
-    pub fn is_mapped(&self) -> bool {
-        matches!(self.0, Storage::Mapped(_))
-    }
-
     fn mapped(&self, range: &Range<usize>) -> Option<&Mmap> {
         match &self.0 {
             Storage::Mapped(map) if range.start < range.end && range.end <= map.len() => Some(map),

@@ -83,11 +83,9 @@ impl HostWeight {
         }
     }
 
-    /// Has the rows copied by `packer` when it runs next, if they are in a mapped file.
+    /// Has the rows copied by `packer` when it runs next.
     pub fn copy_later(&mut self, name: &str, packer: &mut Packer) {
-        if let Storage::File { file, range } = &self.storage
-            && file.is_mapped()
-        {
+        if let Storage::File { file, range } = &self.storage {
             let copy = packer.add(self.source(name, file, range, None));
             self.storage = Storage::Copied { file: Arc::clone(file), range: range.clone(), copy };
         }
