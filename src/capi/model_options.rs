@@ -200,7 +200,8 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
 }
 
 /// Which matrices are packed, an ember_pack. That changes no result but those of F16 and BF16, by roundings, and of
-/// EMBER_PACK_ALWAYS where the instruction set has no products with packed rows.
+/// EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. F16 and BF16 weights that are packed are multiplied
+/// as whole numbers of 16 bits where that is faster (x86-64), and with EMBER_PACK_NEVER in 32-bit floating point.
 /// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_pack(

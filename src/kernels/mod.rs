@@ -17,6 +17,7 @@ mod select;
 mod simd;
 #[cfg(test)]
 mod tests;
+pub mod wide;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -25,10 +26,11 @@ use std::ops::Range;
 use half::f16;
 
 use crate::quant::pack::Transpose;
-use crate::quant::packed::Group;
+use crate::quant::packed::{Group, Packing};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, KvBlock, KvStore, KvType};
 pub use select::ISA_VARIABLE;
+pub use wide::{I16Block, Wide};
 
 /// An instruction-set level, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,10 +152,10 @@ pub enum GeluForm {
 
 /// The product of a group of packed rows with activation vectors: `out[t * 16 + r]` for row `r` and vector `t`, of which
 /// there are `out.len() / 16`, each of `group.n_pieces` blocks in `x`, one after another.
-pub type PackedProduct = fn(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]);
+pub type PackedProduct<B = Q8Block> = fn(group: &Group<'_>, x: &[B], out: &mut [f32]);
 
 /// The products of two groups of equally many pieces with the same vectors, each as of [`PackedProduct`] and with the same bits.
-pub type PackedPair = fn(groups: [&Group<'_>; 2], x: &[Q8Block], out: [&mut [f32]; 2]);
+pub type PackedPair<B = Q8Block> = fn(groups: [&Group<'_>; 2], x: &[B], out: [&mut [f32]; 2]);
 
 /// From how many vectors on products with pairs of groups are worth it: fewer wait for the weights.
 pub const MANY: usize = 24;
@@ -224,6 +226,8 @@ pub struct Kernels {
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
+    /// Products with F16 and BF16 weights as whole numbers, where they are faster than `numbers`.
+    pub wide: Option<&'static Wide>,
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
@@ -276,6 +280,11 @@ impl Kernels {
     /// The product with packed numbers of `format`: this level's own, or else the definition. `None` for other formats.
     pub fn packed_numbers(&self, format: Format) -> Option<PackedNumbers> {
         self.numbers[format as usize].or(scalar::packed::NUMBERS[format as usize])
+    }
+
+    /// How rows of `format` are packed for this level.
+    pub fn packing(&self, format: Format) -> Option<&'static Packing> {
+        self.wide.and_then(|wide| wide.packing(format)).or(format.info().packing.as_ref())
     }
 
     /// Whether this level has a product of its own with packed rows of `format`.

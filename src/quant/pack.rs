@@ -128,7 +128,7 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
         for (i, out) in out_scales.chunks_exact_mut(scale_kind.bytes()).enumerate() {
             let (low, high) = out.split_at_mut(scale_kind.bytes().min(2 * ROWS));
             match scale_kind {
-                Scales::None => {}
+                Scales::None | Scales::Unit => {}
                 Scales::F16 | Scales::Bf16 => put_pairs(low, |r| all[r][i].d),
                 Scales::F16Min => {
                     put_pairs(low, |r| all[r][i].d);

@@ -8,7 +8,8 @@
 //!   64 bits, one per quad, the fifth and sixth as two such planes.
 //! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
 //!
-//! Numbers that are no codes (F16, BF16) lie column after column, those of a column side by side, and have no scales.
+//! Numbers that are no codes (F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
+//! products of whole numbers of 16 bits are faster they are packed as these: pairs of columns, with a unit for each eight pieces.
 //!
 //! The layout is that of the tiles of Intel AMX and of broadcast dot products (VNNI, Arm dotprod) alike, takes as many
 //! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
@@ -22,7 +23,7 @@ pub const ROWS: usize = 16;
 /// Columns in a piece.
 pub const COLS: usize = 32;
 /// Pieces that share units of scales.
-pub(super) const STRIP: usize = 8;
+pub const STRIP: usize = 8;
 /// Alignment of groups.
 pub const ALIGN: usize = 64;
 
@@ -41,6 +42,9 @@ pub enum Codes {
     U8,
     /// No codes but numbers of sixteen bits: that of column `c` and row `r` of the piece is number `16c + r`.
     Halves,
+    /// Signed whole numbers of sixteen bits: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
+    /// `32p + 2r + 1`.
+    Wide,
 }
 
 impl Codes {
@@ -52,7 +56,7 @@ impl Codes {
             Codes::U5 => 320,
             Codes::U6 => 384,
             Codes::U8 => 512,
-            Codes::Halves => 1024,
+            Codes::Halves | Codes::Wide => 1024,
         }
     }
 }
@@ -63,6 +67,8 @@ impl Codes {
 pub enum Scales {
     /// None.
     None,
+    /// After all pieces, for each eight of them, a bfloat16 per row: a power of two.
+    Unit,
     /// A binary16 per row and piece.
     F16,
     /// A bfloat16 per row and piece.
@@ -85,7 +91,7 @@ impl Scales {
     /// Bytes of a piece, without units.
     pub const fn bytes(self) -> usize {
         match self {
-            Scales::None => 0,
+            Scales::None | Scales::Unit => 0,
             Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves | Scales::HalvesMin => 32,
             Scales::F16Min => 64,
         }
@@ -101,7 +107,7 @@ impl Scales {
         match self {
             Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
             Scales::Super | Scales::HalvesMin => 64,
-            Scales::Halves => 32,
+            Scales::Halves | Scales::Unit => 32,
         }
     }
 }
@@ -113,13 +119,21 @@ pub enum Values {
     Minus(u8),
     /// The value with the number of the code, of four bits.
     Listed(&'static [i8; 16]),
-    /// Themselves: numbers in the format.
+    /// Themselves: numbers in the format, or in units.
     Numbers,
 }
 
 /// How numbers of sixteen bits are packed.
 pub(super) const HALVES: Packing =
     Packing { codes: Codes::Halves, values: Values::Numbers, scales: Scales::None, pack: pack_halves };
+
+/// How a format of numbers is packed as whole numbers by `pack`.
+pub const fn wide(pack: Pack) -> Packing {
+    Packing { codes: Codes::Wide, values: Values::Numbers, scales: Scales::Unit, pack }
+}
+
+/// Packs rows into a group: see [`Packing::pack`].
+pub type Pack = fn(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]);
 
 /// How a format is packed.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +146,7 @@ pub struct Packing {
     pub scales: Scales,
     /// Packs rows into a group: every byte of `out`, [`Packing::group_bytes`] of them, is written. What `transpose` does is
     /// what [`super::pack::transpose`] does.
-    pub pack: fn(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]),
+    pub pack: Pack,
 }
 
 impl Packing {

@@ -146,9 +146,9 @@ enum ember_kv_type
      */
     EMBER_KV_Q8_0 = 2,
     /**
-     * 16-bit whole numbers times a power of two for each head's key or value of a token: as exact as binary16, four bytes more
-     * for each, and multiplied as whole numbers, which is faster on processors with VNNI.
-     * The length of the model's heads must be a multiple of 16.
+     * 16-bit whole numbers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes
+     * more for each, and multiplied as whole numbers: long prompts are faster on processors with AVX-512 and VNNI.
+     * The length of the model's heads must be a multiple of 16, 2048 at most.
      */
     EMBER_KV_I16 = 3,
 };
@@ -2124,7 +2124,8 @@ ember_status ember_model_options_set_isa(struct ember_model_options *options,
 
 /**
  * Which matrices are packed, an ember_pack. That changes no result but those of F16 and BF16, by roundings, and of
- * EMBER_PACK_ALWAYS where the instruction set has no products with packed rows.
+ * EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. F16 and BF16 weights that are packed are multiplied
+ * as whole numbers of 16 bits where that is faster (x86-64), and with EMBER_PACK_NEVER in 32-bit floating point.
  * Errors: EMBER_E_INVALID_ARGUMENT for any other number.
  */
 ember_status ember_model_options_set_pack(struct ember_model_options *options,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::gguf::FileBytes;
 use crate::memory::Memory;
 use crate::quant::Format;
-use crate::quant::packed::Packing;
+use crate::quant::packed::{Codes, Packing};
 
 /// A weight of the CPU backends: rows in the model file's own bytes, or an owned f32 copy where the file's cannot be
 /// used in place.
@@ -26,7 +26,12 @@ pub struct HostWeight {
     storage: Storage,
     /// Rows rearranged for this machine's products, sixteen to a group, once the packer has run; the file's are then
     /// only looked up.
-    packed: Option<Arc<OnceLock<PackedRows>>>,
+    packed: Option<Packed>,
+}
+
+struct Packed {
+    packing: &'static Packing,
+    rows: Arc<OnceLock<PackedRows>>,
 }
 
 enum Storage {
@@ -75,11 +80,11 @@ impl HostWeight {
         })
     }
 
-    /// Has the rows packed by `packer` when it runs next. The format must have a packing.
-    pub fn pack_later(&mut self, name: &str, packer: &mut Packer) {
+    /// Has the rows packed by `packer` when it runs next, in a way that is one of their format's.
+    pub fn pack_later(&mut self, name: &str, packing: &'static Packing, packer: &mut Packer) {
         if let Storage::File { file, range } = &self.storage {
-            let packing = self.format.info().packing.as_ref();
-            self.packed = Some(packer.add(self.source(name, file, range, packing)));
+            let rows = packer.add(self.source(name, file, range, Some(packing)));
+            self.packed = Some(Packed { packing, rows });
         }
     }
 
@@ -122,13 +127,18 @@ impl HostWeight {
 
     /// Whether there are groups.
     pub fn is_packed(&self) -> bool {
-        self.packed.as_ref().is_some_and(|packed| packed.get().is_some())
+        self.packed.as_ref().is_some_and(|packed| packed.rows.get().is_some())
+    }
+
+    /// Whether there are groups of whole numbers of 16 bits.
+    pub fn is_wide(&self) -> bool {
+        self.is_packed() && self.packed.as_ref().is_some_and(|packed| packed.packing.codes == Codes::Wide)
     }
 
     /// Groups of sixteen rows of a weight that is packed; `None` when it is not.
     pub fn groups(&self, groups: Range<usize>) -> Option<&[u8]> {
-        let group_bytes = self.format.info().packing.as_ref()?.group_bytes(self.n_cols);
-        let bytes = self.packed.as_ref()?.get()?.bytes();
+        let Packed { packing, rows } = self.packed.as_ref()?;
+        let (group_bytes, bytes) = (packing.group_bytes(self.n_cols), rows.get()?.bytes());
         Some(&bytes[groups.start * group_bytes..groups.end * group_bytes])
     }
 

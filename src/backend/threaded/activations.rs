@@ -1,12 +1,17 @@
-//! Activations, and their rounded form for products with quantized weights.
+//! Activations, and their rounded forms for products with weights of few bits.
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 
-use super::super::host::Zeroed;
+use super::super::host::{HostWeight, Zeroed};
+use super::{ThreadedBackend, rows_per_task};
 use crate::error::Result;
+use crate::kernels::I16Block;
 use crate::memory::Memory;
-use crate::quant::Q8Block;
+use crate::quant::{Dot, Q8Block};
+
+/// Fewest blocks of [`Rounded::wide`] in a task: rounding them takes as long as having another thread join.
+const FEWEST_WIDE: usize = 64;
 
 /// A buffer of activations, which knows whether it was written to since it was rounded.
 pub struct Activations {
@@ -43,6 +48,8 @@ pub(super) struct Rounded {
     pub blocks: Zeroed<Q8Block>,
     /// Room for as many, which are made of those.
     next: Zeroed<Q8Block>,
+    /// What products of whole numbers of 16 bits take, rounded for each call anew.
+    pub wide: Zeroed<I16Block>,
     /// The number of the last rounding, and how many activations it was of.
     last: u64,
     len: usize,
@@ -51,9 +58,13 @@ pub(super) struct Rounded {
 }
 
 impl Rounded {
-    /// Makes room for `len` activations.
-    pub fn reserve(&mut self, len: usize, memory: &Memory) -> Result<()> {
+    /// Makes room for `len` activations, in [`Rounded::wide`] too if so.
+    pub fn reserve(&mut self, len: usize, wide: bool, memory: &Memory) -> Result<()> {
         self.len = 0;
+        self.wide = Zeroed::default();
+        if wide {
+            self.wide = memory.zeroed(len.div_ceil(I16Block::LEN), "activations of 16 bits")?;
+        }
         for blocks in [&mut self.blocks, &mut self.next] {
             *blocks = Zeroed::default();
             *blocks = memory.zeroed(len.div_ceil(Q8Block::LEN), "the quantized activations")?;
@@ -77,9 +88,9 @@ impl Rounded {
         self.last += 1;
     }
 
-    /// The blocks, to be read, and room for what is made of them, which [`Rounded::advance`] puts in their place.
-    pub fn both(&mut self) -> (&[Q8Block], &mut [Q8Block]) {
-        (&self.blocks, &mut self.next)
+    /// What is read, and room for what is made of it, which [`Rounded::advance`] puts in the place of `blocks`.
+    pub fn all(&mut self) -> (&[Q8Block], &[I16Block], &mut [Q8Block]) {
+        (&self.blocks, &self.wide, &mut self.next)
     }
 
     /// Forgets the blocks; those that were made of them are the first `len` activations of `x` until these are written to.
@@ -93,5 +104,49 @@ impl Rounded {
     /// are written to.
     pub fn become_those_of(&mut self, x: &mut Activations, len: usize) {
         (x.rounding, self.len) = (self.last, len);
+    }
+}
+
+impl ThreadedBackend {
+    /// Rounds the first `n` rows of `x` as `weights`, which are multiplied with them, want them.
+    pub(super) fn prepare<'a>(
+        &mut self,
+        weights: impl Iterator<Item = &'a HostWeight>,
+        x: &Activations,
+        n: usize,
+    ) {
+        let (mut q8, mut wide) = (None, None);
+        for w in weights {
+            if matches!(self.kernels.dot[w.format as usize], Dot::Q8(_)) {
+                q8 = Some(w.n_cols);
+            } else if w.is_wide() {
+                wide = Some(w.n_cols);
+            }
+        }
+        if let Some(n_cols) = q8 {
+            self.quantize(x, n, n_cols);
+        }
+        if let (Some(n_cols), Some(kernels)) = (wide, self.kernels.wide) {
+            let n_blocks = n_cols / I16Block::LEN;
+            let part = (rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks).max(FEWEST_WIDE);
+            self.pool.for_parts(&mut self.rounded.wide[..n * n_blocks], part, |i, out| {
+                (kernels.round)(&x[i * part * I16Block::LEN..][..out.len() * I16Block::LEN], out);
+            });
+        }
+    }
+
+    /// Rounds the first `n` rows of `x`, unless that was done when they were made.
+    fn quantize(&mut self, x: &Activations, n: usize, n_cols: usize) {
+        if self.rounded.are_of(x, n * n_cols) {
+            return;
+        }
+        self.rounded.wanted = true;
+        self.rounded.forget();
+        let n_blocks = n_cols / Q8Block::LEN;
+        let quantize = self.kernels.quantize_activations;
+        let part = rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks;
+        self.pool.for_parts(&mut self.rounded.blocks[..n * n_blocks], part, |i, out| {
+            quantize(&x[i * part * Q8Block::LEN..][..out.len() * Q8Block::LEN], out);
+        });
     }
 }

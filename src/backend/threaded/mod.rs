@@ -7,6 +7,7 @@ mod angles;
 mod attention;
 mod course;
 mod gated;
+mod groups;
 mod kv;
 mod products;
 mod shares;
@@ -29,7 +30,7 @@ use super::{
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
 use crate::memory::Memory;
-use crate::quant::{Dot, Q8Block, packed};
+use crate::quant::{Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// Tasks that each thread gets of a product with chosen experts, about: few, so that each reads long stretches of weights, which
@@ -141,29 +142,6 @@ impl ThreadedBackend {
         even.max(1).next_multiple_of(packed::ROWS)
     }
 
-    /// Rounds the first `n` rows of `x`, unless that was done when they were made.
-    fn quantize(&mut self, x: &Activations, n: usize, n_cols: usize) {
-        if self.rounded.are_of(x, n * n_cols) {
-            return;
-        }
-        self.rounded.wanted = true;
-        self.rounded.forget();
-        let n_blocks = n_cols / Q8Block::LEN;
-        let quantize = self.kernels.quantize_activations;
-        let part = rows_per_task(n, n_cols, self.pool.n_threads()) * n_blocks;
-        self.pool.for_parts(&mut self.rounded.blocks[..n * n_blocks], part, |i, out| {
-            quantize(&x[i * part * Q8Block::LEN..][..out.len() * Q8Block::LEN], out);
-        });
-    }
-
-    /// Rounds the first `n` rows of `x` if any of `weights`, which are multiplied with them, wants them so.
-    fn prepare<'a>(&mut self, mut weights: impl Iterator<Item = &'a HostWeight>, x: &Activations, n: usize) {
-        let is_q8 = |w: &&HostWeight| matches!(self.kernels.dot[w.format as usize], Dot::Q8(_));
-        if let Some(w) = weights.find(is_q8) {
-            self.quantize(x, n, w.n_cols);
-        }
-    }
-
     /// Whether products of `n` rows with F32 weights go through `sgemm`.
     fn is_blocked(&self, n: usize) -> bool {
         self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS
@@ -198,12 +176,15 @@ impl Backend for ThreadedBackend {
         let packs = match self.pack {
             Pack::Auto => self.kernels.packs(src.format),
             Pack::Never => false,
-            Pack::Always => src.format.info().packing.is_some(),
+            Pack::Always => true,
         };
         let fits = src.n_rows >= packed::ROWS && src.n_cols.is_multiple_of(packed::COLS);
-        match src.role {
-            WeightRole::Matrix if packs && fits => weight.pack_later(src.name, &mut self.packer),
-            WeightRole::Vector if self.pack != Pack::Never => weight.copy_later(src.name, &mut self.packer),
+        let packing = self.kernels.packing(src.format).filter(|_| packs && fits);
+        match (src.role, packing) {
+            (WeightRole::Matrix, Some(packing)) => weight.pack_later(src.name, packing, &mut self.packer),
+            (WeightRole::Vector, _) if self.pack != Pack::Never => {
+                weight.copy_later(src.name, &mut self.packer);
+            }
             _ => (),
         }
         if self.packer.loading.lock {
@@ -226,7 +207,8 @@ impl Backend for ThreadedBackend {
         let memory = &self.memory;
         // Numbers of elements that cannot be counted are more than there is memory for.
         let row = limits.n_cols.next_multiple_of(Q8Block::LEN);
-        self.rounded.reserve(limits.n_tokens.saturating_mul(row), memory)?;
+        let wide = self.kernels.wide.is_some();
+        self.rounded.reserve(limits.n_tokens.saturating_mul(row), wide, memory)?;
         let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
         self.rows = memory.zeroed(rows, "weight rows for each thread")?;
         let keys = limits.n_out.saturating_mul(self.pool.n_threads());
@@ -273,7 +255,14 @@ impl Backend for ThreadedBackend {
         let Some(n_cols) = products.first().map(|p| p.weight.n_cols) else { return };
         self.prepare(products.iter().map(|p| p.weight), x, n);
         let blocked = self.is_blocked(n);
-        let inputs = Inputs { kernels: self.kernels, blocked, x, x_q8: &self.rounded.blocks, n };
+        let inputs = Inputs {
+            kernels: self.kernels,
+            blocked,
+            x,
+            x_q8: &self.rounded.blocks,
+            x_wide: &self.rounded.wide,
+            n,
+        };
         let n_threads = self.pool.n_threads();
         let call = Call::new(products.iter().map(|p| p.weight), |n_groups| match blocked {
             // Each task of `sgemm` rearranges all of x for itself.
@@ -470,9 +459,7 @@ impl Backend for ThreadedBackend {
     fn moe_matmul(&mut self, args: MoeMatmul<'_, Self>) {
         let (w, n_slots) = (args.weight, args.n * args.n_used);
         let n_inputs = if args.reduce { n_slots } else { args.n };
-        if matches!(self.kernels.dot[w.format as usize], Dot::Q8(_)) {
-            self.quantize(args.x, n_inputs, w.n_cols);
-        }
+        self.prepare([w].into_iter(), args.x, n_inputs);
         let n_rows = w.n_rows / args.n_expert;
         self.course.leave();
         let rows_per_task = self.expert_rows_per_task(n_rows);
@@ -485,6 +472,7 @@ impl Backend for ThreadedBackend {
             route: &args.route[..2 * n_slots],
             x: args.x,
             x_q8: &self.rounded.blocks,
+            x_wide: &self.rounded.wide,
             out: DisjointMut::new(args.out),
         };
         let scratch_len = PANEL * self.n_cols;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use half::f16;
 use matrixmultiply::sgemm;
 
+use super::groups::{Groups, VECTORS, groups_of, pack_now, packed_numbers, packs_now};
 use crate::backend::host::HostWeight;
-use crate::kernels::{Kernels, MANY, PackedPair, PackedProduct, halves};
-use crate::quant::pack::Rows;
-use crate::quant::packed::{self, Ahead, Group};
+use crate::kernels::{I16Block, Kernels, MANY, halves};
+use crate::quant::packed::{self, Ahead};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
@@ -56,12 +56,13 @@ pub(super) struct Inputs<'a> {
     pub blocked: bool,
     pub x: &'a [f32],
     pub x_q8: &'a [Q8Block],
+    pub x_wide: &'a [I16Block],
     pub n: usize,
 }
 
 /// Activation rows that are multiplied with all weights of a task before the next ones are: so many that they stay in
 /// the cache of a core, and that fetching the weights anew for each block costs little.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// The same where the weights of a task are packed for each block: so many that packing costs little beside.
 const BLOCK_NOW: usize = 4 * BLOCK;
 /// Weight rows that are expanded and multiplied together.
@@ -105,9 +106,16 @@ impl Inputs<'_> {
     ) {
         let w = target.weight;
         match self.kernels.dot[w.format as usize] {
-            Dot::Q8(_) if w.is_packed() => self.packed(target, rows, vectors, then),
+            Dot::Q8(_) if w.is_packed() => {
+                let groups = Groups::of_bytes(self.kernels, w, groups_of(&rows), then);
+                self.packed(target, &groups, self.x_q8, rows, vectors);
+            }
             Dot::Q8(_) if self.packs_now(w) => self.packed_now(target, rows, vectors, scratch),
             Dot::Q8(dot) => self.in_place(target, rows, vectors, dot),
+            Dot::F32 if w.is_wide() => {
+                let groups = Groups::of_wide(self.kernels, w, groups_of(&rows), then);
+                self.packed(target, &groups, self.x_wide, rows, vectors);
+            }
             Dot::F32 if w.is_packed() => self.numbers(target, rows, vectors),
             Dot::F32 => self.expanded(target, rows, vectors, scratch),
         }
@@ -137,13 +145,17 @@ impl Inputs<'_> {
         }
     }
 
-    /// Packed weights; `rows` begin with a group.
-    fn packed(&self, target: &Target<'_>, rows: Range<usize>, vectors: Range<usize>, then: Ahead) {
-        let w = target.weight;
-        let n_blocks = w.n_cols / 32;
-        let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
-        let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
-        let groups = Groups::of(self.kernels, w, groups, then);
+    /// Packed weights, whose groups `rows` are and begin with one; `x` are all rounded activations.
+    fn packed<B>(
+        &self,
+        target: &Target<'_>,
+        groups: &Groups<'_, B>,
+        x: &[B],
+        rows: Range<usize>,
+        vectors: Range<usize>,
+    ) {
+        let n_blocks = groups.n_pieces;
+        let x = &x[vectors.start * n_blocks..vectors.end * n_blocks];
         let put = |group: usize, t: usize, products: &[[f32; packed::ROWS]]| {
             let first = rows.start + group * packed::ROWS;
             target.put_group(vectors.start + t, (first, rows.end), products);
@@ -256,6 +268,7 @@ pub(super) struct Experts<'a> {
     pub route: &'a [f32],
     pub x: &'a [f32],
     pub x_q8: &'a [Q8Block],
+    pub x_wide: &'a [I16Block],
     pub out: DisjointMut<'a, f32>,
 }
 
@@ -289,23 +302,21 @@ impl Experts<'_> {
     /// The products of row `input` of `x` with weight rows from `first` on, up to a group of them; those up to `end` come next.
     fn multiply(&self, (first, end): (usize, usize), input: usize, scratch: &mut [f32], out: &mut [f32]) {
         let (w, n_cols) = (self.weight, self.weight.n_cols);
-        let x_q8 = || &self.x_q8[input * n_cols / 32..(input + 1) * n_cols / 32];
+        let blocks = input * n_cols / packed::COLS..(input + 1) * n_cols / packed::COLS;
+        let x_q8 = || &self.x_q8[blocks.clone()];
         if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
-            if matches!(self.kernels.dot[w.format as usize], Dot::F32) {
-                let x = &self.x[input * n_cols..(input + 1) * n_cols];
-                return packed_numbers(self.kernels, w, first..first + out.len(), x, out);
-            }
-            let groups = Groups::of(
-                self.kernels,
-                w,
-                first / packed::ROWS..end.div_ceil(packed::ROWS),
-                Ahead::default(),
-            );
-            return groups.iter().take(1).for_each(|group| {
-                groups.multiply(&group, x_q8(), &mut [0.0; packed::ROWS], |_, products| {
-                    out.copy_from_slice(products.as_flattened());
-                });
-            });
+            let groups = groups_of(&(first..end));
+            return match self.kernels.dot[w.format as usize] {
+                Dot::Q8(_) => Groups::of_bytes(self.kernels, w, groups, Ahead::default()).first(x_q8(), out),
+                Dot::F32 if w.is_wide() => {
+                    let x = &self.x_wide[blocks];
+                    Groups::of_wide(self.kernels, w, groups, Ahead::default()).first(x, out);
+                }
+                Dot::F32 => {
+                    let x = &self.x[input * n_cols..(input + 1) * n_cols];
+                    packed_numbers(self.kernels, w, first..first + out.len(), x, out);
+                }
+            };
         }
         if packs_now(self.kernels, w.format) {
             let mut products = [0.0; packed::ROWS];
@@ -323,115 +334,6 @@ impl Experts<'_> {
                 }
             };
         }
-    }
-}
-
-/// See [`crate::kernels::PackedNumbers`]: the product with rows `rows` of `w`, of which the first begins a group.
-fn packed_numbers(kernels: &Kernels, w: &HostWeight, rows: Range<usize>, x: &[f32], out: &mut [f32]) {
-    let groups = rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS);
-    let (Some(product), Some(groups)) = (kernels.packed_numbers(w.format), w.groups(groups)) else {
-        unreachable!("only formats that have a packing are packed");
-    };
-    product(groups, x, w.n_cols, out);
-}
-
-/// Whether rows of `format` that are not packed are packed to be multiplied.
-fn packs_now(kernels: &Kernels, format: Format) -> bool {
-    matches!(kernels.dot[format as usize], Dot::Q8(_)) && kernels.packs(format)
-}
-
-/// Up to sixteen rows of `w`, packed into `scratch`, and what multiplies them: the same bits as of rows packed before.
-fn pack_now<'a>(
-    kernels: &Kernels,
-    w: &HostWeight,
-    rows: Range<usize>,
-    scratch: &'a mut [f32],
-) -> (PackedProduct, Group<'a>) {
-    let (Some(product), Some(packing)) = (kernels.packed_product(w.format), w.format.info().packing) else {
-        unreachable!("only formats that have a packing have packed products");
-    };
-    let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
-    let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
-    (packing.pack)(&rows, kernels.transpose, group);
-    (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
-}
-
-/// Activation vectors in one call of a packed product with one group.
-const VECTORS: usize = 32;
-
-/// Some groups of a packed weight, and how they are multiplied.
-struct Groups<'a> {
-    product: PackedProduct,
-    /// For two groups at once, where there is such a product.
-    pair: Option<PackedPair>,
-    format: Format,
-    n_pieces: usize,
-    group_bytes: usize,
-    bytes: &'a [u8],
-    /// See [`Group::then`].
-    then: Ahead,
-}
-
-impl<'a> Groups<'a> {
-    fn of(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Groups<'a> {
-        let n = groups.len();
-        let (Some(product), Some(bytes)) = (kernels.packed_product(w.format), w.groups(groups)) else {
-            unreachable!("only formats that have a packing are packed");
-        };
-        let n_pieces = w.n_cols / packed::COLS;
-        let (pair, group_bytes) = (kernels.pairs[w.format as usize], bytes.len() / n.max(1));
-        Groups { product, pair, format: w.format, n_pieces, group_bytes, bytes, then }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
-        let (format, n_pieces) = (self.format, self.n_pieces);
-        let groups = self.bytes.chunks_exact(self.group_bytes).enumerate();
-        groups.map(move |(i, bytes)| Group {
-            format,
-            bytes,
-            n_pieces,
-            n_before: i * self.group_bytes,
-            n_following: self.bytes.len() - (i + 1) * self.group_bytes,
-            then: self.then,
-        })
-    }
-
-    /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
-    /// time as `buffer` has room for.
-    fn multiply(
-        &self,
-        group: &Group<'_>,
-        x: &[Q8Block],
-        buffer: &mut [f32],
-        mut put: impl FnMut(usize, &[[f32; packed::ROWS]]),
-    ) {
-        let vectors = buffer.len() / packed::ROWS;
-        for (i, x) in x.chunks(vectors * self.n_pieces).enumerate() {
-            let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
-            (self.product)(group, x, out);
-            put(i * vectors, out.as_chunks().0);
-        }
-    }
-
-    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` is told the number of the group too.
-    /// Returns how many groups that were.
-    fn multiply_pairs(
-        &self,
-        pair: PackedPair,
-        x: &[Q8Block],
-        put: impl Fn(usize, usize, &[[f32; packed::ROWS]]),
-    ) -> usize {
-        let mut buffer = [[0.0; BLOCK * packed::ROWS]; 2];
-        let len = x.len() / self.n_pieces * packed::ROWS;
-        let (mut groups, mut n_done) = (self.iter(), 0);
-        while let (Some(low), Some(high)) = (groups.next(), groups.next()) {
-            pair([&low, &high], x, buffer.each_mut().map(|out| &mut out[..len]));
-            for (group, out) in (n_done..).zip(&buffer) {
-                put(group, 0, out[..len].as_chunks().0);
-            }
-            n_done += 2;
-        }
-        n_done
     }
 }
 

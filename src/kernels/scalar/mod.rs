@@ -11,6 +11,7 @@ mod norm;
 pub(super) mod packed;
 mod rope;
 pub(super) mod whole;
+pub mod wide;
 
 use half::f16;
 
@@ -33,6 +34,7 @@ pub static SCALAR: Kernels = Kernels {
     packed: [None; FORMAT_COUNT],
     pairs: [None; FORMAT_COUNT],
     numbers: [None; FORMAT_COUNT],
+    wide: None,
     transpose,
     quantize_activations,
     rms_norm: norm::rms_norm,

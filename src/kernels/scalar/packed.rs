@@ -81,7 +81,7 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
     let half = |bytes: &[u8], at: usize| f16::from_le_bytes(pair(bytes, at)).to_f32();
     let sum = (sums[0] + sums[1]) as f32;
     match packing.scales {
-        Scales::None => 0.0,
+        Scales::None | Scales::Unit => 0.0,
         Scales::F16 => half(here, 0) * x.d * sum,
         Scales::Bf16 => bf16::from_le_bytes(pair(here, 0)).to_f32() * x.d * sum,
         Scales::F16Min => half(here, 0) * x.d * sum + half(here, 2 * ROWS) * x.sum,
@@ -122,7 +122,7 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
                     nibble() | (plane >> (quad % 4 * 2) & 3) << 4
                 }
                 Codes::U8 => bytes[64 * quad + 4 * r + k],
-                Codes::Halves => 0,
+                Codes::Halves | Codes::Wide => 0,
             };
             match packing.values {
                 Values::Minus(offset) => code.wrapping_sub(offset).cast_signed(),

@@ -59,7 +59,7 @@ fn exponent(x: f32) -> i32 {
 
 /// The sum of the squares of `f` of each, in [`LANES`] lanes that are then added: the upper half to the lower half until one is
 /// left.
-fn squares(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+pub(super) fn squares(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
     for x in x.as_chunks::<LANES>().0 {
         for (lane, &x) in lanes.iter_mut().zip(x) {

@@ -5,6 +5,7 @@
 mod attention;
 mod elementwise;
 mod products;
+mod wide;
 
 use super::*;
 use half::f16;

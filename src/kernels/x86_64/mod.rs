@@ -5,6 +5,7 @@ pub mod amx;
 pub mod avx2;
 pub mod avx512;
 pub mod avxvnni;
+mod wide;
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 

@@ -7,7 +7,8 @@ mod pairs;
 mod rows;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, expansions, numbers, scalar};
+use crate::kernels::{Isa, Kernels, Wide, expansions, numbers, scalar};
+use crate::quant::packed::wide;
 
 /// The table.
 pub static AVX512: Kernels = Kernels {
@@ -16,6 +17,7 @@ pub static AVX512: Kernels = Kernels {
     pairs: pairs::TABLE,
     transpose: rows::transpose,
     numbers: numbers(vector::packed_f16, vector::packed_bf16),
+    wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,
@@ -34,6 +36,15 @@ pub static AVX512: Kernels = Kernels {
     rope: vector::rope,
     attention: vector::attention,
     ..scalar::SCALAR
+};
+
+/// Products with numbers as whole numbers.
+static WIDE: Wide = Wide {
+    round: vector::round_wide,
+    f16: wide(vector::pack_wide_f16),
+    bf16: wide(vector::pack_wide_bf16),
+    product: vector::wide_product,
+    pair: Some(vector::wide_pair),
 };
 
 /// Whether this machine has the instructions that the functions of [`AVX512`] are compiled for.

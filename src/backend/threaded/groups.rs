@@ -1,0 +1,161 @@
+//! Packed groups of a weight's rows, and what multiplies them.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use super::products::BLOCK;
+use crate::backend::host::HostWeight;
+use crate::kernels::{I16Block, Kernels, PackedPair, PackedProduct};
+use crate::quant::pack::Rows;
+use crate::quant::packed::{self, Ahead, Group};
+use crate::quant::{Dot, Format, Q8Block};
+
+/// The groups of rows of which the first begins one.
+pub(super) fn groups_of(rows: &Range<usize>) -> Range<usize> {
+    rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS)
+}
+
+/// See [`crate::kernels::PackedNumbers`]: the product with rows `rows` of `w`, of which the first begins a group.
+pub(super) fn packed_numbers(
+    kernels: &Kernels,
+    w: &HostWeight,
+    rows: Range<usize>,
+    x: &[f32],
+    out: &mut [f32],
+) {
+    let (Some(product), Some(groups)) = (kernels.packed_numbers(w.format), w.groups(groups_of(&rows))) else {
+        unreachable!("only formats that have a packing are packed");
+    };
+    product(groups, x, w.n_cols, out);
+}
+
+/// Whether rows of `format` that are not packed are packed to be multiplied.
+pub(super) fn packs_now(kernels: &Kernels, format: Format) -> bool {
+    matches!(kernels.dot[format as usize], Dot::Q8(_)) && kernels.packs(format)
+}
+
+/// Up to sixteen rows of `w`, packed into `scratch`, and what multiplies them: the same bits as of rows packed before.
+pub(super) fn pack_now<'a>(
+    kernels: &Kernels,
+    w: &HostWeight,
+    rows: Range<usize>,
+    scratch: &'a mut [f32],
+) -> (PackedProduct, Group<'a>) {
+    let (Some(product), Some(packing)) = (kernels.packed_product(w.format), w.format.info().packing) else {
+        unreachable!("only formats that have a packing have packed products");
+    };
+    let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
+    let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
+    (packing.pack)(&rows, kernels.transpose, group);
+    (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
+}
+
+/// Activation vectors in one call of a packed product with one group.
+pub(super) const VECTORS: usize = 32;
+
+/// Some groups of a packed weight, and how they are multiplied with activations rounded to `B`.
+pub(super) struct Groups<'a, B> {
+    product: PackedProduct<B>,
+    /// For two groups at once, where there is such a product.
+    pub pair: Option<PackedPair<B>>,
+    format: Format,
+    pub n_pieces: usize,
+    group_bytes: usize,
+    bytes: &'a [u8],
+    /// See [`Group::then`].
+    then: Ahead,
+}
+
+impl<'a> Groups<'a, Q8Block> {
+    /// Groups of codes.
+    pub fn of_bytes(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Self {
+        let product = kernels.packed_product(w.format);
+        Groups::of(product, kernels.pairs[w.format as usize], w, groups, then)
+    }
+}
+
+impl<'a> Groups<'a, I16Block> {
+    /// Groups of whole numbers of 16 bits.
+    pub fn of_wide(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Self {
+        let (product, pair) =
+            (kernels.wide.map(|wide| wide.product), kernels.wide.and_then(|wide| wide.pair));
+        Groups::of(product, pair, w, groups, then)
+    }
+}
+
+impl<'a, B> Groups<'a, B> {
+    fn of(
+        product: Option<PackedProduct<B>>,
+        pair: Option<PackedPair<B>>,
+        w: &'a HostWeight,
+        groups: Range<usize>,
+        then: Ahead,
+    ) -> Self {
+        let n = groups.len();
+        let (Some(product), Some(bytes)) = (product, w.groups(groups)) else {
+            unreachable!("only formats that have a packing are packed");
+        };
+        let (n_pieces, group_bytes) = (w.n_cols / packed::COLS, bytes.len() / n.max(1));
+        Groups { product, pair, format: w.format, n_pieces, group_bytes, bytes, then }
+    }
+
+    /// The products of the first group with one vector, as many as `out` has room for.
+    pub fn first(&self, x: &[B], out: &mut [f32]) {
+        for group in self.iter().take(1) {
+            let mut products = [0.0; packed::ROWS];
+            (self.product)(&group, x, &mut products);
+            out.copy_from_slice(&products[..out.len()]);
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
+        let (format, n_pieces) = (self.format, self.n_pieces);
+        let groups = self.bytes.chunks_exact(self.group_bytes).enumerate();
+        groups.map(move |(i, bytes)| Group {
+            format,
+            bytes,
+            n_pieces,
+            n_before: i * self.group_bytes,
+            n_following: self.bytes.len() - (i + 1) * self.group_bytes,
+            then: self.then,
+        })
+    }
+
+    /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
+    /// time as `buffer` has room for.
+    pub fn multiply(
+        &self,
+        group: &Group<'_>,
+        x: &[B],
+        buffer: &mut [f32],
+        mut put: impl FnMut(usize, &[[f32; packed::ROWS]]),
+    ) {
+        let vectors = buffer.len() / packed::ROWS;
+        for (i, x) in x.chunks(vectors * self.n_pieces).enumerate() {
+            let out = &mut buffer[..x.len() / self.n_pieces * packed::ROWS];
+            (self.product)(group, x, out);
+            put(i * vectors, out.as_chunks().0);
+        }
+    }
+
+    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` is told the number of the group too.
+    /// Returns how many groups that were.
+    pub fn multiply_pairs(
+        &self,
+        pair: PackedPair<B>,
+        x: &[B],
+        put: impl Fn(usize, usize, &[[f32; packed::ROWS]]),
+    ) -> usize {
+        let mut buffer = [[0.0; BLOCK * packed::ROWS]; 2];
+        let len = x.len() / self.n_pieces * packed::ROWS;
+        let (mut groups, mut n_done) = (self.iter(), 0);
+        while let (Some(low), Some(high)) = (groups.next(), groups.next()) {
+            pair([&low, &high], x, buffer.each_mut().map(|out| &mut out[..len]));
+            for (group, out) in (n_done..).zip(&buffer) {
+                put(group, 0, out[..len].as_chunks().0);
+            }
+            n_done += 2;
+        }
+        n_done
+    }
+}

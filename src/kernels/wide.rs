@@ -1,0 +1,80 @@
+//! Numbers as whole numbers of 16 bits, for products with F16 and BF16 weights: two of these products cost as much as one in f32.
+//!
+//! Activations are rounded in blocks of 32, each with a unit of its own; weights when they are packed, each row in units of a power of
+//! two for 256 columns, so that most keep all their bits. The squares of a block's whole numbers are together less than 2^31,
+//! those of as many weights too: so, by the inequality of Cauchy and Schwarz, sums of products fit 32 bits, and so does every part
+//! of them. What is lost are some 5e-5 of a product's size, with activations and weights that are normally distributed.
+#![forbid(unsafe_code)]
+
+use super::{PackedPair, PackedProduct};
+use crate::quant::Format;
+use crate::quant::packed::Packing;
+
+/// 32 activations: number `i` is about `d * qs[i]`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct I16Block {
+    /// The unit; NaN if a number of the block is none or infinite.
+    pub d: f32,
+    /// The numbers in units of `d`.
+    pub qs: [i16; I16Block::LEN],
+}
+
+impl I16Block {
+    /// Numbers in a block.
+    pub const LEN: usize = 32;
+    /// A block of zeros.
+    pub const ZERO: I16Block = I16Block { d: 0.0, qs: [0; I16Block::LEN] };
+    /// A block of numbers of which one is none or infinite.
+    pub const NAN: I16Block = I16Block { d: f32::NAN, qs: [0; I16Block::LEN] };
+}
+
+/// The root of what a block's squares are together at most before rounding, which adds less than 3 to it: √32 / 2. It stays
+/// below √2^31.
+const NORM: f32 = 46_336.0;
+/// The largest whole number.
+const LARGEST: f32 = 32_767.0;
+
+/// The smallest unit of a block whose largest number and sum of squares are given.
+#[inline(always)]
+pub fn unit(largest: f32, squares: f32) -> f32 {
+    f32::max(squares.sqrt() / NORM, largest / LARGEST)
+}
+
+/// The smallest power of two that is at least `x`, which is positive, finite and not subnormal.
+#[inline(always)]
+pub fn power_of_two(x: f32) -> f32 {
+    f32::from_bits((x.to_bits() + 0x7F_FFFF) & f32::INFINITY.to_bits())
+}
+
+/// How an instruction set multiplies with F16 and BF16 weights as whole numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Wide {
+    /// Rounds activations, one block per 32: [`super::scalar::wide::round`].
+    pub round: fn(x: &[f32], out: &mut [I16Block]),
+    /// How F16 weights are packed: [`super::scalar::wide::pack`].
+    pub f16: Packing,
+    /// How BF16 weights are packed.
+    pub bf16: Packing,
+    /// The product with packed weights.
+    pub product: PackedProduct<I16Block>,
+    /// That of two groups at once, where it is faster.
+    pub pair: Option<PackedPair<I16Block>>,
+}
+
+impl Wide {
+    /// How weights of `format` are packed, if they are multiplied so.
+    pub fn packing(&self, format: Format) -> Option<&Packing> {
+        match format {
+            Format::F16 => Some(&self.f16),
+            Format::BF16 => Some(&self.bf16),
+            _ => None,
+        }
+    }
+}
+
+/// The bits of a power of two as a bfloat16.
+#[inline(always)]
+pub fn unit_bits(unit: f32) -> [u8; 2] {
+    ((unit.to_bits() >> 16) as u16).to_le_bytes()
+}
