@@ -61,8 +61,6 @@ pub trait Simd: Copy {
     fn splat_pair(self, x: [i16; 2]) -> Self::I;
     /// `sum[i] + a[i][0] * b[i][0] + a[i][1] * b[i][1]`, modulo 2^32.
     fn add_products(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I;
-    /// `a + b`, modulo 2^32.
-    fn add_whole(self, a: Self::I, b: Self::I) -> Self::I;
     /// The numbers of `a` and of `b`, 16 bits each, rounded to the nearest, ties to even: lane by lane side by side.
     fn pairs(self, a: Self::V, b: Self::V) -> Self::I;
     /// Writes the first elements of `out`, twice as many as there are lanes.

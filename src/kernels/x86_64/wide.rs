@@ -13,9 +13,15 @@ const TURNS: usize = 4;
 /// Vectors that are multiplied with two groups at a time.
 const TILE: usize = 4;
 
+/// What these products need beyond [`Simd`].
+pub trait AddWhole: Simd {
+    /// `a + b`, modulo 2^32.
+    fn add_whole(self, a: Self::I, b: Self::I) -> Self::I;
+}
+
 /// See [`crate::kernels::Wide::product`].
 #[inline(always)]
-pub fn product<S: Simd>(simd: S, group: &Group<'_>, x: &[I16Block], out: &mut [f32]) {
+pub fn product<S: AddWhole>(simd: S, group: &Group<'_>, x: &[I16Block], out: &mut [f32]) {
     let n = group.n_pieces;
     if n == 0 {
         return out.fill(0.0);
@@ -38,7 +44,7 @@ pub fn product<S: Simd>(simd: S, group: &Group<'_>, x: &[I16Block], out: &mut [f
 
 /// See [`crate::kernels::Wide::pair`].
 #[inline(always)]
-pub fn pair<S: Simd>(simd: S, groups: [&Group<'_>; 2], x: &[I16Block], out: [&mut [f32]; 2]) {
+pub fn pair<S: AddWhole>(simd: S, groups: [&Group<'_>; 2], x: &[I16Block], out: [&mut [f32]; 2]) {
     let n = groups[0].n_pieces;
     assert_eq!(n, groups[1].n_pieces, "groups of one matrix");
     let parts = groups.map(|group| Parts::of(group, Codes::Wide, Scales::Unit));
@@ -55,7 +61,7 @@ pub fn pair<S: Simd>(simd: S, groups: [&Group<'_>; 2], x: &[I16Block], out: [&mu
 /// The products of `n` pieces of each group with the first `N` vectors; returns `N`. For one vector alone nothing is fetched ahead:
 /// pieces are so long that processors see them coming, and on Zen 4 it is 5 to 20 % faster.
 #[inline(always)]
-fn tile<S: Simd, const N: usize, const G: usize>(
+fn tile<S: AddWhole, const N: usize, const G: usize>(
     simd: S,
     parts: [&Parts<'_>; G],
     n: usize,
@@ -116,7 +122,7 @@ fn tile<S: Simd, const N: usize, const G: usize>(
 
 /// What piece `i` of each group gives for each vector.
 #[inline(always)]
-fn sums<S: Simd, const N: usize, const G: usize>(
+fn sums<S: AddWhole, const N: usize, const G: usize>(
     simd: S,
     codes: [&[[i16; ROWS * COLS]]; G],
     vectors: &[&[I16Block]; N],
@@ -146,7 +152,7 @@ fn sums<S: Simd, const N: usize, const G: usize>(
 
 /// As [`sums`] for few vectors.
 #[inline(always)]
-fn sums_in_turns<S: Simd, const N: usize, const G: usize>(
+fn sums_in_turns<S: AddWhole, const N: usize, const G: usize>(
     simd: S,
     codes: [&[[i16; ROWS * COLS]]; G],
     vectors: &[&[I16Block]; N],

@@ -209,12 +209,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn add_whole(self, a: Self::I, b: Self::I) -> Self::I {
-        // SAFETY: `self` proves that the machine has the instruction.
-        [unsafe { vaddq_s32(a[0], b[0]) }, unsafe { vaddq_s32(a[1], b[1]) }]
-    }
-
-    #[inline(always)]
     fn pairs(self, a: Self::V, b: Self::V) -> Self::I {
         #[target_feature(enable = "neon")]
         #[inline]

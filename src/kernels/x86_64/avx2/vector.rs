@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::wide::{self as products, AddWhole};
 use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole, wide,
@@ -173,12 +174,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn add_whole(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` proves that the machine has the instruction.
-        unsafe { _mm256_add_epi32(a, b) }
-    }
-
-    #[inline(always)]
     fn pairs(self, a: __m256, b: __m256) -> __m256i {
         #[target_feature(enable = "avx2")]
         #[inline]
@@ -283,6 +278,14 @@ impl Simd for Avx2 {
     }
 }
 
+impl AddWhole for Avx2 {
+    #[inline(always)]
+    fn add_whole(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+}
+
 simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
@@ -292,7 +295,7 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     round_wide(x: &[f32], out: &mut [I16Block]) = wide::round;
     pack_wide_f16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, f16>;
     pack_wide_bf16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, bf16>;
-    wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = super::super::wide::product;
+    wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = products::product;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
     unit_i16(x: &[f32]) -> f32 = whole::unit_i16;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::wide::{self as products, AddWhole};
 use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole, wide,
@@ -169,12 +170,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn add_whole(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves that the machine has the instruction.
-        unsafe { _mm512_add_epi32(a, b) }
-    }
-
-    #[inline(always)]
     fn pairs(self, a: __m512, b: __m512) -> __m512i {
         #[target_feature(enable = "avx512f,avx512bw")]
         #[inline]
@@ -264,6 +259,14 @@ impl Simd for Avx512 {
     }
 }
 
+impl AddWhole for Avx512 {
+    #[inline(always)]
+    fn add_whole(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the machine has the instruction.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+}
+
 simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
@@ -273,8 +276,8 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     round_wide(x: &[f32], out: &mut [I16Block]) = wide::round;
     pack_wide_f16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, f16>;
     pack_wide_bf16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, bf16>;
-    wide_pair(groups: [&Group<'_>; 2], x: &[I16Block], out: [&mut [f32]; 2]) = super::super::wide::pair;
-    wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = super::super::wide::product;
+    wide_pair(groups: [&Group<'_>; 2], x: &[I16Block], out: [&mut [f32]; 2]) = products::pair;
+    wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = products::product;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
     unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
