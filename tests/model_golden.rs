@@ -14,7 +14,7 @@ use common::{
 use ember::backend::KvType;
 use ember::context::{BackendKind, ContextOptions, LoadOptions, LoadedModel, Pack};
 use ember::gguf::Gguf;
-use ember::kernels::Kernels;
+use ember::kernels::{Kernels, Wide};
 use ember::quant::{Dot, Format};
 
 /// Largest relative RMS error where activations stay f32: files in F32, F16, BF16 and the formats whose dot product
@@ -63,7 +63,7 @@ impl Case {
 
     /// Whether activations are rounded to 16 bits on `backend` of this machine.
     fn is_wide(&self, backend: BackendKind) -> bool {
-        let wide = Kernels::select(None).wide;
+        let wide = wide();
         let is_wide = |&format: &Format| wide.is_some_and(|wide| wide.packing(format).is_some());
         backend == BackendKind::Auto && self.formats.iter().any(is_wide)
     }
@@ -150,6 +150,11 @@ impl LlamaCpp {
         let n_vocab = case.width as u32;
         self.prompts[..n].iter().map(|p| p.iter().map(|x| x % n_vocab).collect()).collect()
     }
+}
+
+/// How the level in force multiplies with F16 and BF16 weights, if not in f32.
+fn wide() -> Option<&'static Wide> {
+    Kernels::for_model(None).expect("a level").wide
 }
 
 /// The definition, and the fast kernels of this machine.
@@ -250,9 +255,9 @@ fn threads_agree_with_scalar_and_with_each_other_bit_by_bit() {
 
 #[test]
 fn numbers_of_16_bits_that_are_not_packed_are_multiplied_as_f32() {
-    let wide: Vec<Case> = cases().into_iter().filter(|case| case.is_wide(BackendKind::Auto)).collect();
-    assert!(wide.len() >= 4 || Kernels::select(None).wide.is_none(), "files in F16 and BF16");
-    for case in wide {
+    let numbers: Vec<Case> = cases().into_iter().filter(|case| case.is_wide(BackendKind::Auto)).collect();
+    assert!(numbers.len() >= 4 || wide().is_none(), "files in F16 and BF16");
+    for case in numbers {
         let options = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };
         let path = fixture(&format!("models/{}.gguf", case.name));
         let model = Arc::new(LoadedModel::open(&path, &options).unwrap_or_else(|e| panic!("{e}")));
