@@ -183,7 +183,7 @@ const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
 }
 
 /// The products of a level with packed numbers.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "aarch64")]
 const fn numbers(f16: PackedNumbers, bf16: PackedNumbers) -> [Option<PackedNumbers>; FORMAT_COUNT] {
     let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
     table[Format::F16 as usize] = Some(f16);
@@ -226,7 +226,7 @@ pub struct Kernels {
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
-    /// Products with F16 and BF16 weights as whole numbers, where they are faster than `numbers`.
+    /// Products with F16 and BF16 weights as whole numbers; a level has these or `numbers`.
     pub wide: Option<&'static Wide>,
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,
@@ -289,7 +289,8 @@ impl Kernels {
 
     /// Whether this level has a product of its own with packed rows of `format`.
     pub fn packs(&self, format: Format) -> bool {
-        self.packed[format as usize].is_some() || self.numbers[format as usize].is_some()
+        let wide = self.wide.and_then(|wide| wide.packing(format));
+        self.packed[format as usize].is_some() || self.numbers[format as usize].is_some() || wide.is_some()
     }
 
     /// The table of the highest level that this machine can run and that is not above `limit`.

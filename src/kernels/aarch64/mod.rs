@@ -1,7 +1,9 @@
 //! Instruction sets of 64-bit Arm. Levels differ in how they multiply bytes; the rest is shared: what a packed group
-//! holds is read by [`group`], and [`products`] goes over its pieces.
+//! holds is read by [`group`], and [`products`] goes over its pieces; those of numbers are
+//! multiplied by [`numbers`].
 
 mod group;
+mod numbers;
 #[macro_use]
 mod products;
 

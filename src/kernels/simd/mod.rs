@@ -10,7 +10,6 @@ pub mod attention;
 pub mod dots;
 pub mod elementwise;
 pub mod norm;
-pub mod packed;
 mod pairs;
 pub mod whole;
 #[cfg(target_arch = "x86_64")]

@@ -122,7 +122,7 @@ fn tile<S: AddWhole, const N: usize, const G: usize>(
 
 /// What piece `i` of each group gives for each vector.
 #[inline(always)]
-fn sums<S: AddWhole, const N: usize, const G: usize>(
+fn sums<S: Simd, const N: usize, const G: usize>(
     simd: S,
     codes: [&[[i16; ROWS * COLS]]; G],
     vectors: &[&[I16Block]; N],

@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::numbers;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole,
+    Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle};
 use crate::quant::Q8Block;
@@ -288,8 +289,8 @@ simd_kernels!("neon", Neon::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
-    packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, f16>;
-    packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
+    packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, f16>;
+    packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
     unit_i16(x: &[f32]) -> f32 = whole::unit_i16;

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use super::super::wide::{self as products, AddWhole};
 use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, packed, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
 };
 use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle};
 use crate::quant::Q8Block;
@@ -290,8 +290,6 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
-    packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, f16>;
-    packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = packed::numbers::<_, bf16>;
     round_wide(x: &[f32], out: &mut [I16Block]) = wide::round;
     pack_wide_f16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, f16>;
     pack_wide_bf16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, bf16>;

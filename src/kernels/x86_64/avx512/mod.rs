@@ -7,7 +7,7 @@ mod pairs;
 mod rows;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, Wide, expansions, numbers, scalar};
+use crate::kernels::{Isa, Kernels, Wide, expansions, scalar};
 use crate::quant::packed::wide;
 
 /// The table.
@@ -16,7 +16,6 @@ pub static AVX512: Kernels = Kernels {
     packed: packed::TABLE,
     pairs: pairs::TABLE,
     transpose: rows::transpose,
-    numbers: numbers(vector::packed_f16, vector::packed_bf16),
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

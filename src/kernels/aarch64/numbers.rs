@@ -4,11 +4,11 @@
 
 use bytemuck::Pod;
 
-use super::{Element, Simd};
+use crate::kernels::simd::{Element, Simd};
 use crate::quant::packed::ROWS;
 
 /// Most vector registers that a column fills.
-const PARTS: usize = 4;
+const PARTS: usize = 2;
 /// Groups that one vector is multiplied with at a time: sums of one group alone would wait for each other.
 const GROUPS: usize = 4;
 /// Columns between what a single vector is multiplied with and what is fetched from memory meanwhile.
@@ -31,12 +31,11 @@ pub fn numbers<S: Simd, E: Element + Pod>(simd: S, groups: &[u8], x: &[f32], n_c
     let n = x.len() / n_cols;
     let mut first = 0;
     while first < n {
-        first += match (n - first, S::LANES) {
-            (12.., 16) => several::<S, E, 12>(simd, columns, x, first, out),
-            (6.., _) => several::<S, E, 6>(simd, columns, x, first, out),
-            (4.., _) => several::<S, E, 4>(simd, columns, x, first, out),
-            (3, _) => several::<S, E, 3>(simd, columns, x, first, out),
-            (2, _) => several::<S, E, 2>(simd, columns, x, first, out),
+        first += match n - first {
+            6.. => several::<S, E, 6>(simd, columns, x, first, out),
+            4.. => several::<S, E, 4>(simd, columns, x, first, out),
+            3 => several::<S, E, 3>(simd, columns, x, first, out),
+            2 => several::<S, E, 2>(simd, columns, x, first, out),
             _ => several::<S, E, 1>(simd, columns, x, first, out),
         };
     }
