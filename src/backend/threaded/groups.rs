@@ -60,6 +60,8 @@ pub(super) struct Groups<'a, B> {
     pub pair: Option<PackedPair<B>>,
     format: Format,
     pub n_pieces: usize,
+    /// How many groups.
+    pub n: usize,
     group_bytes: usize,
     bytes: &'a [u8],
     /// See [`Group::then`].
@@ -96,29 +98,26 @@ impl<'a, B> Groups<'a, B> {
             unreachable!("only formats that have a packing are packed");
         };
         let (n_pieces, group_bytes) = (w.n_cols / packed::COLS, bytes.len() / n.max(1));
-        Groups { product, pair, format: w.format, n_pieces, group_bytes, bytes, then }
+        Groups { product, pair, format: w.format, n_pieces, n, group_bytes, bytes, then }
     }
 
     /// The products of the first group with one vector, as many as `out` has room for.
     pub fn first(&self, x: &[B], out: &mut [f32]) {
-        for group in self.iter().take(1) {
+        if self.n > 0 {
             let mut products = [0.0; packed::ROWS];
-            (self.product)(&group, x, &mut products);
+            (self.product)(&self.group(0), x, &mut products);
             out.copy_from_slice(&products[..out.len()]);
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Group<'a>> + '_ {
-        let (format, n_pieces) = (self.format, self.n_pieces);
-        let groups = self.bytes.chunks_exact(self.group_bytes).enumerate();
-        groups.map(move |(i, bytes)| Group {
-            format,
-            bytes,
-            n_pieces,
-            n_before: i * self.group_bytes,
-            n_following: self.bytes.len() - (i + 1) * self.group_bytes,
-            then: self.then,
-        })
+    /// Group `i` of [`Groups::n`]. An iterator of these would write and copy each: reading what was just written in other pieces
+    /// waits until all that was written before has reached the cache.
+    #[inline(always)]
+    pub fn group(&self, i: usize) -> Group<'a> {
+        let n_before = i * self.group_bytes;
+        let bytes = &self.bytes[n_before..n_before + self.group_bytes];
+        let n_following = self.bytes.len() - n_before - self.group_bytes;
+        Group { format: self.format, bytes, n_pieces: self.n_pieces, n_before, n_following, then: self.then }
     }
 
     /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
@@ -148,14 +147,14 @@ impl<'a, B> Groups<'a, B> {
     ) -> usize {
         let mut buffer = [[0.0; BLOCK * packed::ROWS]; 2];
         let len = x.len() / self.n_pieces * packed::ROWS;
-        let (mut groups, mut n_done) = (self.iter(), 0);
-        while let (Some(low), Some(high)) = (groups.next(), groups.next()) {
+        let n_paired = self.n - self.n % 2;
+        for first in (0..n_paired).step_by(2) {
+            let (low, high) = (self.group(first), self.group(first + 1));
             pair([&low, &high], x, buffer.each_mut().map(|out| &mut out[..len]));
-            for (group, out) in (n_done..).zip(&buffer) {
+            for (group, out) in (first..).zip(&buffer) {
                 put(group, 0, out[..len].as_chunks().0);
             }
-            n_done += 2;
         }
-        n_done
+        n_paired
     }
 }

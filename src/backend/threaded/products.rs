@@ -163,8 +163,8 @@ impl Inputs<'_> {
         let pair = groups.pair.filter(|_| vectors.len() >= MANY);
         let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
         let mut buffer = [0.0; VECTORS * packed::ROWS];
-        for (i, group) in groups.iter().enumerate().skip(n_paired) {
-            groups.multiply(&group, x, &mut buffer, |t, products| put(i, t, products));
+        for i in n_paired..groups.n {
+            groups.multiply(&groups.group(i), x, &mut buffer, |t, products| put(i, t, products));
         }
     }
 
