@@ -171,22 +171,27 @@ pub struct Group<'a> {
     pub n_before: usize,
     /// Bytes of the groups behind it in memory that the same thread multiplies next.
     pub n_following: usize,
-    /// What the thread will multiply after those.
-    pub then: Ahead,
+    /// What the thread will multiply after those: by reference, since products that copied it would wait for it to be written.
+    pub then: &'a Ahead,
 }
 
 impl<'a> Group<'a> {
     /// A group before and after which nothing is multiplied.
     pub fn alone(format: Format, bytes: &'a [u8], n_pieces: usize) -> Group<'a> {
-        Group { format, bytes, n_pieces, n_before: 0, n_following: 0, then: Ahead::default() }
+        Group { format, bytes, n_pieces, n_before: 0, n_following: 0, then: &Ahead::NONE }
     }
 }
 
 /// Memory that may be fetched into the cache, and is never read through: it may be gone. Without bytes it is none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead {
     /// Of the first byte.
     pub address: usize,
     /// Bytes from there on.
     pub n_bytes: usize,
+}
+
+impl Ahead {
+    /// None.
+    pub const NONE: Ahead = Ahead { address: 0, n_bytes: 0 };
 }

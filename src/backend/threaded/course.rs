@@ -47,7 +47,7 @@ impl Place {
     /// The memory of `groups`, of which the first is one of the weight's, as far as they all are.
     fn memory(&self, groups: Range<usize>) -> Ahead {
         if self.address == 0 {
-            return Ahead::default();
+            return Ahead::NONE;
         }
         Ahead {
             address: self.address + (groups.start - self.first_group) * self.group_bytes,
@@ -92,7 +92,7 @@ impl Call {
     /// The memory of `groups`, as far as they are of the same weight as the first.
     fn memory(&self, groups: Range<usize>) -> Ahead {
         let of = |place: &&Place| (place.first_group..place.end_group).contains(&groups.start);
-        self.places[..self.n_places].iter().find(of).map_or(Ahead::default(), |place| place.memory(groups))
+        self.places[..self.n_places].iter().find(of).map_or(Ahead::NONE, |place| place.memory(groups))
     }
 
     /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
@@ -115,7 +115,7 @@ impl Call {
         match (self.shares.after(task, n_threads), next) {
             (Some(task), _) => self.memory(self.shares.groups(task)),
             (None, Some(next)) if thread < next.shares.n_tasks() => next.memory(next.shares.groups(thread)),
-            _ => Ahead::default(),
+            _ => Ahead::NONE,
         }
     }
 }
@@ -204,7 +204,7 @@ mod tests {
         let calls = [call(100, &[8]), call(200, &[4])];
         let (mut course, elsewhere) = (Course::default(), call(0, &[4]));
         for _ in 0..2 {
-            assert_eq!(elsewhere.memory(0..4), Ahead::default());
+            assert_eq!(elsewhere.memory(0..4), Ahead::NONE);
             assert!(course.take(&calls[0]).is_none());
             assert!(course.take(&elsewhere).is_none());
             assert!(course.take(&calls[1]).is_none());
@@ -222,7 +222,7 @@ mod tests {
         // Tasks of 15, 15, 2, 2 and 2 groups.
         assert_eq!((after(0, 0, 0), after(0, 1, 0), after(1, 1, 1)), ((110, 5), (130, 2), (132, 2)));
         assert_eq!((after(2, 2, 0), after(3, 2, 1), after(4, 2, 0)), ((134, 2), (215, 15), (200, 15)));
-        assert_eq!(now.after((4, 2), None, (0, 2)), Ahead::default());
+        assert_eq!(now.after((4, 2), None, (0, 2)), Ahead::NONE);
     }
 
     #[test]

@@ -113,11 +113,11 @@ impl<'a, B> Groups<'a, B> {
     /// Group `i` of [`Groups::n`]. An iterator of these would write and copy each: reading what was just written in other pieces
     /// waits until all that was written before has reached the cache.
     #[inline(always)]
-    pub fn group(&self, i: usize) -> Group<'a> {
+    pub fn group(&self, i: usize) -> Group<'_> {
         let n_before = i * self.group_bytes;
         let bytes = &self.bytes[n_before..n_before + self.group_bytes];
         let n_following = self.bytes.len() - n_before - self.group_bytes;
-        Group { format: self.format, bytes, n_pieces: self.n_pieces, n_before, n_following, then: self.then }
+        Group { format: self.format, bytes, n_pieces: self.n_pieces, n_before, n_following, then: &self.then }
     }
 
     /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a

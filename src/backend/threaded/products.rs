@@ -307,10 +307,10 @@ impl Experts<'_> {
         if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
             let groups = groups_of(&(first..end));
             return match self.kernels.dot[w.format as usize] {
-                Dot::Q8(_) => Groups::of_bytes(self.kernels, w, groups, Ahead::default()).first(x_q8(), out),
+                Dot::Q8(_) => Groups::of_bytes(self.kernels, w, groups, Ahead::NONE).first(x_q8(), out),
                 Dot::F32 if w.is_wide() => {
                     let x = &self.x_wide[blocks];
-                    Groups::of_wide(self.kernels, w, groups, Ahead::default()).first(x, out);
+                    Groups::of_wide(self.kernels, w, groups, Ahead::NONE).first(x, out);
                 }
                 Dot::F32 => {
                     let x = &self.x[input * n_cols..(input + 1) * n_cols];

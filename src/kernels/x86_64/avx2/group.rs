@@ -47,7 +47,7 @@ pub struct Parts<'a> {
     /// Bytes from the beginning of the codes to the end of what is multiplied next.
     end: usize,
     /// What comes after that.
-    then: Ahead,
+    then: &'a Ahead,
     /// Bytes from the first to the last that are multiplied without a break.
     stretch: usize,
 }
