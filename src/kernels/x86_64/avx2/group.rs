@@ -25,16 +25,16 @@ const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181,
 /// Twice the values of the codes of MXFP4, plus 12.
 const E2M1: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
 
-/// Those of [`IQ4`], shifted right and cut to four bits.
-const fn iq4_nibbles(shift: u32) -> [u8; 16] {
+/// [`IQ4`] less 128.
+const IQ4_SIGNED: [u8; 16] = {
     let mut values = IQ4;
     let mut i = 0;
     while i < values.len() {
-        values[i] = values[i] >> shift & 15;
+        values[i] ^= 0x80;
         i += 1;
     }
     values
-}
+};
 
 /// Adds up the products of `n` pieces with each vector of `x`, compiled for the instructions of some level.
 pub type AddPieces = unsafe fn(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]);
@@ -173,7 +173,7 @@ fn load_i8(p: &[u8]) -> __m256 {
 /// Eight signed bytes, each in both halves of its lane.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn load_i8_twice(p: &[u8]) -> __m256i {
+pub fn load_i8_twice(p: &[u8]) -> __m256i {
     let x = _mm256_cvtepi8_epi32(load_64(p));
     _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32::<16>(x))
 }
@@ -219,18 +219,11 @@ pub fn iq4(p: &[u8], h: usize) -> [__m256i; 8] {
     look_up(p, h, &IQ4)
 }
 
-/// Their low nibbles.
+/// The values of IQ4_NL and IQ4_XS, signed.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn iq4_low(p: &[u8], h: usize) -> [__m256i; 8] {
-    look_up(p, h, const { &iq4_nibbles(0) })
-}
-
-/// Their high nibbles.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub fn iq4_high(p: &[u8], h: usize) -> [__m256i; 8] {
-    look_up(p, h, const { &iq4_nibbles(4) })
+pub fn iq4_signed(p: &[u8], h: usize) -> [__m256i; 8] {
+    look_up(p, h, &IQ4_SIGNED)
 }
 
 /// Twice the values of MXFP4, plus 12.
@@ -316,24 +309,13 @@ pub fn eight_bits(p: &[u8], h: usize) -> [__m256i; 8] {
     q
 }
 
-/// The low nibbles of codes of eight bits.
+/// Eight-bit codes less 128, signed.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn eight_bits_low(p: &[u8], h: usize) -> [__m256i; 8] {
+pub fn eight_bits_signed(p: &[u8], h: usize) -> [__m256i; 8] {
     let mut q = eight_bits(p, h);
     for q in &mut q {
-        *q = _mm256_and_si256(*q, _mm256_set1_epi8(15));
-    }
-    q
-}
-
-/// Their high nibbles.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub fn eight_bits_high(p: &[u8], h: usize) -> [__m256i; 8] {
-    let mut q = eight_bits(p, h);
-    for q in &mut q {
-        *q = _mm256_and_si256(_mm256_srli_epi16::<4>(*q), _mm256_set1_epi8(15));
+        *q = _mm256_xor_si256(*q, _mm256_set1_epi8(-128));
     }
     q
 }
@@ -369,16 +351,14 @@ pub fn add_halves(acc: __m256, unit: __m256, sum: __m256i, x: &Q8Block, offsets:
     add_sum(acc, unit, sum, x)
 }
 
+/// The units, scales twice in each lane, and offsets of the halves of a piece for eight rows.
+pub type HalfLine = (__m256, [__m256i; 2], [__m256; 2]);
+
 /// The scales of piece `i` for the rows of half `h` of a format with a signed scale per half piece in units of eight pieces:
 /// the units, the scales twice in each lane, and the units times scales times `-offset`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn half_scales(
-    parts: &Parts<'_>,
-    i: usize,
-    h: usize,
-    offset: f32,
-) -> (__m256, [__m256i; 2], [__m256; 2]) {
+pub fn half_scales(parts: &Parts<'_>, i: usize, h: usize, offset: f32) -> HalfLine {
     let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);
     let scales = &parts.scales[i * 32 + 8 * h..];
     let shift = _mm256_mul_ps(unit, _mm256_set1_ps(-offset));
@@ -390,7 +370,7 @@ pub fn half_scales(
 /// lane, and the minima, negative.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn half_minima(parts: &Parts<'_>, i: usize, h: usize) -> (__m256, [__m256i; 2], [__m256; 2]) {
+pub fn half_minima(parts: &Parts<'_>, i: usize, h: usize) -> HalfLine {
     let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
     let minus = _mm256_sub_ps(_mm256_setzero_ps(), load_f16(&units[32..]));
     let ([low, low_min], [high, high_min]) = (nibbles_wide(scales), nibbles_wide(&scales[16..]));

@@ -3,6 +3,8 @@
 pub mod group;
 #[macro_use]
 mod products;
+#[macro_use]
+mod tiles;
 mod packed;
 pub mod rows;
 mod vector;

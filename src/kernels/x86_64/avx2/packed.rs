@@ -1,14 +1,47 @@
 //! Products with packed weights (see [`crate::quant::packed`]) by `vpmaddubsw`, which multiplies codes as unsigned bytes and
-//! adds two products. As many of these are added in 16 bits as can be without overflow; codes of eight bits are multiplied as
-//! two nibbles.
+//! adds two products. As many of these are added in 16 bits as can be without overflow. Of codes of eight bits the magnitudes
+//! are multiplied, with activations that have their signs.
 
 use std::arch::x86_64::*;
 
+use super::tiles::{RUN, TILE, by_fours, by_twos, signed, whole};
+
 packed_products!("avx2,fma,f16c");
 
-scaled_wide!("avx2,fma,f16c", q8_0, Codes::U8, eight_bits_low, eight_bits_high, 128);
-scaled_wide!("avx2,fma,f16c", iq4_nl, Codes::U4, iq4_low, iq4_high, 128);
-halves_wide!("avx2,fma,f16c", iq4_xs, Codes::U4, iq4_low, iq4_high, 128);
+/// A format of signed codes with a scale per piece: `d * x.d * Σ code·x`.
+macro_rules! signed_codes {
+    ($name:ident, $codes:expr, $read:expr) => {
+        product!(
+            "avx2,fma,f16c",
+            $name,
+            $codes,
+            Scales::F16,
+            $read,
+            signed,
+            |parts, i, h| -> __m256 { load_f16(&parts.scales[i * 32 + 16 * h..]) },
+            |w, s, x| signed_sum(&w, [_mm256_set1_epi16(1); 2], x),
+            |acc, sum| add_sum(acc, s, sum, x)
+        );
+    };
+}
+
+signed_codes!(q8_0, Codes::U8, eight_bits_signed);
+signed_codes!(iq4_nl, Codes::U4, iq4_signed);
+product!(
+    "avx2,fma,f16c",
+    iq4_xs,
+    Codes::U4,
+    Scales::Halves,
+    iq4_signed,
+    signed_halves,
+    |parts, i, h| -> (__m256, [__m256i; 2]) {
+        let scales = &parts.scales[i * 32 + 8 * h..];
+        let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);
+        (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])])
+    },
+    |w, s, x| signed_sum(&w, s.1, x),
+    |acc, sum| add_sum(acc, s.0, sum, x)
+);
 
 /// Calls a function of this level.
 fn run(add: AddPieces, parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
@@ -58,4 +91,16 @@ fn sum<const SUMS: usize>(codes: &[__m256i; 8], x: &Q8Block) -> __m256i {
 fn scaled_sum<const SUMS: usize>(codes: &[__m256i; 8], scales: [__m256i; 2], x: &Q8Block) -> __m256i {
     let low = four_quads::<0, SUMS>(codes, x, scales[0]);
     _mm256_add_epi32(low, four_quads::<4, SUMS>(codes, x, scales[1]))
+}
+
+/// `Σ scale · code · x` of each row for signed codes of eight bits, with a scale for each half piece.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn signed_sum(codes: &[__m256i; 8], scales: [__m256i; 2], x: &Q8Block) -> __m256i {
+    let mut sums = [_mm256_setzero_si256(); 2];
+    for (j, &code) in codes.iter().enumerate() {
+        let products = _mm256_maddubs_epi16(_mm256_abs_epi8(code), _mm256_sign_epi8(quad(x, j), code));
+        sums[j % 2] = _mm256_add_epi32(sums[j % 2], _mm256_madd_epi16(products, scales[j / 4]));
+    }
+    _mm256_add_epi32(sums[0], sums[1])
 }

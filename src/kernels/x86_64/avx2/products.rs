@@ -8,7 +8,9 @@
 ///
 /// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
 /// halves times their scales, which stand in both halves of each lane. `SUMS` products of pairs fit 16 bits. Its `run` calls
-/// what was compiled for its instructions.
+/// what was compiled for its instructions. Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first
+/// vectors, or none, and returns how many. It is told of how many quads products may be added in 16 bits: of a `whole` piece, of
+/// `fours`, or of `half_fours` and `half_twos` where halves of pieces have scales; or what the level's own formats say.
 macro_rules! packed_products {
     ($features:literal) => {
         use crate::kernels::PackedProduct;
@@ -35,33 +37,58 @@ macro_rules! packed_products {
             table
         };
 
-        scaled!($features, q4_0, Codes::U4, nibbles, 8, 8, Scales::F16, load_f16);
-        scaled!($features, q5_0, Codes::U5, five_bits, 4, 16, Scales::F16, load_f16);
-        scaled!($features, mxfp4, Codes::U4, e2m1, 4, 12, Scales::Bf16, load_bf16);
-        offset!($features, q4_1, Codes::U4, nibbles, 8);
-        offset!($features, q5_1, Codes::U5, five_bits, 4);
-        super_blocks!($features, q4_k, Codes::U4, nibbles, 8);
-        super_blocks!($features, q5_k, Codes::U5, five_bits, 4);
-        half_offsets!($features, q2_k, Codes::U2, two_bits, 4);
-        halves!($features, q3_k, Codes::U4, nibbles, 4, 4);
-        halves!($features, q6_k, Codes::U6, six_bits, 2, 32);
+        scaled!($features, q4_0, Codes::U4, nibbles, whole 8, 8, Scales::F16, load_f16);
+        scaled!($features, q5_0, Codes::U5, five_bits, fours 4, 16, Scales::F16, load_f16);
+        scaled!($features, mxfp4, Codes::U4, e2m1, fours 4, 12, Scales::Bf16, load_bf16);
+        offset!($features, q4_1, Codes::U4, nibbles, whole 8);
+        offset!($features, q5_1, Codes::U5, five_bits, fours 4);
+        super_blocks!($features, q4_k, Codes::U4, nibbles, whole 8);
+        super_blocks!($features, q5_k, Codes::U5, five_bits, fours 4);
+        half_offsets!($features, q2_k, Codes::U2, two_bits, half_fours 4);
+        halves!($features, q3_k, Codes::U4, nibbles, half_fours 4, 4);
+        halves!($features, q6_k, Codes::U6, six_bits, half_twos 2, 32);
     };
 }
 
-/// One module per format: what is read of a half's piece `i`, and what that adds for each vector, in one or more steps.
+/// One module per format: what is read of a half's piece `i`, its codes and the numbers that go with them, the sum of each row
+/// with a vector, and what that adds.
 macro_rules! product {
     (
-        $features:literal, $name:ident, $codes:expr, $scales:expr,
-        |$parts:ident, $i:ident, $h:ident| $load:expr,
-        |$piece:ident, $s:ident| { $($w:ident = $read:expr => |$acc:ident, $x:ident| $add:expr;)+ }
+        $features:literal, $name:ident, $codes:expr, $scales:expr, $read:expr, $kind:ident,
+        |$parts:ident, $i:ident, $h:ident| -> $line:ty $load:block,
+        |$w:ident, $s:ident, $x:ident| $sum:expr,
+        |$acc:ident, $total:ident| $add:expr
     ) => {
         mod $name {
             use super::*;
 
+            const CODES: Codes = $codes;
+            const SCALES: Scales = $scales;
+
+            /// What goes with the codes of eight rows of a piece.
+            type Line = $line;
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn line($parts: &Parts<'_>, $i: usize, $h: usize) -> Line {
+                $load
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn add($acc: __m256, $s: Line, $total: __m256i, $x: &Q8Block) -> __m256 {
+                $add
+            }
+
+            many!($kind, $read);
+
             /// The product of this format.
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
-                let (parts, n) = (Parts::of(group, $codes, $scales), group.n_pieces);
+                let (parts, n) = (Parts::of(group, CODES, SCALES), group.n_pieces);
+                let n_many = many(&parts, n, x, out);
+                let (x, out) = (&x[n_many * n..], &mut out[n_many * ROWS..]);
                 let add: AddPieces = match out.len() {
+                    0 => return,
                     ROWS => add_pieces::<true>,
                     _ => add_pieces::<false>,
                 };
@@ -70,30 +97,27 @@ macro_rules! product {
 
             /// Adds up the products of all pieces; the sums of a `SINGLE` vector stay in registers.
             #[target_feature(enable = $features)]
-            fn add_pieces<const SINGLE: bool>($parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
+            fn add_pieces<const SINGLE: bool>(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
                 let out = out.as_chunks_mut::<LANES>().0;
                 if !SINGLE {
                     out.fill([0.0; LANES]);
                 }
                 let mut single = [_mm256_setzero_ps(); 2];
-                for $i in 0..n {
-                    $parts.prefetch($i, $codes.bytes() + $scales.bytes_with_units(), SINGLE);
-                    let piece = &$parts.codes[$i * $codes.bytes()..][..$codes.bytes()];
-                    for $h in 0..2 {
-                        let ($piece, $s) = ((piece, $h), $load);
-                        $({
-                            let $w = $read;
-                            if SINGLE {
-                                let ($x, $acc) = (&x[$i], single[$h]);
-                                single[$h] = $add;
-                            } else {
-                                for (x, out) in x.chunks_exact(n).zip(out.as_chunks_mut::<2>().0) {
-                                    let ($x, out) = (&x[$i], &mut out[$h]);
-                                    let $acc = load_f32(out);
-                                    store_f32(out, $add);
-                                }
+                for i in 0..n {
+                    parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), SINGLE);
+                    let piece = &parts.codes[i * CODES.bytes()..][..CODES.bytes()];
+                    for h in 0..2 {
+                        let ($w, $s) = ($read(piece, h), line(parts, i, h));
+                        if SINGLE {
+                            let $x = &x[i];
+                            single[h] = add(single[h], $s, $sum, $x);
+                        } else {
+                            for (x, out) in x.chunks_exact(n).zip(out.as_chunks_mut::<2>().0) {
+                                let $x = &x[i];
+                                let total = add(load_f32(&out[h]), $s, $sum, $x);
+                                store_f32(&mut out[h], total);
                             }
-                        })+
+                        }
                     }
                 }
                 if SINGLE {
@@ -106,133 +130,99 @@ macro_rules! product {
 
 /// A format with a scale per piece and no minimum: `d * x.d * Σ code·x - offset * d * x.sum`.
 macro_rules! scaled {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:literal, $offset:expr, $kind:expr, $scale:expr) => {
+    (
+        $features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal, $offset:expr, $scales:expr,
+        $scale:expr
+    ) => {
         product!(
             $features,
             $name,
             $codes,
+            $scales,
+            $read,
             $kind,
-            |parts, i, h| {
+            |parts, i, h| -> (__m256, __m256) {
                 let d = $scale(&parts.scales[i * 32 + 16 * h..]);
                 (d, _mm256_mul_ps(d, _mm256_set1_ps(-($offset as f32))))
             },
-            |piece, s| {
-                w = $read(piece.0, piece.1) => |acc, x| add_with_minimum(acc, s, sum::<$sums>(&w, x), x);
-            }
-        );
-    };
-}
-
-/// As [`scaled`] with codes of eight bits, of which the low nibbles are multiplied first.
-macro_rules! scaled_wide {
-    ($features:literal, $name:ident, $codes:expr, $low:expr, $high:expr, $offset:expr) => {
-        product!(
-            $features,
-            $name,
-            $codes,
-            Scales::F16,
-            |parts, i, h| {
-                let d = load_f16(&parts.scales[i * 32 + 16 * h..]);
-                (d, _mm256_mul_ps(d, _mm256_set1_ps(-($offset as f32))))
-            },
-            |piece, s| {
-                w = $low(piece.0, piece.1) =>
-                    |acc, x| add_with_minimum(acc, s, sum::<8>(&w, x), x);
-                w = $high(piece.0, piece.1) =>
-                    |acc, x| add_sum(acc, s.0, _mm256_slli_epi32::<4>(sum::<8>(&w, x)), x);
-            }
+            |w, s, x| sum::<$sums>(&w, x),
+            |acc, sum| add_with_minimum(acc, s, sum, x)
         );
     };
 }
 
 /// A format with a scale and a minimum per piece: `d * x.d * Σ code·x + m * x.sum`.
 macro_rules! offset {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::F16Min,
-            |parts, i, h| {
+            $read,
+            $kind,
+            |parts, i, h| -> (__m256, __m256) {
                 let scales = &parts.scales[i * 64 + 16 * h..];
                 (load_f16(scales), load_f16(&scales[32..]))
             },
-            |piece, s| {
-                w = $read(piece.0, piece.1) => |acc, x| add_with_minimum(acc, s, sum::<$sums>(&w, x), x);
-            }
+            |w, s, x| sum::<$sums>(&w, x),
+            |acc, sum| add_with_minimum(acc, s, sum, x)
         );
     };
 }
 
 /// A format with a scale and a minimum per piece in units of eight pieces.
 macro_rules! super_blocks {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::Super,
-            |parts, i, h| {
+            $read,
+            $kind,
+            |parts, i, h| -> (__m256, __m256) {
                 let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
                 let m = _mm256_mul_ps(load_f16(&units[32..]), load_u8(&scales[16..]));
-                (_mm256_mul_ps(load_f16(units), load_u8(scales)), _mm256_sub_ps(_mm256_setzero_ps(), m))
+                let d = _mm256_mul_ps(load_f16(units), load_u8(scales));
+                (d, _mm256_sub_ps(_mm256_setzero_ps(), m))
             },
-            |piece, s| {
-                w = $read(piece.0, piece.1) => |acc, x| add_with_minimum(acc, s, sum::<$sums>(&w, x), x);
-            }
+            |w, s, x| sum::<$sums>(&w, x),
+            |acc, sum| add_with_minimum(acc, s, sum, x)
         );
     };
 }
 
 /// A format with a signed scale per half piece in units of eight pieces.
 macro_rules! halves {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:literal, $offset:expr) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal, $offset:expr) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::Halves,
-            |parts, i, h| half_scales(parts, i, h, $offset as f32),
-            |piece, s| {
-                w = $read(piece.0, piece.1) =>
-                    |acc, x| add_halves(acc, s.0, scaled_sum::<$sums>(&w, s.1, x), x, s.2);
-            }
-        );
-    };
-}
-
-/// As [`halves`] with codes of eight bits.
-macro_rules! halves_wide {
-    ($features:literal, $name:ident, $codes:expr, $low:expr, $high:expr, $offset:expr) => {
-        product!(
-            $features,
-            $name,
-            $codes,
-            Scales::Halves,
-            |parts, i, h| half_scales(parts, i, h, $offset as f32),
-            |piece, s| {
-                w = $low(piece.0, piece.1) =>
-                    |acc, x| add_halves(acc, s.0, scaled_sum::<4>(&w, s.1, x), x, s.2);
-                w = $high(piece.0, piece.1) =>
-                    |acc, x| add_sum(acc, s.0, _mm256_slli_epi32::<4>(scaled_sum::<4>(&w, s.1, x)), x);
-            }
+            $read,
+            $kind,
+            |parts, i, h| -> HalfLine { half_scales(parts, i, h, $offset as f32) },
+            |w, s, x| scaled_sum::<$sums>(&w, s.1, x),
+            |acc, sum| add_halves(acc, s.0, sum, x, s.2)
         );
     };
 }
 
 /// A format with a scale and a minimum of four bits per half piece in units of eight pieces.
 macro_rules! half_offsets {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::HalvesMin,
-            |parts, i, h| half_minima(parts, i, h),
-            |piece, s| {
-                w = $read(piece.0, piece.1) =>
-                    |acc, x| add_halves(acc, s.0, scaled_sum::<$sums>(&w, s.1, x), x, s.2);
-            }
+            $read,
+            $kind,
+            |parts, i, h| -> HalfLine { half_minima(parts, i, h) },
+            |w, s, x| scaled_sum::<$sums>(&w, s.1, x),
+            |acc, sum| add_halves(acc, s.0, sum, x, s.2)
         );
     };
 }
