@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::tiles::{RUN, TILE, by_fours, by_twos, signed, whole};
+use super::tiles::{RUN, Signed, TILE, by_fours, by_half, by_twos, signed, whole};
 
 packed_products!("avx2,fma,f16c");
 

@@ -13,13 +13,23 @@ pub const RUN: usize = 8;
 /// Vectors that are multiplied at a time.
 pub const TILE: usize = 4;
 
-/// Codes of sixteen rows: of each quad those of the first eight and of the others.
-pub type Quads = [[__m256i; 2]; 8];
+/// Codes of a piece of eight rows, quad by quad.
+pub type Quads = [__m256i; 8];
 /// What each of a tile's vectors gives for the first eight rows and for the others.
 pub type Sums = [[__m256i; 2]; TILE];
-/// A number for both halves of each lane: for the first eight rows and the others, and of each for the first half of a piece and
-/// for the second.
+/// Numbers for both halves of each lane: for the first half of a piece and for the second, those of the first eight rows and of
+/// the others.
 pub type Factors = [[__m256i; 2]; 2];
+
+/// Signed codes of a piece of eight rows.
+#[derive(Clone, Copy)]
+pub struct Signed {
+    magnitudes: Quads,
+    /// All bits of those below zero.
+    below_zero: Quads,
+    /// `Σ factor · magnitude` of those: what is missing where activations lost their bits' complement by one.
+    missing: __m256i,
+}
 
 /// The function `many` of a format, see `packed_products!`. `$kind` is how codes become sums, see [`sums!`].
 macro_rules! many {
@@ -40,19 +50,16 @@ macro_rules! many {
             if n == 0 {
                 return;
             }
-            let mut quads = [[[_mm256_setzero_si256(); 2]; 8]; RUN];
             let mut lines = [[line(parts, 0, 0); 2]; RUN];
+            let mut codes = [[expanded!($kind, [_mm256_setzero_si256(); 8], lines[0][0]); 2]; RUN];
             for first in (0..n).step_by(RUN) {
                 let run = RUN.min(n - first);
-                for (i, (quads, lines)) in (first..first + run).zip(quads.iter_mut().zip(&mut lines)) {
+                for (i, (codes, lines)) in (first..first + run).zip(codes.iter_mut().zip(&mut lines)) {
                     parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), false);
                     let piece = &parts.codes[i * CODES.bytes()..][..CODES.bytes()];
                     for h in 0..2 {
-                        let codes = $read(piece, h);
-                        for j in 0..8 {
-                            quads[j][h] = codes[j];
-                        }
                         lines[h] = line(parts, i, h);
+                        codes[h] = expanded!($kind, $read(piece, h), lines[h]);
                     }
                 }
                 for (x, out) in x.chunks_exact(TILE * n).zip(out.iter_mut()) {
@@ -62,7 +69,7 @@ macro_rules! many {
                     }
                     for i in 0..run {
                         let blocks = vectors.map(|vector| &vector[i]);
-                        let sums = sums!($kind, &quads[i], &lines[i], blocks);
+                        let sums = sums!($kind, &codes[i], &lines[i], blocks);
                         for t in 0..TILE {
                             for h in 0..2 {
                                 let total = add(load_f32(&out[t][h]), lines[i][h], sums[t][h], blocks[t]);
@@ -76,27 +83,45 @@ macro_rules! many {
     };
 }
 
+/// What is kept of codes for all tiles.
+macro_rules! expanded {
+    (signed, $codes:expr, $line:expr) => {
+        Signed::of(&$codes, [_mm256_set1_epi16(1); 2])
+    };
+    (signed_halves, $codes:expr, $line:expr) => {
+        Signed::of(&$codes, $line.1)
+    };
+    ($kind:ident, $codes:expr, $line:expr) => {
+        $codes
+    };
+}
+
 /// The sums of a tile, of which those of all quads fit 16 bits (`whole`), or of four or of two. Halves of pieces have scales in
 /// some formats. Codes are `signed` numbers of eight bits in others, of which not even two quads' sums fit.
 macro_rules! sums {
-    (whole, $quads:expr, $lines:expr, $x:expr) => {
-        whole($quads, $x)
+    (whole, $codes:expr, $lines:expr, $x:expr) => {
+        whole($codes, $x)
     };
-    (fours, $quads:expr, $lines:expr, $x:expr) => {
-        by_fours($quads, &[[_mm256_set1_epi16(1); 2]; 2], $x)
+    (fours, $codes:expr, $lines:expr, $x:expr) => {
+        by_fours($codes, &[[_mm256_set1_epi16(1); 2]; 2], $x)
     };
-    (half_fours, $quads:expr, $lines:expr, $x:expr) => {
-        by_fours($quads, &[$lines[0].1, $lines[1].1], $x)
+    (half_fours, $codes:expr, $lines:expr, $x:expr) => {
+        by_fours($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
-    (half_twos, $quads:expr, $lines:expr, $x:expr) => {
-        by_twos($quads, &[$lines[0].1, $lines[1].1], $x)
+    (half_twos, $codes:expr, $lines:expr, $x:expr) => {
+        by_twos($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
-    (signed, $quads:expr, $lines:expr, $x:expr) => {
-        signed($quads, &[[_mm256_set1_epi16(1); 2]; 2], $x)
+    (signed, $codes:expr, $lines:expr, $x:expr) => {
+        signed($codes, &[[_mm256_set1_epi16(1); 2]; 2], $x)
     };
-    (signed_halves, $quads:expr, $lines:expr, $x:expr) => {
-        signed($quads, &[$lines[0].1, $lines[1].1], $x)
+    (signed_halves, $codes:expr, $lines:expr, $x:expr) => {
+        signed($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
+}
+
+/// The factors of the first eight rows and those of the others.
+pub fn by_half(first: [__m256i; 2], others: [__m256i; 2]) -> Factors {
+    [[first[0], others[0]], [first[1], others[1]]]
 }
 
 /// Has the sums in registers here: compilers would add in another order, for which there are too few.
@@ -121,16 +146,34 @@ fn keep(sums: &mut Sums) {
     }
 }
 
+impl Signed {
+    /// Those of `codes`; halves of the piece have a factor each.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub fn of(codes: &Quads, factors: [__m256i; 2]) -> Signed {
+        let magnitudes = codes.map(|codes| _mm256_abs_epi8(codes));
+        let below_zero = codes.map(|codes| _mm256_cmpgt_epi8(_mm256_setzero_si256(), codes));
+        let mut missing = _mm256_setzero_si256();
+        for j in 0..8 {
+            let two =
+                _mm256_maddubs_epi16(_mm256_and_si256(magnitudes[j], below_zero[j]), _mm256_set1_epi8(1));
+            missing = _mm256_add_epi32(missing, _mm256_madd_epi16(two, factors[j / 4]));
+        }
+        Signed { magnitudes, below_zero, missing }
+    }
+}
+
 /// `Σ code · x`, where that fits 16 bits for half of the columns.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn whole(quads: &Quads, x: [&Q8Block; TILE]) -> Sums {
+pub fn whole(codes: &[Quads; 2], x: [&Q8Block; TILE]) -> Sums {
     let mut sums = [[_mm256_setzero_si256(); 2]; TILE];
-    for (j, codes) in quads.iter().enumerate() {
+    #[expect(clippy::needless_range_loop, reason = "an iterator's loop is not unrolled, and slower")]
+    for j in 0..8 {
         for t in 0..TILE {
             let x = quad(x[t], j);
             for h in 0..2 {
-                sums[t][h] = _mm256_add_epi16(sums[t][h], _mm256_maddubs_epi16(codes[h], x));
+                sums[t][h] = _mm256_add_epi16(sums[t][h], _mm256_maddubs_epi16(codes[h][j], x));
             }
         }
         keep(&mut sums);
@@ -146,40 +189,67 @@ pub fn whole(quads: &Quads, x: [&Q8Block; TILE]) -> Sums {
 /// `Σ factor · code · x`, where that fits 16 bits for a quarter of the columns without the factor.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn by_fours(quads: &Quads, factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
-    let mut totals = [[_mm256_setzero_si256(); 2]; TILE];
-    for (half, quads) in quads.as_chunks::<4>().0.iter().enumerate() {
-        let mut sums = [[_mm256_setzero_si256(); 2]; TILE];
-        for (j, codes) in quads.iter().enumerate() {
-            for t in 0..TILE {
-                let x = quad(x[t], 4 * half + j);
-                for h in 0..2 {
-                    sums[t][h] = _mm256_add_epi16(sums[t][h], _mm256_maddubs_epi16(codes[h], x));
-                }
-            }
-            keep(&mut sums);
-        }
+pub fn by_fours(codes: &[Quads; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
+    let none = [[_mm256_setzero_si256(); 2]; TILE];
+    add_four(add_four(none, codes, factors, x, 0), codes, factors, x, 1)
+}
+
+/// As [`by_fours`], where that fits 16 bits for two products of each of two quads.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn by_twos(codes: &[Quads; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
+    let none = [[_mm256_setzero_si256(); 2]; TILE];
+    add_twos(add_twos(none, codes, factors, x, 0), codes, factors, x, 1)
+}
+
+/// `Σ factor · code · x` for signed codes of eight bits: magnitudes of codes, of which two products with any activations fit 16
+/// bits, times activations whose bits are turned where the code is below zero, which makes `-x - 1` of them.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn signed(codes: &[Signed; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
+    let missing = [[codes[0].missing, codes[1].missing]; TILE];
+    add_signed(add_signed(missing, codes, factors, x, 0), codes, factors, x, 1)
+}
+
+/// [`by_fours`] of half `half` of the columns.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add_four(
+    mut totals: Sums,
+    codes: &[Quads; 2],
+    factors: &Factors,
+    x: [&Q8Block; TILE],
+    half: usize,
+) -> Sums {
+    let mut sums = [[_mm256_setzero_si256(); 2]; TILE];
+    for step in 0..4 {
+        let j = 4 * half + step;
         for t in 0..TILE {
+            let x = quad(x[t], j);
             for h in 0..2 {
-                totals[t][h] =
-                    _mm256_add_epi32(totals[t][h], _mm256_madd_epi16(sums[t][h], factors[h][half]));
+                sums[t][h] = _mm256_add_epi16(sums[t][h], _mm256_maddubs_epi16(codes[h][j], x));
             }
+        }
+        keep(&mut sums);
+    }
+    for t in 0..TILE {
+        for h in 0..2 {
+            totals[t][h] = _mm256_add_epi32(totals[t][h], _mm256_madd_epi16(sums[t][h], factors[half][h]));
         }
     }
     totals
 }
 
-/// `Σ factor · code · x`, where that fits 16 bits for two products of each of two quads.
+/// [`by_twos`] of half `half` of the columns.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn by_twos(quads: &Quads, factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
-    let mut sums = [[_mm256_setzero_si256(); 2]; TILE];
-    for j in (0..8).step_by(2) {
+fn add_twos(mut sums: Sums, codes: &[Quads; 2], factors: &Factors, x: [&Q8Block; TILE], half: usize) -> Sums {
+    for j in [4 * half, 4 * half + 2] {
         for t in 0..TILE {
             let (a, b) = (quad(x[t], j), quad(x[t], j + 1));
             for h in 0..2 {
-                let (a, b) = (_mm256_maddubs_epi16(quads[j][h], a), _mm256_maddubs_epi16(quads[j + 1][h], b));
-                let both = _mm256_madd_epi16(_mm256_add_epi16(a, b), factors[h][j / 4]);
+                let (a, b) = (_mm256_maddubs_epi16(codes[h][j], a), _mm256_maddubs_epi16(codes[h][j + 1], b));
+                let both = _mm256_madd_epi16(_mm256_add_epi16(a, b), factors[half][h]);
                 sums[t][h] = _mm256_add_epi32(sums[t][h], both);
             }
         }
@@ -188,19 +258,24 @@ pub fn by_twos(quads: &Quads, factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
     sums
 }
 
-/// `Σ factor · code · x` for signed codes of eight bits: magnitudes of codes are multiplied with activations that have their
-/// signs, since two products of any fit 16 bits.
+/// [`signed`] of half `half` of the columns.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn signed(quads: &Quads, factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
-    let mut sums = [[_mm256_setzero_si256(); 2]; TILE];
-    for j in 0..8 {
-        let magnitudes = quads[j].map(|codes| _mm256_abs_epi8(codes));
+fn add_signed(
+    mut sums: Sums,
+    codes: &[Signed; 2],
+    factors: &Factors,
+    x: [&Q8Block; TILE],
+    half: usize,
+) -> Sums {
+    for step in 0..4 {
+        let j = 4 * half + step;
         for t in 0..TILE {
             let x = quad(x[t], j);
             for h in 0..2 {
-                let products = _mm256_maddubs_epi16(magnitudes[h], _mm256_sign_epi8(x, quads[j][h]));
-                sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(products, factors[h][j / 4]));
+                let turned = _mm256_xor_si256(x, codes[h].below_zero[j]);
+                let products = _mm256_maddubs_epi16(codes[h].magnitudes[j], turned);
+                sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(products, factors[half][h]));
             }
         }
         keep(&mut sums);
