@@ -27,7 +27,7 @@ pub struct Signed {
     magnitudes: Quads,
     /// All bits of those below zero.
     below_zero: Quads,
-    /// `Σ factor · magnitude` of those: what is missing where activations lost their bits' complement by one.
+    /// `Σ factor · magnitude` of those: what products lack with `-x - 1` in place of `-x`.
     missing: __m256i,
 }
 
