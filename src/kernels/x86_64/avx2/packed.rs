@@ -17,7 +17,7 @@ macro_rules! signed_codes {
             $codes,
             Scales::F16,
             $read,
-            signed,
+            (signed pieces),
             |parts, i, h| -> __m256 { load_f16(&parts.scales[i * 32 + 16 * h..]) },
             |w, s, x| signed_sum(&w, [_mm256_set1_epi16(1); 2], x),
             |acc, sum| add_sum(acc, s, sum, x)
@@ -33,7 +33,7 @@ product!(
     Codes::U4,
     Scales::Halves,
     iq4_signed,
-    signed_halves,
+    (signed halves),
     |parts, i, h| -> (__m256, [__m256i; 2]) {
         let scales = &parts.scales[i * 32 + 8 * h..];
         let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);

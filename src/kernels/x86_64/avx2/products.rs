@@ -9,8 +9,8 @@
 /// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
 /// halves times their scales, which stand in both halves of each lane. `SUMS` products of pairs fit 16 bits. Its `run` calls
 /// what was compiled for its instructions. Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first
-/// vectors, or none, and returns how many. It is told of how many quads products may be added in 16 bits: of a `whole` piece, of
-/// `fours`, or of `half_fours` and `half_twos` where halves of pieces have scales; or what the level's own formats say.
+/// vectors, or none, and returns how many. It is told whether `pieces` have scales or `halves` of them, and `SUMS`; or what the
+/// level's own formats say.
 macro_rules! packed_products {
     ($features:literal) => {
         use crate::kernels::PackedProduct;
@@ -37,16 +37,16 @@ macro_rules! packed_products {
             table
         };
 
-        scaled!($features, q4_0, Codes::U4, nibbles, whole 8, 8, Scales::F16, load_f16);
-        scaled!($features, q5_0, Codes::U5, five_bits, fours 4, 16, Scales::F16, load_f16);
-        scaled!($features, mxfp4, Codes::U4, e2m1, fours 4, 12, Scales::Bf16, load_bf16);
-        offset!($features, q4_1, Codes::U4, nibbles, whole 8);
-        offset!($features, q5_1, Codes::U5, five_bits, fours 4);
-        super_blocks!($features, q4_k, Codes::U4, nibbles, whole 8);
-        super_blocks!($features, q5_k, Codes::U5, five_bits, fours 4);
-        half_offsets!($features, q2_k, Codes::U2, two_bits, half_fours 4);
-        halves!($features, q3_k, Codes::U4, nibbles, half_fours 4, 4);
-        halves!($features, q6_k, Codes::U6, six_bits, half_twos 2, 32);
+        scaled!($features, q4_0, Codes::U4, nibbles, 8, 8, Scales::F16, load_f16);
+        scaled!($features, q5_0, Codes::U5, five_bits, 4, 16, Scales::F16, load_f16);
+        scaled!($features, mxfp4, Codes::U4, e2m1, 4, 12, Scales::Bf16, load_bf16);
+        offset!($features, q4_1, Codes::U4, nibbles, 8);
+        offset!($features, q5_1, Codes::U5, five_bits, 4);
+        super_blocks!($features, q4_k, Codes::U4, nibbles, 8);
+        super_blocks!($features, q5_k, Codes::U5, five_bits, 4);
+        half_offsets!($features, q2_k, Codes::U2, two_bits, 4);
+        halves!($features, q3_k, Codes::U4, nibbles, 4, 4);
+        halves!($features, q6_k, Codes::U6, six_bits, 2, 32);
     };
 }
 
@@ -54,7 +54,7 @@ macro_rules! packed_products {
 /// with a vector, and what that adds.
 macro_rules! product {
     (
-        $features:literal, $name:ident, $codes:expr, $scales:expr, $read:expr, $kind:ident,
+        $features:literal, $name:ident, $codes:expr, $scales:expr, $read:expr, $kind:tt,
         |$parts:ident, $i:ident, $h:ident| -> $line:ty $load:block,
         |$w:ident, $s:ident, $x:ident| $sum:expr,
         |$acc:ident, $total:ident| $add:expr
@@ -131,7 +131,7 @@ macro_rules! product {
 /// A format with a scale per piece and no minimum: `d * x.d * Σ code·x - offset * d * x.sum`.
 macro_rules! scaled {
     (
-        $features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal, $offset:expr, $scales:expr,
+        $features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt, $offset:expr, $scales:expr,
         $scale:expr
     ) => {
         product!(
@@ -140,7 +140,7 @@ macro_rules! scaled {
             $codes,
             $scales,
             $read,
-            $kind,
+            (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
                 let d = $scale(&parts.scales[i * 32 + 16 * h..]);
                 (d, _mm256_mul_ps(d, _mm256_set1_ps(-($offset as f32))))
@@ -153,14 +153,14 @@ macro_rules! scaled {
 
 /// A format with a scale and a minimum per piece: `d * x.d * Σ code·x + m * x.sum`.
 macro_rules! offset {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::F16Min,
             $read,
-            $kind,
+            (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
                 let scales = &parts.scales[i * 64 + 16 * h..];
                 (load_f16(scales), load_f16(&scales[32..]))
@@ -173,14 +173,14 @@ macro_rules! offset {
 
 /// A format with a scale and a minimum per piece in units of eight pieces.
 macro_rules! super_blocks {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::Super,
             $read,
-            $kind,
+            (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
                 let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
                 let m = _mm256_mul_ps(load_f16(&units[32..]), load_u8(&scales[16..]));
@@ -195,14 +195,14 @@ macro_rules! super_blocks {
 
 /// A format with a signed scale per half piece in units of eight pieces.
 macro_rules! halves {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal, $offset:expr) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt, $offset:expr) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::Halves,
             $read,
-            $kind,
+            (halves $sums),
             |parts, i, h| -> HalfLine { half_scales(parts, i, h, $offset as f32) },
             |w, s, x| scaled_sum::<$sums>(&w, s.1, x),
             |acc, sum| add_halves(acc, s.0, sum, x, s.2)
@@ -212,14 +212,14 @@ macro_rules! halves {
 
 /// A format with a scale and a minimum of four bits per half piece in units of eight pieces.
 macro_rules! half_offsets {
-    ($features:literal, $name:ident, $codes:expr, $read:expr, $kind:ident $sums:literal) => {
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt) => {
         product!(
             $features,
             $name,
             $codes,
             Scales::HalvesMin,
             $read,
-            $kind,
+            (halves $sums),
             |parts, i, h| -> HalfLine { half_minima(parts, i, h) },
             |w, s, x| scaled_sum::<$sums>(&w, s.1, x),
             |acc, sum| add_halves(acc, s.0, sum, x, s.2)

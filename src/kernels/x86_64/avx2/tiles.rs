@@ -33,7 +33,7 @@ pub struct Signed {
 
 /// The function `many` of a format, see `packed_products!`. `$kind` is how codes become sums, see [`sums!`].
 macro_rules! many {
-    ($kind:ident, $read:expr) => {
+    ($kind:tt, $read:expr) => {
         /// Multiplies four vectors at a time as long as there are so many. Returns how many that were.
         fn many(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) -> usize {
             let n_many = out.len() / ROWS / TILE * TILE;
@@ -85,36 +85,36 @@ macro_rules! many {
 
 /// What is kept of codes for all tiles.
 macro_rules! expanded {
-    (signed, $codes:expr, $line:expr) => {
+    ((signed pieces), $codes:expr, $line:expr) => {
         Signed::of(&$codes, [_mm256_set1_epi16(1); 2])
     };
-    (signed_halves, $codes:expr, $line:expr) => {
+    ((signed halves), $codes:expr, $line:expr) => {
         Signed::of(&$codes, $line.1)
     };
-    ($kind:ident, $codes:expr, $line:expr) => {
+    ($kind:tt, $codes:expr, $line:expr) => {
         $codes
     };
 }
 
-/// The sums of a tile, of which those of all quads fit 16 bits (`whole`), or of four or of two. Halves of pieces have scales in
-/// some formats. Codes are `signed` numbers of eight bits in others, of which not even two quads' sums fit.
+/// The sums of a tile. `pieces` have a scale or `halves` of them, and so many quads' products fit 16 bits, if codes are not `signed`
+/// numbers of eight bits.
 macro_rules! sums {
-    (whole, $codes:expr, $lines:expr, $x:expr) => {
+    ((pieces 8), $codes:expr, $lines:expr, $x:expr) => {
         whole($codes, $x)
     };
-    (fours, $codes:expr, $lines:expr, $x:expr) => {
+    ((pieces 4), $codes:expr, $lines:expr, $x:expr) => {
         by_fours($codes, &[[_mm256_set1_epi16(1); 2]; 2], $x)
     };
-    (half_fours, $codes:expr, $lines:expr, $x:expr) => {
+    ((halves 4), $codes:expr, $lines:expr, $x:expr) => {
         by_fours($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
-    (half_twos, $codes:expr, $lines:expr, $x:expr) => {
+    ((halves 2), $codes:expr, $lines:expr, $x:expr) => {
         by_twos($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
-    (signed, $codes:expr, $lines:expr, $x:expr) => {
+    ((signed pieces), $codes:expr, $lines:expr, $x:expr) => {
         signed($codes, &[[_mm256_set1_epi16(1); 2]; 2], $x)
     };
-    (signed_halves, $codes:expr, $lines:expr, $x:expr) => {
+    ((signed halves), $codes:expr, $lines:expr, $x:expr) => {
         signed($codes, &by_half($lines[0].1, $lines[1].1), $x)
     };
 }

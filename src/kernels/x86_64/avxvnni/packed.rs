@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 /// No vectors are multiplied in another way than the last ones: tiles of four as with AVX2 were no faster.
 macro_rules! many {
-    ($kind:ident, $read:expr) => {
+    ($kind:tt, $read:expr) => {
         fn many(_: &Parts<'_>, _: usize, _: &[Q8Block], _: &mut [f32]) -> usize {
             0
         }
@@ -15,9 +15,9 @@ macro_rules! many {
 
 packed_products!("avx2,fma,f16c,avxvnni");
 
-scaled!("avx2,fma,f16c,avxvnni", q8_0, Codes::U8, eight_bits, whole 1, 128, Scales::F16, load_f16);
-scaled!("avx2,fma,f16c,avxvnni", iq4_nl, Codes::U4, iq4, whole 1, 128, Scales::F16, load_f16);
-halves!("avx2,fma,f16c,avxvnni", iq4_xs, Codes::U4, iq4, half_twos 1, 128);
+scaled!("avx2,fma,f16c,avxvnni", q8_0, Codes::U8, eight_bits, 1, 128, Scales::F16, load_f16);
+scaled!("avx2,fma,f16c,avxvnni", iq4_nl, Codes::U4, iq4, 1, 128, Scales::F16, load_f16);
+halves!("avx2,fma,f16c,avxvnni", iq4_xs, Codes::U4, iq4, 1, 128);
 
 /// Calls a function of this level.
 fn run(add: AddPieces, parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
