@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use super::ahead::Ahead;
 use super::elementwise::exp;
 use super::{Element, Simd, load_some, pairs};
 use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
@@ -66,16 +67,14 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         KvType::I16 => pairs::pack_queries(simd, tile, queries),
         KvType::F16 | KvType::F32 | KvType::Q8_0 => pack_queries(tile, queries),
     }
+    let last_page = (tile.seen().end - 1) / PAGE_LEN;
     for page in positions.start / PAGE_LEN..positions.end.div_ceil(PAGE_LEN) {
         let first = page * PAGE_LEN;
         // The slots of the page that any query sees.
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
         let (keys, values) = tile.blocks(page);
-        // A block is as long as a page of memory, where the machine stops to fetch ahead by itself.
-        let next_keys = match first + PAGE_LEN < positions.end {
-            true => tile.blocks(page + 1).0,
-            false => &[],
-        };
+        // Behind the last page nothing is left to be fetched.
+        let (next_keys, next_values) = tile.blocks(if page < last_page { page + 1 } else { page });
         match tile.k.kv_type.block(keys, dim) {
             KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),
             KvBlock::F16(k) if n > FEW_QUERIES => all_scores::<S, f32>(
@@ -95,7 +94,8 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
                 all_scores::<S, i8>(simd, tile, queries, (k, scales), values, &mut weights)
             }
             KvBlock::I16(k, units) => {
-                pairs::all_scores(simd, tile, queries, (k, units), values, &mut weights)
+                let ahead = Ahead { next: values, then: next_keys };
+                pairs::all_scores(simd, tile, queries, (k, units), ahead, &mut weights)
             }
         }
         let all_see_all = tile.all_see(&(first + slots.start..first + slots.end));
@@ -142,7 +142,8 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             KvBlock::Q8_0(v, scales) => add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, out),
             KvBlock::I16(v, _) => {
                 pairs::round_weights(simd, n, &mut weights);
-                pairs::add_all_values(simd, tile, v, page, &weights, out);
+                let ahead = Ahead { next: next_keys, then: next_values };
+                pairs::add_all_values(simd, tile, v, (slots, ahead), &weights, out);
             }
         }
     }
@@ -188,15 +189,15 @@ fn all_scores<S: Simd, E: Element>(
 }
 
 /// What a page adds its values with.
-pub(super) struct Page<'a> {
+struct Page<'a> {
     /// Its first position.
     first: usize,
     /// The slots that any query sees.
-    pub slots: Range<usize>,
+    slots: Range<usize>,
     /// Whether every query sees all of these.
     all_see_all: bool,
     /// The next page's keys, to be fetched.
-    pub next_keys: &'a [u8],
+    next_keys: &'a [u8],
 }
 
 /// The sums of a page's values, added to all queries'.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
+mod ahead;
 pub mod attention;
 pub mod dots;
 pub mod elementwise;
@@ -31,7 +32,9 @@ pub trait Simd: Copy {
 
     /// Fetches `x` from memory before it is needed, where the machine can.
     fn prefetch<T>(self, x: &[T]);
-    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, long before it is needed:
+    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, before it is needed.
+    fn prefetch_soon<T>(self, x: &[T], bytes: usize);
+    /// As [`Simd::prefetch_soon`], long before it is needed:
     /// not into the first cache, which is too small for all that is under way.
     fn prefetch_line<T>(self, x: &[T], bytes: usize);
     /// `x` in every lane.

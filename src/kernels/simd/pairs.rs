@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::slice::ChunksExact;
 
 use super::Simd;
-use super::attention::{BLOCK, Page, Weights, by_blocks, seen_or};
+use super::ahead::Ahead;
+use super::attention::{BLOCK, Weights, by_blocks, seen_or};
 use super::elementwise::exp;
 use super::whole::{narrow_i16, unit_of_query};
 use crate::kernels::AttnTile;
@@ -18,8 +18,6 @@ use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
 const ALL: f32 = 32_000.0;
 /// If they are together less than this they are rounded more coarsely.
 const LEAST: f32 = 1e-33;
-/// Bytes of a block's units.
-const UNITS_BYTES: usize = PAGE_LEN * size_of::<f32>();
 
 /// A block of queries as [`pack_queries`] leaves them: pairs of components, `[dim / 2][m]`, then the units, `[m]`.
 #[inline(always)]
@@ -50,18 +48,18 @@ pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) 
     }
 }
 
-/// The products of all queries with the keys of a page, whose values are fetched meanwhile.
+/// The products of all queries with the keys of a page, fetching `ahead`.
 #[inline(always)]
 pub fn all_scores<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
     queries: &[f32],
     keys: (&[i16], &[f32]),
-    values: &[u8],
+    ahead: Ahead<'_>,
     weights: &mut Weights<'_>,
 ) {
     let (dim, rows) = (tile.head_dim, &mut *weights.rows);
-    by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, values, rows));
+    by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, ahead, rows));
 }
 
 /// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page.
@@ -71,26 +69,22 @@ fn scores<S: Simd, const M: usize>(
     queries: &[f32],
     i: usize,
     (keys, units): (&[i16], &[f32]),
-    values: &[u8],
+    ahead: Ahead<'_>,
     weights: &mut [f32],
 ) {
     let keys = keys.as_chunks::<{ 2 * PAGE_LEN }>().0;
     let (queries, query_units) = unpack(queries, 2 * keys.len(), M);
     let queries = &queries.as_chunks::<M>().0[..keys.len()];
-    // All in half of the steps, which are soon done. If there are units, which are last, they are needed first.
-    let (codes, units_of_values) = values.split_at(values.len() - UNITS_BYTES);
-    let mut values = codes.chunks((2 * codes.len() / keys.len().max(1)).max(1));
     if i == 0 {
-        simd.prefetch(units_of_values);
+        ahead.units(simd);
     }
+    let mut steps = 0;
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
         let mut acc = [[simd.zeros(); 2]; M];
         for (key, q) in keys.iter().zip(queries) {
-            if first == 0
-                && i == 0
-                && let Some(values) = values.next()
-            {
-                simd.prefetch(values);
+            if i == 0 {
+                ahead.step(simd, steps);
+                steps += 1;
             }
             let key = &key[2 * first..][..4 * S::LANES];
             let k = [simd.load_pairs(key), simd.load_pairs(&key[2 * S::LANES..])];
@@ -168,19 +162,19 @@ pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
     }
 }
 
-/// The sums of a page's values, added to all queries', while the next page's keys are fetched.
+/// The sums of a page's values, added to all queries', fetching `ahead`. `slots` are those that any query sees.
 #[inline(always)]
 pub fn add_all_values<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
     values: &[i16],
-    page: Page<'_>,
+    (slots, ahead): (Range<usize>, Ahead<'_>),
     weights: &Weights<'_>,
     out: &mut [f32],
 ) {
-    let (dim, next_keys) = (tile.head_dim, page.next_keys);
+    let dim = tile.head_dim;
     // Of which there are both, or one half.
-    let Range { start, end } = page.slots;
+    let Range { start, end } = slots;
     let pairs = match (start < HALF, end > HALF) {
         (true, true) => 0..HALF,
         (true, false) => start..end,
@@ -188,26 +182,36 @@ pub fn add_all_values<S: Simd>(
     };
     by_blocks!(tile.n_queries(), i, M => {
         let out = &mut out[i * dim..(i + M) * dim];
-        add_values::<S, M>(simd, dim, values, next_keys, pairs.clone(), (i, weights), out)
+        add_values::<S, M>(simd, dim, values, ahead, pairs.clone(), (i, weights), out)
     });
 }
 
-/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page.
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page, fetching
+/// `ahead`.
 #[inline(always)]
 fn add_values<S: Simd, const M: usize>(
     simd: S,
     dim: usize,
     values: &[i16],
-    next_keys: &[u8],
+    ahead: Ahead<'_>,
     pairs: Range<usize>,
     (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
 ) {
-    let mut next_keys = next_keys.chunks_exact((next_keys.len() / pairs.len().max(1)).max(1));
+    if i == 0 {
+        ahead.units(simd);
+    }
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
-        let fetched = (i == 0 && first == 0).then_some(&mut next_keys);
-        add_columns::<S, M, 2>(simd, (dim, first), values, fetched, pairs.clone(), (i, weights), out);
+        add_columns::<S, M, 2>(
+            simd,
+            (dim, first),
+            values,
+            Some(ahead).filter(|_| i == 0),
+            pairs.clone(),
+            (i, weights),
+            out,
+        );
         first += 2 * S::LANES;
     }
     if first < dim {
@@ -221,7 +225,7 @@ fn add_columns<S: Simd, const M: usize, const W: usize>(
     simd: S,
     (dim, first): (usize, usize),
     values: &[i16],
-    mut fetched: Option<&mut ChunksExact<'_, u8>>,
+    ahead: Option<Ahead<'_>>,
     pairs: Range<usize>,
     (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
@@ -232,8 +236,8 @@ fn add_columns<S: Simd, const M: usize, const W: usize>(
     let rows = &rows[0];
     let mut acc = [[simd.zeros(); W]; M];
     for (pair, row) in pairs.clone().zip(values[pairs.start * 2 * dim..].chunks_exact(2 * dim)) {
-        if let Some(next) = fetched.as_mut().and_then(|next| next.next()) {
-            simd.prefetch(next);
+        if let Some(ahead) = ahead {
+            ahead.step(simd, first / (2 * S::LANES) * HALF + pair % HALF);
         }
         let row = &row[2 * first..][..2 * W * S::LANES];
         let mut v = [simd.zeros(); W];

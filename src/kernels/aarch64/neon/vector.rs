@@ -67,6 +67,11 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn prefetch_soon<T>(self, x: &[T], bytes: usize) {
+        self.prefetch_line(x, bytes);
+    }
+
+    #[inline(always)]
     fn prefetch_line<T>(self, x: &[T], bytes: usize) {
         fetch_line(x.as_ptr().cast::<u8>().wrapping_add(bytes));
     }

@@ -56,6 +56,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch_soon<T>(self, x: &[T], bytes: usize) {
+        fetch_line::<_MM_HINT_T0>(x.as_ptr().cast::<i8>().wrapping_add(bytes));
+    }
+
+    #[inline(always)]
     fn prefetch_line<T>(self, x: &[T], bytes: usize) {
         fetch_line::<_MM_HINT_T1>(x.as_ptr().cast::<i8>().wrapping_add(bytes));
     }
