@@ -245,7 +245,7 @@ class Bench:
         lines.append(f"stripped shared libraries: {sizes}")
         for threads, peaks in self.peaks.items():
             lines.append(f"peaks of {threads} threads: " + ", ".join(f"{k} {v:.1f}" for k, v in peaks.items()))
-        lines.append(f"median of {self.args.r} repetitions; ember's keys and values in {self.args.kv}; {self.args.note}".rstrip("; "))
+        lines.append(f"median of {self.args.r} repetitions; ember's keys and values: {self.args.kv}; {self.args.note}".rstrip("; "))
         return lines
 
     def write(self, path: pathlib.Path):
@@ -315,7 +315,7 @@ def read_arguments():
     parser.add_argument("-b", type=numbers, help="sequences that generate together")
     parser.add_argument("-t", type=numbers, help="threads")
     parser.add_argument("-r", type=int, help="repetitions")
-    parser.add_argument("--kv", default="f16", help="what Ember rounds keys and values to; llama.cpp's stay f16")
+    parser.add_argument("--kv", default="auto", help="what Ember rounds keys and values to; llama.cpp's stay f16")
     parser.add_argument("--no-llama", dest="llama", action="store_false", help="Ember alone")
     parser.add_argument("--no-peaks", dest="peaks", action="store_false", help="without the machine's peaks")
     parser.add_argument("--note", default="", help="what the table should say about the run")

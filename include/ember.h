@@ -133,7 +133,7 @@ enum ember_kv_type
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * IEEE binary16: the default.
+     * IEEE binary16.
      */
     EMBER_KV_F16 = 0,
     /**
@@ -147,10 +147,15 @@ enum ember_kv_type
     EMBER_KV_Q8_0 = 2,
     /**
      * 16-bit whole numbers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes
-     * more for each, and multiplied as whole numbers: long prompts are faster on processors with AVX-512 and VNNI.
+     * more for each, and multiplied as whole numbers, which is faster on x86-64.
      * The length of the model's heads must be a multiple of 16, 2048 at most.
      */
     EMBER_KV_I16 = 3,
+    /**
+     * The default: EMBER_KV_I16 on x86-64 where the model's heads allow it, else EMBER_KV_F16. States can only be loaded where keys
+     * and values are of the same types: who takes them from one kind of processor to another chooses one.
+     */
+    EMBER_KV_AUTO = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1240,7 +1245,7 @@ ember_status ember_context_options_set_worker_cpus(struct ember_context_options 
                                                    struct ember_error **err);
 
 /**
- * What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+ * What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which holds one layer at a time,
  * is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
  * a context is made.
  */

@@ -106,8 +106,8 @@ fn check_rust(path: &std::path::Path) {
                     n_ctx: n + 1,
                     backend,
                     n_threads,
-                    k_type,
-                    v_type,
+                    k_type: Some(k_type),
+                    v_type: Some(v_type),
                     ..ContextOptions::default()
                 };
                 let mut context = context(&model, &options);

@@ -48,7 +48,7 @@ fn expanded() -> Arc<LoadedModel> {
 }
 
 fn options() -> ContextOptions {
-    ContextOptions { k_type: KvType::F32, v_type: KvType::F32, ..ContextOptions::default() }
+    ContextOptions { k_type: Some(KvType::F32), v_type: Some(KvType::F32), ..ContextOptions::default() }
 }
 
 #[test]

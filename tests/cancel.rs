@@ -202,8 +202,12 @@ fn logits_that_are_looked_at_are_those_that_are_kept() {
     let model = load(&fixture("models/llama-tied-f32.gguf"));
     let ids: Vec<u32> = (0..50).map(|i| i % 90).collect();
     for kv_type in [KvType::F16, KvType::F32] {
-        let options =
-            ContextOptions { n_batch: 20, k_type: kv_type, v_type: kv_type, ..ContextOptions::default() };
+        let options = ContextOptions {
+            n_batch: 20,
+            k_type: Some(kv_type),
+            v_type: Some(kv_type),
+            ..ContextOptions::default()
+        };
         let wants: Vec<bool> = (0..50).map(|i| i % 3 != 1).collect();
         let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(&ids) };
         let mut kept = context(&model, &options);

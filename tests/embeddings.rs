@@ -33,8 +33,8 @@ fn texts(tokens: &[u32]) -> Vec<&[u32]> {
 
 fn f32_kv() -> ContextOptions {
     ContextOptions {
-        k_type: KvType::F32,
-        v_type: KvType::F32,
+        k_type: Some(KvType::F32),
+        v_type: Some(KvType::F32),
         backend: BackendKind::Scalar,
         ..ContextOptions::default()
     }

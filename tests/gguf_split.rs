@@ -107,8 +107,11 @@ fn a_split_model_gives_the_logits_of_the_whole() {
             assert_eq!(parts.gguf().tensor_bytes(part), whole.gguf().tensor_bytes(t));
         }
         let tokens = ids(&read_json(&fixture(&format!("models/{name}.json")))["tokens"]);
-        let options =
-            ContextOptions { k_type: KvType::F32, v_type: KvType::F32, ..ContextOptions::default() };
+        let options = ContextOptions {
+            k_type: Some(KvType::F32),
+            v_type: Some(KvType::F32),
+            ..ContextOptions::default()
+        };
         let [expected, found] = [whole, parts].map(|m| all_logits(&mut context(&m, &options), &tokens));
         assert_eq!(found, expected, "{name}");
     }

@@ -92,7 +92,7 @@ fn expected_numbers(name: &str) -> (Vec<u32>, Vec<f32>) {
 /// What Ember makes of it: as many numbers as `expected`.
 fn numbers(path: &Path, tokens: &[u32], expected: &[f32]) -> Vec<f32> {
     let model = load(path);
-    let (n_ctx, k_type, v_type) = (tokens.len(), KvType::F32, KvType::F32);
+    let (n_ctx, k_type, v_type) = (tokens.len(), Some(KvType::F32), Some(KvType::F32));
     let options =
         ContextOptions { n_ctx, k_type, v_type, backend: BackendKind::Scalar, ..ContextOptions::default() };
     let mut context = context(&model, &options);

@@ -83,7 +83,7 @@ impl Case {
     ) -> Vec<f32> {
         // A context as long as the prompt: LongRoPE's factors depend on it, and PyTorch chooses them by the prompt.
         let n_ctx = tokens.len();
-        let (k_type, v_type) = (KvType::F32, KvType::F32);
+        let (k_type, v_type) = (Some(KvType::F32), Some(KvType::F32));
         let options =
             ContextOptions { n_ctx, k_type, v_type, backend, n_threads, ..ContextOptions::default() };
         let mut context = context(model, &options);

@@ -39,8 +39,10 @@ fn number(value: &Value) -> f64 {
 fn check(name: &str, model: &Arc<LoadedModel>, golden: &Value, expected: &str, kv_type: KvType) -> Vec<f32> {
     let pairs = golden["pairs"].as_array().expect("pairs");
     assert_eq!(pairs.len(), 50);
-    let mut context =
-        context(model, &ContextOptions { k_type: kv_type, v_type: kv_type, ..ContextOptions::default() });
+    let mut context = context(
+        model,
+        &ContextOptions { k_type: Some(kv_type), v_type: Some(kv_type), ..ContextOptions::default() },
+    );
     let texts = sides(pairs, ["a", "b"], |text| text.as_str().expect("a text"));
     let tokens = context.tokenize_texts(&texts, &EmbedOptions::default()).expect("tokens");
     for ((text, found), expected) in texts.iter().zip(&tokens).zip(sides(pairs, ["a_ids", "b_ids"], ids)) {

@@ -125,6 +125,7 @@ fn with_rounded_caches(golden: &str) {
     let text = &text[..1024];
     let outputs: Vec<bool> = (0..text.len() - 1).map(|i| i % 4 == 3).collect();
     let log_probabilities = |k_type, v_type| -> Vec<Vec<f32>> {
+        let (k_type, v_type) = (Some(k_type), Some(v_type));
         let options = ContextOptions { n_ctx: text.len(), k_type, v_type, ..ContextOptions::default() };
         let mut context = context(&model, &options);
         let tokens = Tokens { outputs: Some(&outputs), ..Tokens::next(&text[..outputs.len()]) };

@@ -38,8 +38,8 @@ fn options(kv_type: KvType) -> ContextOptions {
         n_ctx: N_CTX,
         n_seq: N_SEQ as usize,
         n_threads: 1,
-        k_type: kv_type,
-        v_type: kv_type,
+        k_type: Some(kv_type),
+        v_type: Some(kv_type),
         ..ContextOptions::default()
     }
 }
@@ -460,7 +460,7 @@ fn states_that_do_not_fit_say_why() {
         &one,
         &["another model", "llama-tied-f32"],
     );
-    refused(&mut new(&model, &options(KvType::F32)), Some(0), &one, &["k_type"]);
+    refused(&mut new(&model, &options(KvType::F32)), Some(0), &one, &["k_type is f16", "context's f32"]);
     let short = ContextOptions { n_ctx: 32, ..options(KvType::F16) };
     refused(&mut new(&model, &short), Some(0), &one, &["40 tokens", "n_ctx 32"]);
     let few = ContextOptions { n_seq: 2, ..options(KvType::F16) };

@@ -18,8 +18,8 @@ fn options(kv_type: KvType) -> ContextOptions {
     ContextOptions {
         n_ctx: 256,
         n_threads: 1,
-        k_type: kv_type,
-        v_type: kv_type,
+        k_type: Some(kv_type),
+        v_type: Some(kv_type),
         keep_all_positions: true,
         ..ContextOptions::default()
     }

@@ -26,7 +26,14 @@ fn model() -> Arc<LoadedModel> {
 }
 
 fn options(n_threads: usize, kv_type: KvType) -> ContextOptions {
-    ContextOptions { n_ctx: 64, n_seq: 2, n_threads, k_type: kv_type, v_type: kv_type, ..Default::default() }
+    ContextOptions {
+        n_ctx: 64,
+        n_seq: 2,
+        n_threads,
+        k_type: Some(kv_type),
+        v_type: Some(kv_type),
+        ..Default::default()
+    }
 }
 
 fn sampler() -> Sampler {

@@ -29,7 +29,13 @@ fn long_texts_give_the_bits_they_give_with_all_positions() {
         fast.chain(others).map(move |(t, backend, n)| (model.clone(), t, backend, n)).collect::<Vec<_>>()
     }) {
         let name = format!("{}, {kv_type:?}, {backend:?}, {n_threads} threads", model.name());
-        let plain = ContextOptions { k_type: kv_type, v_type: kv_type, backend, n_threads, ..options(1300) };
+        let plain = ContextOptions {
+            k_type: Some(kv_type),
+            v_type: Some(kv_type),
+            backend,
+            n_threads,
+            ..options(1300)
+        };
         let few = pages(&model, MOST_HELD + N_BATCH / PAGE + 2, &plain);
         let (mut windowed, mut all) = (context(&model, &few), context(&model, &whole(&plain)));
         let ids = text(&model, 1200);

@@ -35,10 +35,13 @@ type ContextInfo struct {
 type KVType int32
 
 const (
-	KVF16 KVType = C.EMBER_KV_F16  // the default
+	KVF16 KVType = C.EMBER_KV_F16  // binary16
 	KVF32 KVType = C.EMBER_KV_F32  // twice the memory, no rounding
 	KVQ8  KVType = C.EMBER_KV_Q8_0 // bytes with scales, a little more than half the memory
-	KVI16 KVType = C.EMBER_KV_I16  // whole numbers with a unit for each vector: long prompts are faster with AVX-512
+	KVI16 KVType = C.EMBER_KV_I16  // whole numbers with a unit for each vector: faster on amd64
+	// KVAuto is the default: KVI16 on amd64 where the model's heads allow it, else KVF16. States can only be loaded where keys and
+	// values are of the same types.
+	KVAuto KVType = C.EMBER_KV_AUTO
 )
 
 // Backend is an implementation of the mathematics.
@@ -119,7 +122,7 @@ func WithValueType(kv KVType) ContextOption {
 	}}
 }
 
-// WithKVType says what keys and values in the KV cache are rounded to; by default [KVF16].
+// WithKVType says what keys and values in the KV cache are rounded to; by default [KVAuto].
 func WithKVType(kv KVType) ContextOption {
 	return ContextOption{func(o *C.ember_context_options) error {
 		var cerr *C.ember_error

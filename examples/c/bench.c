@@ -64,7 +64,7 @@ static void print_help(const char *program)
            "  -t N,...     threads; 0: one for each core (default: 0)\n"
            "  -r N         repetitions (default: 5)\n"
            "  --n-batch N  rows run through the model at a time; 0: the library's default (default: 0)\n"
-           "  --kv TYPE    what keys and values are rounded to: f16, q8_0, i16 or f32 (default: f16)\n"
+           "  --kv TYPE    what keys and values are rounded to: auto, f16, q8_0, i16 or f32 (default: auto)\n"
            "  --cold       time from the start of the program to a token after a prompt of %d, and nothing else\n"
            "  --step       wait for a line on standard input before every repetition and print each by itself\n"
            "  -h, --help   this text\n"
@@ -100,6 +100,8 @@ static struct list option_list(int argc, char **argv, int *i, uint32_t max)
 /* The number of a name that the command line may give; -1: there is none. */
 static int32_t kv_type(const char *name)
 {
+    if (strcmp(name, "auto") == 0)
+        return EMBER_KV_AUTO;
     if (strcmp(name, "f16") == 0)
         return EMBER_KV_F16;
     if (strcmp(name, "f32") == 0)
@@ -111,7 +113,7 @@ static int32_t kv_type(const char *name)
 
 static struct settings read_command_line(int argc, char **argv)
 {
-    struct settings s = {"examples/models/ember-tales.gguf", {1, {512}}, {1, {128}}, {1, {0}}, {1, {1}}, {1, {0}}, 5, 0, "f16", 0, 0};
+    struct settings s = {"examples/models/ember-tales.gguf", {1, {512}}, {1, {128}}, {1, {0}}, {1, {1}}, {1, {0}}, 5, 0, "auto", 0, 0};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
@@ -143,7 +145,7 @@ static struct settings read_command_line(int argc, char **argv)
             usage_error(argv[0], "there is no option %s", arg);
     }
     if (kv_type(s.kv) < 0)
-        usage_error(argv[0], "the option --kv takes f16, q8_0, i16 or f32, not \"%s\"", s.kv);
+        usage_error(argv[0], "the option --kv takes auto, f16, q8_0, i16 or f32, not \"%s\"", s.kv);
     for (size_t i = 0; i < s.batch.n; i++)
         if (s.batch.values[i] == 0)
             usage_error(argv[0], "the option -b takes numbers from 1 on");

@@ -105,8 +105,8 @@ pub fn exercise(model: &Arc<LoadedModel>, how: u8) {
         n_seq: 2,
         n_batch: 8,
         n_threads: 1 + usize::from(how >> 6 & 1),
-        k_type: kv_type,
-        v_type: kv_type,
+        k_type: Some(kv_type),
+        v_type: Some(kv_type),
         backend: if how & 128 == 0 { BackendKind::Auto } else { BackendKind::Scalar },
         ..ContextOptions::default()
     };

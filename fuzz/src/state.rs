@@ -32,8 +32,8 @@ fn context(kv_type: KvType, keep_prefixes: bool) -> Context {
         n_batch: 16,
         n_threads: 1,
         backend: BackendKind::Scalar,
-        k_type: kv_type,
-        v_type: kv_type,
+        k_type: Some(kv_type),
+        v_type: Some(kv_type),
         keep_prefixes,
         kv_limit: Some(6 * 32 * 2 * 4 * if kv_type == KvType::F32 { 4 } else { 2 }),
         ..ContextOptions::default()

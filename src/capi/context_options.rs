@@ -27,7 +27,7 @@ impl CType for ember_context_options {
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ember_kv_type {
-    /// IEEE binary16: the default.
+    /// IEEE binary16.
     EMBER_KV_F16 = 0,
     /// binary32: twice the memory, no rounding.
     EMBER_KV_F32 = 1,
@@ -35,9 +35,12 @@ pub enum ember_kv_type {
     /// The length of the model's heads must be a multiple of 32.
     EMBER_KV_Q8_0 = 2,
     /// 16-bit whole numbers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes
-    /// more for each, and multiplied as whole numbers: long prompts are faster on processors with AVX-512 and VNNI.
+    /// more for each, and multiplied as whole numbers, which is faster on x86-64.
     /// The length of the model's heads must be a multiple of 16, 2048 at most.
     EMBER_KV_I16 = 3,
+    /// The default: EMBER_KV_I16 on x86-64 where the model's heads allow it, else EMBER_KV_F16. States can only be loaded where keys
+    /// and values are of the same types: who takes them from one kind of processor to another chooses one.
+    EMBER_KV_AUTO = 4,
 }
 
 /// Implementation of the mathematics.
@@ -51,13 +54,14 @@ pub enum ember_backend {
     EMBER_BACKEND_SCALAR = 1,
 }
 
-fn to_kv_type(arg: &str, kv_type: i32) -> Result<KvType> {
+fn to_kv_type(arg: &str, kv_type: i32) -> Result<Option<KvType>> {
     match kv_type {
-        0 => Ok(KvType::F16),
-        1 => Ok(KvType::F32),
-        2 => Ok(KvType::Q8_0),
-        3 => Ok(KvType::I16),
-        _ => Err(Error::InvalidArgument(format!("{arg} must be an ember_kv_type (0 to 3), got {kv_type}"))),
+        0 => Ok(Some(KvType::F16)),
+        1 => Ok(Some(KvType::F32)),
+        2 => Ok(Some(KvType::Q8_0)),
+        3 => Ok(Some(KvType::I16)),
+        4 => Ok(None),
+        _ => Err(Error::InvalidArgument(format!("{arg} must be an ember_kv_type (0 to 4), got {kv_type}"))),
     }
 }
 
@@ -189,7 +193,7 @@ pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     })
 }
 
-/// What keys and values in the KV cache are rounded to, an ember_kv_type. An encoder's cache, which holds one layer at a time,
+/// What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which holds one layer at a time,
 /// is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
 /// a context is made.
 #[unsafe(no_mangle)]

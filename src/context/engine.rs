@@ -29,14 +29,18 @@ pub trait Engine: Send {
 
 /// The shape of a context's KV cache of `n_pages`.
 pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape {
+    // What rounding would save is little where one layer's keys and values are all there are.
+    let rounded = |kv_type: Option<KvType>| match info.causal {
+        true => kv_type.unwrap_or(KvType::usual(info.head_dim)),
+        false => KvType::F32,
+    };
     KvShape {
         n_layer: info.n_layer_kv(),
         n_pages,
         n_head_kv: info.n_head_kv,
         head_dim: info.head_dim,
-        // What rounding would save is little where one layer's keys and values are all there are.
-        k_type: if info.causal { o.k_type } else { KvType::F32 },
-        v_type: if info.causal { o.v_type } else { KvType::F32 },
+        k_type: rounded(o.k_type),
+        v_type: rounded(o.v_type),
     }
 }
 
@@ -95,7 +99,7 @@ pub fn make(
             // A cache that rounds would make the last bits that blocked products change as large as its own, 1e-4 of a
             // logit in f16; so the same tokens would give other logits when they are cut into other calls.
             let f32_products = match (options.k_type, options.v_type) {
-                (KvType::F32, KvType::F32) => F32Products::Blocked,
+                (Some(KvType::F32), Some(KvType::F32)) => F32Products::Blocked,
                 _ => F32Products::Dots,
             };
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;

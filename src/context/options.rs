@@ -43,10 +43,11 @@ pub struct ContextOptions {
     pub n_threads: usize,
     /// The CPUs that the context's own threads run on; `None`: the system chooses. The caller's thread is never bound.
     pub worker_cpus: Option<CpuSet>,
-    /// What keys in the KV cache are rounded to; an encoder's cache, which holds one layer at a time, is f32 all the same.
-    pub k_type: KvType,
+    /// What keys in the KV cache are rounded to; `None`: [`KvType::usual`]. An encoder's cache, which holds one layer at a time,
+    /// is f32 all the same.
+    pub k_type: Option<KvType>,
     /// What values are rounded to, likewise.
-    pub v_type: KvType,
+    pub v_type: Option<KvType>,
     /// Implementation.
     pub backend: BackendKind,
     /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
@@ -70,8 +71,8 @@ impl Default for ContextOptions {
             n_batch: 0,
             n_threads: 0,
             worker_cpus: None,
-            k_type: KvType::F16,
-            v_type: KvType::F16,
+            k_type: None,
+            v_type: None,
             backend: BackendKind::Auto,
             memory_limit: None,
             kv_limit: None,

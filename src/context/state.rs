@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use super::engine::kv_shape;
 use super::sequences::{ALL, PAGE_LEN};
 use super::{Context, LoadedModel};
 use crate::backend::KvType;
@@ -72,6 +73,17 @@ fn type_number(kv_type: KvType) -> u32 {
     }
 }
 
+/// A number of [`Context::state_shape`] as errors tell it.
+fn shown(name: &str, number: u32) -> String {
+    match (name, number) {
+        ("k_type" | "v_type", 0) => "f16".to_owned(),
+        ("k_type" | "v_type", 1) => "f32".to_owned(),
+        ("k_type" | "v_type", 2) => "q8_0".to_owned(),
+        ("k_type" | "v_type", 3) => "i16".to_owned(),
+        _ => number.to_string(),
+    }
+}
+
 /// One saved sequence.
 struct Entry<'a> {
     /// Numbers among the state's pages.
@@ -103,13 +115,13 @@ impl Context {
 
     /// What comes before the sequences: it must be equal to load a state.
     fn state_shape(&self) -> [u32; 6] {
-        let (info, o) = (self.model.info(), &self.options);
+        let shape = kv_shape(self.model.info(), &self.options, 0);
         [
-            type_number(o.k_type),
-            type_number(o.v_type),
-            info.n_layer_kv() as u32,
-            info.n_head_kv as u32,
-            info.head_dim as u32,
+            type_number(shape.k_type),
+            type_number(shape.v_type),
+            shape.n_layer as u32,
+            shape.n_head_kv as u32,
+            shape.head_dim as u32,
             PAGE_LEN as u32,
         ]
     }
@@ -278,6 +290,7 @@ impl Context {
         for (name, own) in names.into_iter().zip(self.state_shape()) {
             let found = rest.u32()?;
             if found != own {
+                let [found, own] = [found, own].map(|number| shown(name, number));
                 return Err(Error::InvalidArgument(format!(
                     "the state's cache differs from the context's: its {name} is {found}, the context's {own}"
                 )));

@@ -116,7 +116,7 @@ static void options_refuse_nonsense(void)
     ember_context_options *o = NULL;
     OK(ember_context_options_new(&o, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "out", ember_context_options_new(NULL, E));
-    const int32_t bad[] = {4, -1, 1000, INT32_MIN, INT32_MAX};
+    const int32_t bad[] = {5, -1, 1000, INT32_MIN, INT32_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         FAILS(EMBER_E_INVALID_ARGUMENT, "kv_type", ember_context_options_set_kv_type(o, bad[i], E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "k_type", ember_context_options_set_k_type(o, bad[i], E));

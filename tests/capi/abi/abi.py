@@ -192,7 +192,7 @@ VARIANTS = [
      "ember_status ember_model_options_set_care(struct ember_model_options *options, uint32_t care, "
      "struct ember_error **err);\n"),
     ("field_appended", ADDITION, True, r"(?=\} ember_context_info;)", "uint64_t size;\n"),
-    ("number_added", ADDITION, False, r"(EMBER_KV_I16 = 3,)", r"\1 EMBER_KV_Q4_0 = 4,"),
+    ("number_added", ADDITION, False, r"(EMBER_KV_I16 = 3,)", r"\1 EMBER_KV_Q4_0 = 5,"),
     ("function_removed", BREAK, True, r"ember_status ember_context_n_past\([^;]*;", ""),
     ("parameter_widened", BREAK, True, r"uint32_t k,", "uint64_t k,"),
     ("parameter_added", BREAK, True, r"uint32_t k,", "uint32_t k, uint32_t least,"),

@@ -48,6 +48,7 @@ class KvType(enum.IntEnum):
     F32 = 1
     Q8_0 = 2
     I16 = 3
+    AUTO = 4
 
 
 class Backend(enum.IntEnum):

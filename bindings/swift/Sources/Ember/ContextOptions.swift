@@ -4,14 +4,17 @@ import CEmber
 public struct ContextOptions: Hashable, Sendable {
     /// What keys and values in the KV cache are rounded to.
     public enum KVType: Int32, Hashable, Sendable {
-        /// binary16: the default.
+        /// binary16.
         case f16 = 0
         /// binary32: twice the memory, no rounding.
         case f32 = 1
         /// Bytes with scales: a little more than half the memory of binary16.
         case q8 = 2
-        /// Whole numbers with a unit for each vector: about as exact as binary16, and long prompts are faster with AVX-512.
+        /// Whole numbers with a unit for each vector: about as exact as binary16, and faster on x86-64.
         case i16 = 3
+        /// The default: whole numbers on x86-64 where the model's heads allow it, else binary16. States can only be loaded where
+        /// keys and values are of the same types.
+        case auto = 4
     }
 
     /// An implementation of the mathematics.
@@ -33,9 +36,9 @@ public struct ContextOptions: Hashable, Sendable {
     /// The CPUs that the threads which the context makes are bound to; none: the system chooses.
     public var workerCPUs: [UInt32] = []
     /// What keys are rounded to.
-    public var keyType = KVType.f16
+    public var keyType = KVType.auto
     /// What values are rounded to.
-    public var valueType = KVType.f16
+    public var valueType = KVType.auto
     /// The implementation.
     public var backend = Backend.auto
     /// The most bytes that the large buffers of the context may have; 0: no limit of its own.
@@ -53,7 +56,7 @@ public struct ContextOptions: Hashable, Sendable {
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
-        kvType: KVType = .f16, backend: Backend = .auto, memoryLimit: UInt64 = 0,
+        kvType: KVType = .auto, backend: Backend = .auto, memoryLimit: UInt64 = 0,
         kvLimit: UInt64 = 0, keepPrefixes: Bool = false, keepAllPositions: Bool = false
     ) {
         self.size = size

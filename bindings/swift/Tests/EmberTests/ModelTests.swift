@@ -23,6 +23,7 @@ import Testing
         #expect(same(ContextOptions.KVType.f32, EMBER_KV_F32.rawValue))
         #expect(same(ContextOptions.KVType.q8, EMBER_KV_Q8_0.rawValue))
         #expect(same(ContextOptions.KVType.i16, EMBER_KV_I16.rawValue))
+        #expect(same(ContextOptions.KVType.auto, EMBER_KV_AUTO.rawValue))
         #expect(same(ContextOptions.Backend.auto, EMBER_BACKEND_AUTO.rawValue))
         #expect(same(ContextOptions.Backend.scalar, EMBER_BACKEND_SCALAR.rawValue))
         #expect(same(Pooling.auto, EMBER_POOLING_AUTO.rawValue))
