@@ -163,7 +163,7 @@ class Run:
     def print_line(self, what: str, tokens: int, depth: int, batch: int, seconds: list[float]):
         print(json.dumps({
             "engine": "llama.cpp", "version": llama_cpp.__version__, "fa": chosen_flash.get(self.args.fa, "?"),
-            "what": what,
+            "system": llama_cpp.llama_print_system_info().decode().strip(" |\n"), "what": what,
             "model": self.args.m, "tokens": tokens, "depth": depth, "batch": batch, "threads": self.n_threads,
             "seconds": [round(s, 6) for s in seconds],
             "tokens_per_s": [round(tokens * batch / s, 3) for s in seconds if tokens > 0],

@@ -207,7 +207,7 @@ class Bench:
         if len(self.engines) > 1:
             line = once([*LLAMA, "-m", path, "-t", "1", "--cold"])[0]
             self.default = f"llama_fa_{line['fa']}"
-            self.llama_version = line["version"]
+            self.llama_version, self.llama_system = line["version"], line["system"]
 
     def find_peaks(self):
         """The machine's peaks, measured by the example `kernels`."""
@@ -241,6 +241,7 @@ class Bench:
         lines = [f"date: {date.today()}", f"machine: {machine()}", f"ember: {ember_version()}, {self.isa}"]
         if len(self.engines) > 1:
             lines.append(f"llama.cpp: llama-cpp-python {self.llama_version}; its default is {self.default[6:]}")
+            lines.append(f"llama.cpp was compiled for {self.llama_system}")
         sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in self.library_sizes().items())
         lines.append(f"stripped shared libraries: {sizes}")
         for threads, peaks in self.peaks.items():
