@@ -1245,9 +1245,9 @@ ember_status ember_context_options_set_worker_cpus(struct ember_context_options 
                                                    struct ember_error **err);
 
 /**
- * What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which holds one layer at a time,
- * is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
- * a context is made.
+ * What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which
+ * holds one layer at a time, is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits
+ * the model shows when a context is made.
  */
 ember_status ember_context_options_set_kv_type(struct ember_context_options *options,
                                                int32_t kv_type,

@@ -193,9 +193,9 @@ pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     })
 }
 
-/// What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which holds one layer at a time,
-/// is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits the model shows when
-/// a context is made.
+/// What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which
+/// holds one layer at a time, is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits
+/// the model shows when a context is made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,

@@ -93,8 +93,12 @@ for compiler in ${CXX:-} g++ clang++; do
             (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
         done
         expect "Once upon a time, I was in the" "$out/generate" -m "$model" -p "Once upon a time" -n 5 --temp 0
-        expect "0.7739" env EMBER_ISA=scalar "$out/embed" -m "$model" "The sea was calm, and the moon was bright." \
-            "A bright moon stood over the quiet sea."
+        cosine=$("$out/embed" -m "$model" "The sea was calm, and the moon was bright." "A bright moon stood over the quiet sea.")
+        # The last digits are the processor's.
+        case $cosine in
+        0.7[78]??) ;;
+        *) echo "$out/embed: printed \"$cosine\", not about 0.774" >&2; exit 1 ;;
+        esac
         refuses 1 "$out/generate" -m no-such-model.gguf
         refuses 2 "$out/generate" -n many
         refuses 2 "$out/embed" -m "$model" one

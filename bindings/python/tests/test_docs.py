@@ -47,8 +47,9 @@ def test_chat(root, path, chat_path):
 
 def test_embed(root, path):
     texts = "The sea was calm, and the moon was bright.", "A bright moon stood over the quiet sea."
-    done = run(root, "embed", "-m", path, *texts, EMBER_ISA="scalar")  # the last digits are the instruction set's
-    assert (done.stdout, done.returncode) == ("0.7739\n", 0), done.stderr
+    done = run(root, "embed", "-m", path, *texts)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"0\.\d{4}\n", done.stdout) and abs(float(done.stdout) - 0.774) < 0.01  # the last digits are the processor's
     assert run(root, "embed", "-m", path, "one").returncode == 2
 
 
