@@ -113,12 +113,10 @@ expect "Once upon a time$hello" "$bin/ember-hello"
 expect "Once upon a time$hello" "$bin/ember-generate" -p 'Once upon a time' -n 32 --temp 0
 expect "The wolf said$(golden top_k_top_p)" \
     "$bin/ember-generate" -p 'The wolf said' -n 24 --top-k 40 --top-p 0.9375 --temp 0.5 --seed 6
-cosine=$("$bin/ember-embed" 'The sea was calm, and the moon was bright.' 'A bright moon stood over the quiet sea.')
-# The last digits are the processor's.
-case $cosine in
-0.7[78]??) ;;
-*) echo "ember-embed printed $cosine, not about 0.774" >&2; exit 1 ;;
-esac
+# The last digits are those of the instructions and of the cache, which is of another type on x86-64 than elsewhere.
+cosine=0.7739
+if [ "$(uname -m)" = x86_64 ]; then cosine=0.7744; fi
+expect "$cosine" env EMBER_ISA=scalar "$bin/ember-embed" 'The sea was calm, and the moon was bright.' 'A bright moon stood over the quiet sea.'
 # A very small model; llama.cpp begins this answer in the same way.
 expect "L'Étoile," "$bin/ember-chat" -m "$chat_model" -p 'What is the capital of France?' -n 6 --temp 0
 refuses 1 "$bin/ember-generate" -m no-such-model.gguf

@@ -93,12 +93,11 @@ for compiler in ${CXX:-} g++ clang++; do
             (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
         done
         expect "Once upon a time, I was in the" "$out/generate" -m "$model" -p "Once upon a time" -n 5 --temp 0
-        cosine=$("$out/embed" -m "$model" "The sea was calm, and the moon was bright." "A bright moon stood over the quiet sea.")
-        # The last digits are the processor's.
-        case $cosine in
-        0.7[78]??) ;;
-        *) echo "$out/embed: printed \"$cosine\", not about 0.774" >&2; exit 1 ;;
-        esac
+        # The last digits are those of the instructions and of the cache, which is of another type on x86-64 than elsewhere.
+        cosine=0.7739
+        if [ "$(uname -m)" = x86_64 ]; then cosine=0.7744; fi
+        expect "$cosine" env EMBER_ISA=scalar "$out/embed" -m "$model" "The sea was calm, and the moon was bright." \
+            "A bright moon stood over the quiet sea."
         refuses 1 "$out/generate" -m no-such-model.gguf
         refuses 2 "$out/generate" -n many
         refuses 2 "$out/embed" -m "$model" one

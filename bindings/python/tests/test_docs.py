@@ -1,6 +1,7 @@
 """The programs in the README and the examples run."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -47,9 +48,10 @@ def test_chat(root, path, chat_path):
 
 def test_embed(root, path):
     texts = "The sea was calm, and the moon was bright.", "A bright moon stood over the quiet sea."
-    done = run(root, "embed", "-m", path, *texts)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"0\.\d{4}\n", done.stdout) and abs(float(done.stdout) - 0.774) < 0.01  # the last digits are the processor's
+    # The last digits are those of the instructions and of the cache, which is of another type on x86-64 than elsewhere.
+    cosine = "0.7744\n" if platform.machine() in ("x86_64", "AMD64") else "0.7739\n"
+    done = run(root, "embed", "-m", path, *texts, EMBER_ISA="scalar")
+    assert (done.stdout, done.returncode) == (cosine, 0), done.stderr
     assert run(root, "embed", "-m", path, "one").returncode == 2
 
 
