@@ -75,12 +75,10 @@ fn type_number(kv_type: KvType) -> u32 {
 
 /// A number of [`Context::state_shape`] as errors tell it.
 fn shown(name: &str, number: u32) -> String {
-    match (name, number) {
-        ("k_type" | "v_type", 0) => "f16".to_owned(),
-        ("k_type" | "v_type", 1) => "f32".to_owned(),
-        ("k_type" | "v_type", 2) => "q8_0".to_owned(),
-        ("k_type" | "v_type", 3) => "i16".to_owned(),
-        _ => number.to_string(),
+    let mut types = [KvType::F16, KvType::F32, KvType::Q8_0, KvType::I16].into_iter();
+    match types.find(|kv_type| name.ends_with("_type") && type_number(*kv_type) == number) {
+        Some(kv_type) => format!("{kv_type:?}").to_lowercase(),
+        None => number.to_string(),
     }
 }
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::ahead::Ahead;
 use super::elementwise::exp;
+use super::next_blocks::NextBlocks;
 use super::{Element, Simd, load_some, pairs};
 use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
 use crate::kernels::{AttnState, AttnTile, KvBlock, KvType};
@@ -94,8 +94,8 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
                 all_scores::<S, i8>(simd, tile, queries, (k, scales), values, &mut weights)
             }
             KvBlock::I16(k, units) => {
-                let ahead = Ahead { next: values, then: next_keys };
-                pairs::all_scores(simd, tile, queries, (k, units), ahead, &mut weights)
+                let blocks = NextBlocks { next: values, then: next_keys };
+                pairs::all_scores(simd, tile, queries, (k, units), blocks, &mut weights)
             }
         }
         let all_see_all = tile.all_see(&(first + slots.start..first + slots.end));
@@ -142,8 +142,8 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             KvBlock::Q8_0(v, scales) => add_all_values::<S, i8>(simd, tile, (v, scales), page, &weights, out),
             KvBlock::I16(v, _) => {
                 pairs::round_weights(simd, n, &mut weights);
-                let ahead = Ahead { next: next_keys, then: next_values };
-                pairs::add_all_values(simd, tile, v, (slots, ahead), &weights, out);
+                let blocks = NextBlocks { next: next_keys, then: next_values };
+                pairs::add_all_values(simd, tile, v, (slots, blocks), &weights, out);
             }
         }
     }

@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
-mod ahead;
 pub mod attention;
 pub mod dots;
 pub mod elementwise;
+mod next_blocks;
 pub mod norm;
 mod pairs;
 pub mod whole;
@@ -20,6 +20,8 @@ use half::{bf16, f16};
 
 /// Most lanes of any instruction set.
 pub const MAX_LANES: usize = 16;
+/// Bytes that memory delivers together.
+const LINE: usize = 64;
 
 /// Vectors of f32. Slices that are loaded from or stored to have at least [`Simd::LANES`] elements, or the call panics.
 pub trait Simd: Copy {
@@ -30,12 +32,10 @@ pub trait Simd: Copy {
     /// Elements in a vector: 8 or 16.
     const LANES: usize;
 
-    /// Fetches `x` from memory before it is needed, where the machine can.
-    fn prefetch<T>(self, x: &[T]);
-    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, before it is needed.
+    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, before it is needed, where the
+    /// machine can.
     fn prefetch_soon<T>(self, x: &[T], bytes: usize);
-    /// As [`Simd::prefetch_soon`], long before it is needed:
-    /// not into the first cache, which is too small for all that is under way.
+    /// As [`Simd::prefetch_soon`], long before it is needed: not into the first cache, which is too small for all that is under way.
     fn prefetch_line<T>(self, x: &[T], bytes: usize);
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
@@ -101,6 +101,14 @@ pub trait Simd: Copy {
     fn sum(self, v: Self::V) -> f32;
     /// The largest of all lanes, none of which is NaN.
     fn largest(self, v: Self::V) -> f32;
+
+    /// Fetches `x` before it is needed.
+    #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        for line in (0..size_of_val(x)).step_by(LINE) {
+            self.prefetch_soon(x, line);
+        }
+    }
 
     /// Up to [`Simd::LANES`] elements of a slice that may be shorter; the others are `rest`.
     #[inline(always)]

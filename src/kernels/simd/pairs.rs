@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use super::Simd;
-use super::ahead::Ahead;
 use super::attention::{BLOCK, Weights, by_blocks, seen_or};
 use super::elementwise::exp;
+use super::next_blocks::NextBlocks;
 use super::whole::{narrow_i16, unit_of_query};
 use crate::kernels::AttnTile;
 use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
@@ -48,18 +48,18 @@ pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) 
     }
 }
 
-/// The products of all queries with the keys of a page, fetching `ahead`.
+/// The products of all queries with the keys of a page, fetching `blocks`.
 #[inline(always)]
 pub fn all_scores<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
     queries: &[f32],
     keys: (&[i16], &[f32]),
-    ahead: Ahead<'_>,
+    blocks: NextBlocks<'_>,
     weights: &mut Weights<'_>,
 ) {
     let (dim, rows) = (tile.head_dim, &mut *weights.rows);
-    by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, ahead, rows));
+    by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, blocks, rows));
 }
 
 /// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page.
@@ -69,21 +69,21 @@ fn scores<S: Simd, const M: usize>(
     queries: &[f32],
     i: usize,
     (keys, units): (&[i16], &[f32]),
-    ahead: Ahead<'_>,
+    blocks: NextBlocks<'_>,
     weights: &mut [f32],
 ) {
     let keys = keys.as_chunks::<{ 2 * PAGE_LEN }>().0;
     let (queries, query_units) = unpack(queries, 2 * keys.len(), M);
     let queries = &queries.as_chunks::<M>().0[..keys.len()];
     if i == 0 {
-        ahead.units(simd);
+        blocks.fetch_units(simd);
     }
     let mut steps = 0;
     for first in (0..PAGE_LEN).step_by(2 * S::LANES) {
         let mut acc = [[simd.zeros(); 2]; M];
         for (key, q) in keys.iter().zip(queries) {
             if i == 0 {
-                ahead.step(simd, steps);
+                blocks.fetch_step(simd, steps);
                 steps += 1;
             }
             let key = &key[2 * first..][..4 * S::LANES];
@@ -162,13 +162,13 @@ pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
     }
 }
 
-/// The sums of a page's values, added to all queries', fetching `ahead`. `slots` are those that any query sees.
+/// The sums of a page's values, added to all queries', fetching `blocks`. `slots` are those that any query sees.
 #[inline(always)]
 pub fn add_all_values<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
     values: &[i16],
-    (slots, ahead): (Range<usize>, Ahead<'_>),
+    (slots, blocks): (Range<usize>, NextBlocks<'_>),
     weights: &Weights<'_>,
     out: &mut [f32],
 ) {
@@ -182,24 +182,24 @@ pub fn add_all_values<S: Simd>(
     };
     by_blocks!(tile.n_queries(), i, M => {
         let out = &mut out[i * dim..(i + M) * dim];
-        add_values::<S, M>(simd, dim, values, ahead, pairs.clone(), (i, weights), out)
+        add_values::<S, M>(simd, dim, values, blocks, pairs.clone(), (i, weights), out)
     });
 }
 
 /// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page, fetching
-/// `ahead`.
+/// `blocks`.
 #[inline(always)]
 fn add_values<S: Simd, const M: usize>(
     simd: S,
     dim: usize,
     values: &[i16],
-    ahead: Ahead<'_>,
+    blocks: NextBlocks<'_>,
     pairs: Range<usize>,
     (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
 ) {
     if i == 0 {
-        ahead.units(simd);
+        blocks.fetch_units(simd);
     }
     let mut first = 0;
     while first + 2 * S::LANES <= dim {
@@ -207,7 +207,7 @@ fn add_values<S: Simd, const M: usize>(
             simd,
             (dim, first),
             values,
-            Some(ahead).filter(|_| i == 0),
+            Some(blocks).filter(|_| i == 0),
             pairs.clone(),
             (i, weights),
             out,
@@ -225,7 +225,7 @@ fn add_columns<S: Simd, const M: usize, const W: usize>(
     simd: S,
     (dim, first): (usize, usize),
     values: &[i16],
-    ahead: Option<Ahead<'_>>,
+    blocks: Option<NextBlocks<'_>>,
     pairs: Range<usize>,
     (i, weights): (usize, &Weights<'_>),
     out: &mut [f32],
@@ -236,8 +236,8 @@ fn add_columns<S: Simd, const M: usize, const W: usize>(
     let rows = &rows[0];
     let mut acc = [[simd.zeros(); W]; M];
     for (pair, row) in pairs.clone().zip(values[pairs.start * 2 * dim..].chunks_exact(2 * dim)) {
-        if let Some(ahead) = ahead {
-            ahead.step(simd, first / (2 * S::LANES) * HALF + pair % HALF);
+        if let Some(blocks) = blocks {
+            blocks.fetch_step(simd, first / (2 * S::LANES) * HALF + pair % HALF);
         }
         let row = &row[2 * first..][..2 * W * S::LANES];
         let mut v = [simd.zeros(); W];

@@ -7,15 +7,7 @@ pub mod avx512;
 pub mod avxvnni;
 mod wide;
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-
-/// Fetches `x` from memory before it is needed.
-#[inline(always)]
-fn fetch<T>(x: &[T]) {
-    for line in (0..size_of_val(x)).step_by(64) {
-        fetch_line::<_MM_HINT_T0>(x.as_ptr().cast::<i8>().wrapping_add(line));
-    }
-}
+use std::arch::x86_64::_mm_prefetch;
 
 /// Fetches the line of memory at `address`, if there is memory, into the cache that `HINT` says.
 #[inline(always)]

@@ -60,13 +60,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, x: &[T]) {
-        for line in (0..size_of_val(x)).step_by(64) {
-            self.prefetch_line(x, line);
-        }
-    }
-
-    #[inline(always)]
     fn prefetch_soon<T>(self, x: &[T], bytes: usize) {
         self.prefetch_line(x, bytes);
     }

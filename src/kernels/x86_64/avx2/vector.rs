@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
-use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
 };
@@ -43,11 +43,6 @@ impl Simd for Avx2 {
     type V = __m256;
     type I = __m256i;
     const LANES: usize = 8;
-
-    #[inline(always)]
-    fn prefetch<T>(self, x: &[T]) {
-        fetch(x);
-    }
 
     #[inline(always)]
     fn prefetch_soon<T>(self, x: &[T], bytes: usize) {

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
-use super::super::{fetch, fetch_line};
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
 };
@@ -49,11 +49,6 @@ impl Simd for Avx512 {
     type V = __m512;
     type I = __m512i;
     const LANES: usize = 16;
-
-    #[inline(always)]
-    fn prefetch<T>(self, x: &[T]) {
-        fetch(x);
-    }
 
     #[inline(always)]
     fn prefetch_soon<T>(self, x: &[T], bytes: usize) {

@@ -2,27 +2,25 @@
 //! page of memory ends, which is where many a block does.
 #![forbid(unsafe_code)]
 
-use super::Simd;
+use super::{LINE, Simd};
 use crate::kernels::attention::PAGE_LEN;
 
-/// Bytes that memory delivers together.
-const LINE: usize = 64;
 /// Bytes of a block's units.
 const UNITS_BYTES: usize = PAGE_LEN * size_of::<f32>();
 
 /// Blocks of whole numbers.
 #[derive(Clone, Copy)]
-pub struct Ahead<'a> {
+pub struct NextBlocks<'a> {
     /// The one that is multiplied next.
     pub next: &'a [u8],
     /// The one after it: from memory it takes longer than one block is multiplied. It does not come into the first cache yet.
     pub then: &'a [u8],
 }
 
-impl Ahead<'_> {
+impl NextBlocks<'_> {
     /// Fetches their units.
     #[inline(always)]
-    pub fn units<S: Simd>(self, simd: S) {
+    pub fn fetch_units<S: Simd>(self, simd: S) {
         let codes = self.next.len().saturating_sub(UNITS_BYTES);
         for line in (0..UNITS_BYTES).step_by(LINE) {
             simd.prefetch_soon(self.next, codes + line);
@@ -32,7 +30,7 @@ impl Ahead<'_> {
 
     /// Fetches as much of their codes as two vectors of pairs are, `step` times as much behind the beginning.
     #[inline(always)]
-    pub fn step<S: Simd>(self, simd: S, step: usize) {
+    pub fn fetch_step<S: Simd>(self, simd: S, step: usize) {
         let bytes = 2 * S::LANES * size_of::<[i16; 2]>();
         for line in (0..bytes).step_by(LINE) {
             simd.prefetch_soon(self.next, step * bytes + line);
