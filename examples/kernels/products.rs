@@ -1,10 +1,10 @@
-//! Products of weights with activations, as the backend calls them: packed groups where the level has products for them,
-//! rows otherwise.
+//! Products of weights with activations, as the backend calls them: packed groups of bytes, of whole numbers of 16 bits ("wide")
+//! or of numbers where the level has products for them, rows otherwise.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 
 use std::hint::black_box;
 
-use ember::kernels::{Kernels, MANY, PackedPair, PackedProduct};
+use ember::kernels::{I16Block, Kernels, MANY, PackedNumbers, PackedPair, PackedProduct};
 use ember::quant::packed::{COLS, Group, ROWS};
 use ember::quant::{Dot, FORMATS, FormatInfo, Q8Block};
 
@@ -47,7 +47,12 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
             });
             (n_groups * ROWS * N_COLS * n_vectors * threads * n_times) as f64 / seconds / 1e9
         };
-        let path = if work.packed.is_some() { "packed" } else { "rows" };
+        let path = match work.path {
+            Path::Bytes(_) => "packed",
+            Path::Wide(_) => "wide",
+            Path::Numbers(_) => "numbers",
+            Path::Rows => "rows",
+        };
         println!(
             "{:>12} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1}  {path}",
             info.name,
@@ -61,12 +66,26 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
     }
 }
 
+/// Products with packed groups, and vectors rounded for them.
+struct Packed<B> {
+    product: PackedProduct<B>,
+    pair: Option<PackedPair<B>>,
+    x: Vec<B>,
+}
+
+/// How a format is multiplied.
+enum Path {
+    Bytes(Packed<Q8Block>),
+    Wide(Packed<I16Block>),
+    Numbers(PackedNumbers),
+    Rows,
+}
+
 /// Products with one format.
 struct Work {
     kernels: &'static Kernels,
     info: &'static FormatInfo,
-    packed: Option<PackedProduct>,
-    pair: Option<PackedPair>,
+    path: Path,
     /// Bytes of sixteen rows.
     group_bytes: usize,
     x: Vec<f32>,
@@ -75,29 +94,43 @@ struct Work {
 
 impl Work {
     fn new(kernels: &'static Kernels, info: &'static FormatInfo) -> Work {
-        let (packed, pair) = (kernels.packed[info.format as usize], kernels.pairs[info.format as usize]);
-        let group_bytes = match (packed, info.packing) {
-            (Some(_), Some(packing)) => packing.group_bytes(N_COLS),
-            _ => ROWS * info.format.row_bytes(N_COLS),
-        };
+        let format = info.format as usize;
         let x: Vec<f32> = (0..N_VECTORS * N_COLS).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
         let mut x_q8 = vec![Q8Block::ZERO; x.len() / Q8Block::LEN];
         (kernels.quantize_activations)(&x, &mut x_q8);
-        Work { kernels, info, packed, pair, group_bytes, x, x_q8 }
+        let wide = kernels.wide.filter(|wide| wide.packing(info.format).is_some());
+        let path = if let Some(product) = kernels.packed[format] {
+            Path::Bytes(Packed { product, pair: kernels.pairs[format], x: x_q8.clone() })
+        } else if let Some(wide) = wide {
+            let mut x_wide = vec![I16Block::ZERO; x.len() / I16Block::LEN];
+            (wide.round)(&x, &mut x_wide);
+            Path::Wide(Packed { product: wide.product, pair: wide.pair, x: x_wide })
+        } else if let Some(product) = kernels.numbers[format] {
+            Path::Numbers(product)
+        } else {
+            Path::Rows
+        };
+        let group_bytes = match (&path, kernels.packing(info.format)) {
+            (Path::Rows, _) | (_, None) => ROWS * info.format.row_bytes(N_COLS),
+            (_, Some(packing)) => packing.group_bytes(N_COLS),
+        };
+        Work { kernels, info, path, group_bytes, x, x_q8 }
     }
 
     /// Multiplies all groups in `weights` with `n` vectors.
     fn run(&self, weights: &[u8], n: usize) {
-        match self.packed {
-            Some(product) => self.run_packed(product, weights, n),
-            None => self.run_rows(weights, n),
+        match &self.path {
+            Path::Bytes(packed) => self.run_packed(packed, weights, n),
+            Path::Wide(packed) => self.run_packed(packed, weights, n),
+            Path::Numbers(product) => self.run_numbers(*product, weights, n),
+            Path::Rows => self.run_rows(weights, n),
         }
     }
 
-    fn run_packed(&self, product: PackedProduct, weights: &[u8], n: usize) {
+    fn run_packed<B>(&self, packed: &Packed<B>, weights: &[u8], n: usize) {
         let n_pieces = N_COLS / COLS;
         let mut out = [[0.0; BLOCK * ROWS]; 2];
-        for x in self.x_q8[..n * n_pieces].chunks(BLOCK * n_pieces) {
+        for x in packed.x[..n * n_pieces].chunks(BLOCK * n_pieces) {
             let [low, high] = out.each_mut().map(|out| &mut out[..x.len() / n_pieces * ROWS]);
             let mut groups = weights.chunks_exact(self.group_bytes).enumerate().map(|(i, bytes)| {
                 let n_before = i * self.group_bytes;
@@ -105,12 +138,29 @@ impl Work {
                 Group { n_before, n_following, ..Group::alone(self.info.format, bytes, n_pieces) }
             });
             while let Some(group) = groups.next() {
-                let pair = self.pair.filter(|_| x.len() / n_pieces >= MANY);
+                let pair = packed.pair.filter(|_| x.len() / n_pieces >= MANY);
                 match pair.and_then(|pair| Some((pair, groups.next()?))) {
                     Some((pair, other)) => pair([&group, &other], x, [&mut *low, &mut *high]),
-                    None => product(&group, x, low),
+                    None => (packed.product)(&group, x, low),
                 }
                 black_box((&low, &high));
+            }
+        }
+    }
+
+    fn run_numbers(&self, product: PackedNumbers, weights: &[u8], n: usize) {
+        if n == 1 {
+            let mut out = vec![0.0; weights.len() / self.group_bytes * ROWS];
+            product(weights, &self.x[..N_COLS], N_COLS, &mut out);
+            black_box(&out);
+            return;
+        }
+        let mut out = [0.0; BLOCK * ROWS];
+        for x in self.x[..n * N_COLS].chunks(BLOCK * N_COLS) {
+            let out = &mut out[..x.len() / N_COLS * ROWS];
+            for group in weights.chunks_exact(self.group_bytes) {
+                product(group, x, N_COLS, out);
+                black_box(&out);
             }
         }
     }
