@@ -51,7 +51,7 @@ pub fn measure(kernels: &'static Kernels, format: Option<&str>, threads: usize) 
             Path::Bytes(_) => "packed",
             Path::Wide(_) => "wide",
             Path::Numbers(_) => "numbers",
-            Path::Rows => "rows",
+            Path::Rows(_) => "rows",
         };
         println!(
             "{:>12} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1} {:10.1}  {path}",
@@ -78,7 +78,7 @@ enum Path {
     Bytes(Packed<Q8Block>),
     Wide(Packed<I16Block>),
     Numbers(PackedNumbers),
-    Rows,
+    Rows(Vec<Q8Block>),
 }
 
 /// Products with one format.
@@ -89,7 +89,6 @@ struct Work {
     /// Bytes of sixteen rows.
     group_bytes: usize,
     x: Vec<f32>,
-    x_q8: Vec<Q8Block>,
 }
 
 impl Work {
@@ -100,7 +99,7 @@ impl Work {
         (kernels.quantize_activations)(&x, &mut x_q8);
         let wide = kernels.wide.filter(|wide| wide.packing(info.format).is_some());
         let path = if let Some(product) = kernels.packed[format] {
-            Path::Bytes(Packed { product, pair: kernels.pairs[format], x: x_q8.clone() })
+            Path::Bytes(Packed { product, pair: kernels.pairs[format], x: x_q8 })
         } else if let Some(wide) = wide {
             let mut x_wide = vec![I16Block::ZERO; x.len() / I16Block::LEN];
             (wide.round)(&x, &mut x_wide);
@@ -108,13 +107,13 @@ impl Work {
         } else if let Some(product) = kernels.numbers[format] {
             Path::Numbers(product)
         } else {
-            Path::Rows
+            Path::Rows(x_q8)
         };
         let group_bytes = match (&path, kernels.packing(info.format)) {
-            (Path::Rows, _) | (_, None) => ROWS * info.format.row_bytes(N_COLS),
+            (Path::Rows(_), _) | (_, None) => ROWS * info.format.row_bytes(N_COLS),
             (_, Some(packing)) => packing.group_bytes(N_COLS),
         };
-        Work { kernels, info, path, group_bytes, x, x_q8 }
+        Work { kernels, info, path, group_bytes, x }
     }
 
     /// Multiplies all groups in `weights` with `n` vectors.
@@ -123,7 +122,7 @@ impl Work {
             Path::Bytes(packed) => self.run_packed(packed, weights, n),
             Path::Wide(packed) => self.run_packed(packed, weights, n),
             Path::Numbers(product) => self.run_numbers(*product, weights, n),
-            Path::Rows => self.run_rows(weights, n),
+            Path::Rows(x_q8) => self.run_rows(x_q8, weights, n),
         }
     }
 
@@ -165,7 +164,7 @@ impl Work {
         }
     }
 
-    fn run_rows(&self, weights: &[u8], n: usize) {
+    fn run_rows(&self, x_q8: &[Q8Block], weights: &[u8], n: usize) {
         let format = self.info.format as usize;
         let row_bytes = self.group_bytes / ROWS;
         let mut panel = vec![0.0; PANEL * N_COLS];
@@ -176,7 +175,7 @@ impl Work {
                 Dot::Q8(dot) => {
                     let n_blocks = N_COLS / Q8Block::LEN;
                     for row in weights.chunks_exact(row_bytes) {
-                        for x in self.x_q8[first * n_blocks..last * n_blocks].chunks_exact(n_blocks) {
+                        for x in x_q8[first * n_blocks..last * n_blocks].chunks_exact(n_blocks) {
                             black_box(dot(row, x));
                         }
                     }
