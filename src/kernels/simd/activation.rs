@@ -12,48 +12,77 @@ const MOST: usize = 8;
 /// See `round_to_i8` of the definition.
 const BELOW_HALF: f32 = 0.5f32.next_down();
 
-/// See [`crate::kernels::Kernels::quantize_activations`].
+/// Blocks that are rounded together.
+const TOGETHER: usize = 16;
+
+/// A number for each of the blocks.
+type Each = [f32; TOGETHER];
+
+/// See [`crate::kernels::Kernels::quantize_activations`]. What is found of a block waits for many instructions one after the
+/// other, so several blocks take each step before one takes the next.
 #[inline(always)]
 pub fn quantize_activations<S: Simd>(simd: S, x: &[f32], out: &mut [Q8Block]) {
     debug_assert_eq!(x.len(), out.len() * Q8Block::LEN, "one block per 32 activations");
-    for (x, block) in x.as_chunks::<{ Q8Block::LEN }>().0.iter().zip(out) {
-        quantize_block(simd, x, block);
+    let x = x.as_chunks::<{ Q8Block::LEN }>().0;
+    for (x, out) in x.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER)) {
+        let mut max = [0.0; TOGETHER];
+        for (max, x) in max.iter_mut().zip(x) {
+            *max = load_block(simd, x).1;
+        }
+        let (mut units, mut inverses) = ([[0.0; TOGETHER]; 2], [[0.0; TOGETHER]; 2]);
+        for i in 0..TOGETHER {
+            (units[0][i], units[1][i]) = (max[i] / 127.0, max[i] / 126.0);
+            (inverses[0][i], inverses[1][i]) = (reciprocal(units[0][i]), reciprocal(units[1][i]));
+        }
+        // No closures here: they would not be compiled for the level's instructions.
+        let (mut yq, mut qq) = ([[0.0; TOGETHER]; 2], [[0.0; TOGETHER]; 2]);
+        for i in 0..x.len().min(TOGETHER) {
+            for unit in 0..2 {
+                (yq[unit][i], qq[unit][i]) = fit(simd, &x[i], inverses[unit][i]);
+            }
+        }
+        let (d, inverse) = better(&units, &inverses, &yq, &qq);
+        for ((x, out), (d, inverse)) in x.iter().zip(out).zip(d.into_iter().zip(inverse)) {
+            store_block(simd, x, d, inverse, out);
+        }
     }
 }
 
-/// A block in units of a scale, rounded.
-#[derive(Clone, Copy)]
-struct Rounded<S: Simd> {
-    unit: f32,
-    /// The rounded values.
-    qs: [S::V; MOST],
-    /// Sums of the rounded values of the first half, and of the second.
-    low: S::V,
-    high: S::V,
-    qq: f32,
-    yq: f32,
-}
-
+/// The better of two units for each block: the scale that it leaves, and its reciprocal.
 #[inline(always)]
-fn quantize_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], out: &mut Q8Block) {
-    let n = Q8Block::LEN / S::LANES;
-    let (v, max) = load_block(simd, x);
-    let (a, b) = (round_to(simd, &v, max / 127.0), round_to(simd, &v, max / 126.0));
-    // Which is better cannot be foreseen, so there is no branch.
-    let b_yq = b.yq * (127.0 / 126.0);
-    let scores = [a.yq * a.yq * b.qq, b_yq * b_yq * a.qq];
-    let better = usize::from(scores[1] > scores[0]);
-    let (unit, yq, qq) = ([a.unit, b.unit][better], [a.yq, b.yq][better], [a.qq, b.qq][better]);
-    let scores = scores.map(|score| simd.splat(score));
-    let better = |a: S::V, b: S::V| simd.select_less(scores[0], scores[1], b, a);
-    out.d = if qq == 0.0 { unit } else { unit * (yq / qq) };
-    let sum_low = simd.sum(better(a.low, b.low));
-    let sum = sum_low + simd.sum(better(a.high, b.high));
-    (out.sum, out.sum_low) = (out.d * sum, out.d * sum_low);
-    (out.bias, out.bias_low) = (-128 * sum as i32, -128 * sum_low as i32);
-    for (i, qs) in out.qs.chunks_exact_mut(S::LANES).enumerate().take(n) {
-        simd.store_i8(better(a.qs[i], b.qs[i]), qs);
+fn better(units: &[Each; 2], inverses: &[Each; 2], yq: &[Each; 2], qq: &[Each; 2]) -> (Each, Each) {
+    let (mut d, mut inverse) = ([0.0; TOGETHER], [0.0; TOGETHER]);
+    for i in 0..TOGETHER {
+        let fair = yq[1][i] * (127.0 / 126.0);
+        let second = fair * fair * qq[0][i] > yq[0][i] * yq[0][i] * qq[1][i];
+        let unit = if second { units[1][i] } else { units[0][i] };
+        let ratio = if second { yq[1][i] / qq[1][i] } else { yq[0][i] / qq[0][i] };
+        let zero = if second { qq[1][i] == 0.0 } else { qq[0][i] == 0.0 };
+        d[i] = if zero { unit } else { unit * ratio };
+        inverse[i] = if second { inverses[1][i] } else { inverses[0][i] };
     }
+    (d, inverse)
+}
+
+/// Rounds a block and stores it with the scale `d`.
+#[inline(always)]
+fn store_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], d: f32, inverse: f32, out: &mut Q8Block) {
+    let n = Q8Block::LEN / S::LANES;
+    let inverse = simd.splat(inverse);
+    let (mut low, mut high) = (simd.splat(0.0), simd.splat(0.0));
+    for (i, (x, qs)) in x.chunks_exact(S::LANES).zip(out.qs.chunks_exact_mut(S::LANES)).enumerate() {
+        let q = round(simd, simd.load(x), inverse).1;
+        simd.store_i8(q, qs);
+        if i < n / 2 {
+            low = simd.add(low, q);
+        } else {
+            high = simd.add(high, q);
+        }
+    }
+    let sum_low = simd.sum(low);
+    let sum = sum_low + simd.sum(high);
+    (out.d, out.sum, out.sum_low) = (d, d * sum, d * sum_low);
+    (out.bias, out.bias_low) = (-128 * sum as i32, -128 * sum_low as i32);
 }
 
 /// The vectors of a block, and the largest magnitude in it.
@@ -100,24 +129,17 @@ pub fn narrow_q8_0<S: Simd>(simd: S, x: &[f32], codes: &mut [i8], scales: &mut [
     }
 }
 
-/// Sums of whole numbers are exact in any order; that of products adds halves as the definition does.
+/// `Σ (x · inverse) · q` and `Σ q²` of a block. Sums of whole numbers are exact in any order; that of products adds halves as the
+/// definition does.
 #[inline(always)]
-fn round_to<S: Simd>(simd: S, x: &[S::V; MOST], unit: f32) -> Rounded<S> {
+fn fit<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], inverse: f32) -> (f32, f32) {
     let n = Q8Block::LEN / S::LANES;
-    let zero = simd.splat(0.0);
-    let inverse = simd.splat(reciprocal(unit));
-    let (mut qs, mut products) = ([zero; MOST], [zero; MOST]);
-    let (mut low, mut high, mut qq) = (zero, zero, zero);
-    for i in 0..n {
-        let (y, q) = round(simd, x[i], inverse);
-        qs[i] = q;
-        products[i] = simd.mul(y, q);
+    let inverse = simd.splat(inverse);
+    let (mut products, mut qq) = ([simd.splat(0.0); MOST], simd.splat(0.0));
+    for (product, x) in products.iter_mut().zip(x.chunks_exact(S::LANES)) {
+        let (y, q) = round(simd, simd.load(x), inverse);
+        *product = simd.mul(y, q);
         qq = simd.mul_add(q, q, qq);
-        if i < n / 2 {
-            low = simd.add(low, q);
-        } else {
-            high = simd.add(high, q);
-        }
     }
     let mut width = n / 2;
     while width > 0 {
@@ -126,5 +148,5 @@ fn round_to<S: Simd>(simd: S, x: &[S::V; MOST], unit: f32) -> Rounded<S> {
         }
         width /= 2;
     }
-    Rounded { unit, qs, low, high, qq: simd.sum(qq), yq: simd.sum(products[0]) }
+    (simd.sum(products[0]), simd.sum(qq))
 }

@@ -3,6 +3,7 @@
 //! are multiplied, with activations that have their signs.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 use super::tiles::{RUN, Signed, TILE, by_fours, by_half, by_twos, signed, whole};
 

@@ -50,29 +50,32 @@ macro_rules! many {
             if n == 0 {
                 return;
             }
-            let mut lines = [[line(parts, 0, 0); 2]; RUN];
-            let mut codes = [[expanded!($kind, [_mm256_setzero_si256(); 8], lines[0][0]); 2]; RUN];
+            let mut pieces = [const { MaybeUninit::uninit() }; RUN];
             for first in (0..n).step_by(RUN) {
                 let run = RUN.min(n - first);
-                for (i, (codes, lines)) in (first..first + run).zip(codes.iter_mut().zip(&mut lines)) {
+                for (i, expanded) in (first..first + run).zip(&mut pieces) {
                     parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), false);
                     let piece = &parts.codes[i * CODES.bytes()..][..CODES.bytes()];
-                    for h in 0..2 {
-                        lines[h] = line(parts, i, h);
-                        codes[h] = expanded!($kind, $read(piece, h), lines[h]);
-                    }
+                    let lines = [line(parts, i, 0), line(parts, i, 1)];
+                    let codes = [
+                        expanded!($kind, $read(piece, 0), lines[0]),
+                        expanded!($kind, $read(piece, 1), lines[1]),
+                    ];
+                    expanded.write((codes, lines));
                 }
                 for (x, out) in x.chunks_exact(TILE * n).zip(out.iter_mut()) {
                     let mut vectors: [&[Q8Block]; TILE] = [&[]; TILE];
                     for (t, vector) in vectors.iter_mut().enumerate() {
                         *vector = &x[t * n + first..][..run];
                     }
-                    for i in 0..run {
+                    for (i, expanded) in pieces[..run].iter().enumerate() {
+                        // SAFETY: the first `run` were written above.
+                        let (codes, lines) = unsafe { expanded.assume_init_ref() };
                         let blocks = vectors.map(|vector| &vector[i]);
-                        let sums = sums!($kind, &codes[i], &lines[i], blocks);
+                        let sums = sums!($kind, codes, lines, blocks);
                         for t in 0..TILE {
                             for h in 0..2 {
-                                let total = add(load_f32(&out[t][h]), lines[i][h], sums[t][h], blocks[t]);
+                                let total = add(load_f32(&out[t][h]), lines[h], sums[t][h], blocks[t]);
                                 store_f32(&mut out[t][h], total);
                             }
                         }
