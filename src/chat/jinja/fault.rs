@@ -65,11 +65,14 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// An allowance in proportion to the length of the input: ample for templates that pass over all messages once for
-    /// each of a thousand messages.
+    /// An allowance for an input of so many bytes: ample for templates that pass over all messages once for each message,
+    /// of which there is one in thirty bytes at most, up to a thousand; so that little work is lost on a template that never ends.
     pub(crate) fn for_input(bytes: usize) -> Budget {
         let n = bytes as u64;
-        Budget { steps: 10_000_000 + n.saturating_mul(100), bytes: (64 << 20) + n.saturating_mul(256) }
+        let squared = n.saturating_mul(n);
+        let steps = (squared / 100).saturating_add(1_000_000).min(10_000_000);
+        let text = (squared / 4).saturating_add(8 << 20).min(64 << 20);
+        Budget { steps: steps + n.saturating_mul(100), bytes: text + n.saturating_mul(256) }
     }
 
     /// Pays for `n` steps: a node of the template or of a value visited, or 64 bytes compared.

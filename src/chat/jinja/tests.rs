@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use super::fault::{Budget, Kind};
-use super::value::Value;
+use super::value::{List, Value};
 use super::*;
 
 /// Renders on a thread with little stack, as hosts have them.
@@ -11,7 +11,7 @@ fn render(source: &str) -> Res<String> {
     let source = source.to_owned();
     let run = move || {
         let variables = vec![("x".to_owned(), Value::from("text"))];
-        Template::compile(&source)?.render(&variables, &Clock::at(0), Budget::for_input(0))
+        Template::compile(&source)?.render(&variables, &Clock::at(0), Budget::for_input(30_000))
     };
     // WebAssembly has one thread, with that much stack.
     if cfg!(target_family = "wasm") {
@@ -58,6 +58,21 @@ fn text_cannot_grow_beyond_the_budget() {
     stopped("{{ '' | indent(10000000000000000000) }}{{ 'a' | center(1000000000) }}");
     stopped("{{ [1] * 10000000000000000000 }}");
     assert!(render("{{ '%999999999d' | format(1) }}").is_err());
+}
+
+#[test]
+fn the_allowance_is_ample_for_messages_and_small_without() {
+    let pairs = "{% for a in x %}{% for b in x %}{% if a == b %}{{ b }}{% endif %}{% endfor %}{% endfor %}";
+    let render = |n: i128, bytes: usize| {
+        let mut budget = Budget::for_input(bytes);
+        let x = Value::List(List::new((0..n).map(Value::Int).collect(), &mut budget)?);
+        Template::compile(pairs)?.render(&[("x".to_owned(), x)], &Clock::at(0), budget)
+    };
+    for n in [1, 10, 100, 300, 1000] {
+        let all: String = (0..n).map(|i| i.to_string()).collect();
+        assert_eq!(render(n, 30 * n as usize).unwrap(), all, "{n} messages of thirty bytes");
+    }
+    assert_eq!(render(1000, 0).unwrap_err().kind, Kind::Limit);
 }
 
 #[test]
