@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::kernels::x86_64::fetch_line;
 use crate::quant::Q8Block;
-use crate::quant::packed::{Ahead, Codes, Group, Scales};
+use crate::quant::packed::{Ahead, Codes, Group, STRIP, Scales};
 
 /// Rows in a register.
 pub const LANES: usize = 8;
@@ -80,11 +80,16 @@ impl<'a> Parts<'a> {
         // Of a short stretch all, so that of what comes then the beginning is fetched.
         let ahead = self.stretch.min(ahead);
         let (mut line, end) = (bytes.start.next_multiple_of(64), bytes.end);
-        // Mostly nothing has to be asked of each line; one vector alone waits for memory anyway.
-        let whole = !single && ahead + end <= self.end;
-        while whole && line < end {
-            fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
-            line += 64;
+        if ahead + end <= self.end {
+            // Mostly nothing has to be asked of each line.
+            while line < end {
+                fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
+                if single {
+                    fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
+                }
+                line += 64;
+            }
+            return;
         }
         while line < end {
             let at = ahead + line;
@@ -351,6 +356,25 @@ pub fn add_halves(acc: __m256, unit: __m256, sum: __m256i, x: &Q8Block, offsets:
     add_sum(acc, unit, sum, x)
 }
 
+/// `acc + d * x.d * sum - m * x.sum`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn add_less_minimum(acc: __m256, (d, m): (__m256, __m256), sum: __m256i, x: &Q8Block) -> __m256 {
+    add_sum(_mm256_fnmadd_ps(m, _mm256_set1_ps(x.sum), acc), d, sum, x)
+}
+
+/// The scales of piece `i`, `N` bytes.
+#[inline(always)]
+pub fn scales<'a, const N: usize>(parts: &Parts<'a>, i: usize) -> &'a [u8; N] {
+    &parts.scales.as_chunks().0[i]
+}
+
+/// The units of piece `i`, `N` bytes.
+#[inline(always)]
+pub fn units<'a, const N: usize>(parts: &Parts<'a>, i: usize) -> &'a [u8; N] {
+    &parts.units.as_chunks().0[i / STRIP]
+}
+
 /// The units, scales twice in each lane, and offsets of the halves of a piece for eight rows.
 pub type HalfLine = (__m256, [__m256i; 2], [__m256; 2]);
 
@@ -359,8 +383,8 @@ pub type HalfLine = (__m256, [__m256i; 2], [__m256; 2]);
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn half_scales(parts: &Parts<'_>, i: usize, h: usize, offset: f32) -> HalfLine {
-    let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);
-    let scales = &parts.scales[i * 32 + 8 * h..];
+    let unit = load_f16(&units::<32>(parts, i)[16 * h..]);
+    let scales = &scales::<32>(parts, i)[8 * h..];
     let shift = _mm256_mul_ps(unit, _mm256_set1_ps(-offset));
     let offsets = [_mm256_mul_ps(shift, load_i8(scales)), _mm256_mul_ps(shift, load_i8(&scales[16..]))];
     (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])], offsets)
@@ -371,7 +395,7 @@ pub fn half_scales(parts: &Parts<'_>, i: usize, h: usize, offset: f32) -> HalfLi
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn half_minima(parts: &Parts<'_>, i: usize, h: usize) -> HalfLine {
-    let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
+    let (units, scales) = (&units::<64>(parts, i)[16 * h..], &scales::<32>(parts, i)[8 * h..]);
     let minus = _mm256_sub_ps(_mm256_setzero_ps(), load_f16(&units[32..]));
     let ([low, low_min], [high, high_min]) = (nibbles_wide(scales), nibbles_wide(&scales[16..]));
     let twice = |x: __m256i| _mm256_or_si256(x, _mm256_slli_epi32::<16>(x));

@@ -3,9 +3,8 @@
 //! are multiplied, with activations that have their signs.
 
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
-use super::tiles::{RUN, Signed, TILE, by_fours, by_half, by_twos, signed, whole};
+use super::tiles::{Signed, TILE, by_fours, by_half, by_twos, signed, whole};
 
 packed_products!("avx2,fma,f16c");
 
@@ -19,7 +18,7 @@ macro_rules! signed_codes {
             Scales::F16,
             $read,
             (signed pieces),
-            |parts, i, h| -> __m256 { load_f16(&parts.scales[i * 32 + 16 * h..]) },
+            |parts, i, h| -> __m256 { load_f16(&scales::<32>(parts, i)[16 * h..]) },
             |w, s, x| signed_sum(&w, [_mm256_set1_epi16(1); 2], x),
             |acc, sum| add_sum(acc, s, sum, x)
         );
@@ -36,8 +35,8 @@ product!(
     iq4_signed,
     (signed halves),
     |parts, i, h| -> (__m256, [__m256i; 2]) {
-        let scales = &parts.scales[i * 32 + 8 * h..];
-        let unit = load_f16(&parts.units[i / 8 * 32 + 16 * h..]);
+        let scales = &scales::<32>(parts, i)[8 * h..];
+        let unit = load_f16(&units::<32>(parts, i)[16 * h..]);
         (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])])
     },
     |w, s, x| signed_sum(&w, s.1, x),

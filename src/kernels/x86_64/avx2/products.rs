@@ -103,17 +103,15 @@ macro_rules! product {
                     out.fill([0.0; LANES]);
                 }
                 let mut single = [_mm256_setzero_ps(); 2];
-                for i in 0..n {
+                for (i, piece) in parts.codes.chunks_exact(CODES.bytes()).enumerate() {
                     parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), SINGLE);
-                    let piece = &parts.codes[i * CODES.bytes()..][..CODES.bytes()];
                     for h in 0..2 {
                         let ($w, $s) = ($read(piece, h), line(parts, i, h));
                         if SINGLE {
                             let $x = &x[i];
                             single[h] = add(single[h], $s, $sum, $x);
                         } else {
-                            for (x, out) in x.chunks_exact(n).zip(out.as_chunks_mut::<2>().0) {
-                                let $x = &x[i];
+                            for ($x, out) in x[i..].iter().step_by(n).zip(out.as_chunks_mut::<2>().0) {
                                 let total = add(load_f32(&out[h]), $s, $sum, $x);
                                 store_f32(&mut out[h], total);
                             }
@@ -142,7 +140,7 @@ macro_rules! scaled {
             $read,
             (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
-                let d = $scale(&parts.scales[i * 32 + 16 * h..]);
+                let d = $scale(&scales::<32>(parts, i)[16 * h..]);
                 (d, _mm256_mul_ps(d, _mm256_set1_ps(-($offset as f32))))
             },
             |w, s, x| sum::<$sums>(&w, x),
@@ -162,7 +160,7 @@ macro_rules! offset {
             $read,
             (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
-                let scales = &parts.scales[i * 64 + 16 * h..];
+                let scales = &scales::<64>(parts, i)[16 * h..];
                 (load_f16(scales), load_f16(&scales[32..]))
             },
             |w, s, x| sum::<$sums>(&w, x),
@@ -182,13 +180,12 @@ macro_rules! super_blocks {
             $read,
             (pieces $sums),
             |parts, i, h| -> (__m256, __m256) {
-                let (units, scales) = (&parts.units[i / 8 * 64 + 16 * h..], &parts.scales[i * 32 + 8 * h..]);
-                let m = _mm256_mul_ps(load_f16(&units[32..]), load_u8(&scales[16..]));
+                let (units, scales) = (&units::<64>(parts, i)[16 * h..], &scales::<32>(parts, i)[8 * h..]);
                 let d = _mm256_mul_ps(load_f16(units), load_u8(scales));
-                (d, _mm256_sub_ps(_mm256_setzero_ps(), m))
+                (d, _mm256_mul_ps(load_f16(&units[32..]), load_u8(&scales[16..])))
             },
             |w, s, x| sum::<$sums>(&w, x),
-            |acc, sum| add_with_minimum(acc, s, sum, x)
+            |acc, sum| add_less_minimum(acc, s, sum, x)
         );
     };
 }

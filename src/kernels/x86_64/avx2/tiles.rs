@@ -1,5 +1,5 @@
-//! Products of a packed group with many vectors: a run of pieces is expanded to bytes, which stay in the first cache while all
-//! vectors are multiplied with them, four at a time. Each quad of activations is broadcast once for all sixteen rows, and eight
+//! Products of a packed group with several vectors: a piece is expanded to bytes, which stay in the first cache while all vectors
+//! are multiplied with them, four at a time. Each quad of activations is broadcast once for all sixteen rows, and eight
 //! sums are under way together. Integer sums are exact, so a vector's products have the bits that it gets alone.
 
 use std::arch::asm;
@@ -8,8 +8,6 @@ use std::arch::x86_64::*;
 use super::group::quad;
 use crate::quant::Q8Block;
 
-/// Pieces that are expanded at a time.
-pub const RUN: usize = 8;
 /// Vectors that are multiplied at a time.
 pub const TILE: usize = 4;
 
@@ -47,37 +45,24 @@ macro_rules! many {
         fn tiles(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
             let out = out.as_chunks_mut::<LANES>().0.as_chunks_mut::<2>().0.as_chunks_mut::<TILE>().0;
             out.as_flattened_mut().fill([[0.0; LANES]; 2]);
-            if n == 0 {
-                return;
-            }
-            let mut pieces = [const { MaybeUninit::uninit() }; RUN];
-            for first in (0..n).step_by(RUN) {
-                let run = RUN.min(n - first);
-                for (i, expanded) in (first..first + run).zip(&mut pieces) {
-                    parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), false);
-                    let piece = &parts.codes[i * CODES.bytes()..][..CODES.bytes()];
-                    let lines = [line(parts, i, 0), line(parts, i, 1)];
-                    let codes = [
-                        expanded!($kind, $read(piece, 0), lines[0]),
-                        expanded!($kind, $read(piece, 1), lines[1]),
-                    ];
-                    expanded.write((codes, lines));
-                }
-                for (x, out) in x.chunks_exact(TILE * n).zip(out.iter_mut()) {
-                    let mut vectors: [&[Q8Block]; TILE] = [&[]; TILE];
-                    for (t, vector) in vectors.iter_mut().enumerate() {
-                        *vector = &x[t * n + first..][..run];
+            for (i, piece) in parts.codes.chunks_exact(CODES.bytes()).enumerate() {
+                parts.prefetch(i, CODES.bytes() + SCALES.bytes_with_units(), false);
+                let lines = [line(parts, i, 0), line(parts, i, 1)];
+                let codes = [
+                    expanded!($kind, $read(piece, 0), lines[0]),
+                    expanded!($kind, $read(piece, 1), lines[1]),
+                ];
+                let mut next = i;
+                for out in &mut *out {
+                    let mut blocks = [&x[i]; TILE];
+                    for block in &mut blocks {
+                        (*block, next) = (&x[next], next + n);
                     }
-                    for (i, expanded) in pieces[..run].iter().enumerate() {
-                        // SAFETY: the first `run` were written above.
-                        let (codes, lines) = unsafe { expanded.assume_init_ref() };
-                        let blocks = vectors.map(|vector| &vector[i]);
-                        let sums = sums!($kind, codes, lines, blocks);
-                        for t in 0..TILE {
-                            for h in 0..2 {
-                                let total = add(load_f32(&out[t][h]), lines[h], sums[t][h], blocks[t]);
-                                store_f32(&mut out[t][h], total);
-                            }
+                    let sums = sums!($kind, &codes, lines, blocks);
+                    for t in 0..TILE {
+                        for h in 0..2 {
+                            let total = add(load_f32(&out[t][h]), lines[h], sums[t][h], blocks[t]);
+                            store_f32(&mut out[t][h], total);
                         }
                     }
                 }
@@ -157,10 +142,14 @@ impl Signed {
         let magnitudes = codes.map(|codes| _mm256_abs_epi8(codes));
         let below_zero = codes.map(|codes| _mm256_cmpgt_epi8(_mm256_setzero_si256(), codes));
         let mut missing = _mm256_setzero_si256();
-        for j in 0..8 {
-            let two =
-                _mm256_maddubs_epi16(_mm256_and_si256(magnitudes[j], below_zero[j]), _mm256_set1_epi8(1));
-            missing = _mm256_add_epi32(missing, _mm256_madd_epi16(two, factors[j / 4]));
+        for (half, factor) in factors.into_iter().enumerate() {
+            // Four times two magnitudes of at most 128.
+            let mut sums = _mm256_setzero_si256();
+            for j in 4 * half..4 * half + 4 {
+                let below_zero = _mm256_and_si256(magnitudes[j], below_zero[j]);
+                sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(below_zero, _mm256_set1_epi8(1)));
+            }
+            missing = _mm256_add_epi32(missing, _mm256_madd_epi16(sums, factor));
         }
         Signed { magnitudes, below_zero, missing }
     }
