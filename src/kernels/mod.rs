@@ -11,6 +11,8 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 pub mod attention;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod frame;
 pub mod scalar;
 mod select;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -211,6 +211,7 @@ macro_rules! simd_kernels {
             pub fn $name($($arg: $type),*) $(-> $out)? {
                 #[target_feature(enable = $features)]
                 fn inner($($arg: $type),*) $(-> $out)? {
+                    $crate::kernels::frame::align_frame();
                     // SAFETY: this function runs on machines that have these features only.
                     let simd = unsafe { $simd };
                     $path(simd, $($arg),*)

@@ -14,6 +14,7 @@
 macro_rules! packed_products {
     ($features:literal) => {
         use crate::kernels::PackedProduct;
+        use crate::kernels::frame::align_frame;
         use crate::kernels::x86_64::avx2::group::*;
         use crate::quant::packed::{Codes, Group, ROWS, Scales};
         use crate::quant::{FORMAT_COUNT, Format, Q8Block};
@@ -98,6 +99,7 @@ macro_rules! product {
             /// Adds up the products of all pieces; the sums of a `SINGLE` vector stay in registers.
             #[target_feature(enable = $features)]
             fn add_pieces<const SINGLE: bool>(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
+                align_frame();
                 let out = out.as_chunks_mut::<LANES>().0;
                 if !SINGLE {
                     out.fill([0.0; LANES]);

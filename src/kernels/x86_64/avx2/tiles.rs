@@ -43,6 +43,7 @@ macro_rules! many {
 
         #[target_feature(enable = "avx2,fma,f16c")]
         fn tiles(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
+            align_frame();
             let out = out.as_chunks_mut::<LANES>().0.as_chunks_mut::<2>().0.as_chunks_mut::<TILE>().0;
             out.as_flattened_mut().fill([[0.0; LANES]; 2]);
             for (i, piece) in parts.codes.chunks_exact(CODES.bytes()).enumerate() {

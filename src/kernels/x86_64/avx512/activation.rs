@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::vector;
+use crate::kernels::frame::align_frame;
 use crate::quant::Q8Block;
 
 /// Blocks at a time.
@@ -121,6 +122,7 @@ fn store(words: &[__m512; LANES], out: &mut [Q8Block; LANES]) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> Rounded {
+    align_frame();
     let sign = _mm512_castps_si512(_mm512_set1_ps(-0.0));
     let below_half = _mm512_castps_si512(_mm512_set1_ps(BELOW_HALF));
     let ones = _mm512_set1_epi8(1);
