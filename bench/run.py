@@ -251,14 +251,18 @@ class Bench:
 
     def write(self, path: pathlib.Path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = self.rows
+        rows, head = self.rows, self.header()
         if self.args.append and path.exists():
-            lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+            text = path.read_text().splitlines()
+            # What was said of rows that stay, from an earlier day, commit or number of repetitions, say.
+            before = ["before: " + line.removeprefix("# ").removeprefix("before: ") for line in text if line.startswith("#")]
+            head += [line for line in dict.fromkeys(before) if line.removeprefix("before: ") not in head]
+            lines = [line for line in text if not line.startswith("#")]
             key = lambda row: tuple(str(row[c]) for c in COLUMNS[:COLUMNS.index("unit")])
             new = {key(row) for row in rows}
             rows = [row for row in csv.DictReader(lines) if key(row) not in new] + rows
         with open(path, "w", newline="") as out:
-            for line in self.header():
+            for line in head:
                 print(f"# {line}", file=out)
             table = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
             table.writeheader()
