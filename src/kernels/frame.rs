@@ -10,6 +10,7 @@ use std::{arch::asm, mem::MaybeUninit};
 #[inline(always)]
 pub fn align_frame() {
     #[cfg(target_arch = "x86_64")]
+    #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written there")]
     {
         #[repr(align(64))]
         struct Line(#[expect(dead_code, reason = "it is there to be aligned")] MaybeUninit<[u8; 64]>);
