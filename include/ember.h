@@ -615,7 +615,7 @@ typedef struct ember_engine_metrics {
      */
     uint64_t n_reused;
     /**
-     * Tokens of prompts that were run, those that were run again included.
+     * Tokens of prompts that were run, and what was run again of requests that had given their pages up.
      */
     uint64_t n_prefilled;
     /**
@@ -865,7 +865,8 @@ typedef void (*ember_deallocate_callback)(void *block,
 /**
  * Looks at the `n` candidates that the stages before have left, at least one: token ids in ascending order, and their
  * logits, which it may change; -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is what was given
- * with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED. Runs on the thread that samples.
+ * with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED, and a generation with
+ * EMBER_FINISH_CANCELLED. Runs on the thread that samples.
  */
 typedef int32_t (*ember_candidates_callback)(const uint32_t *tokens,
                                              float *logits,
@@ -1400,7 +1401,8 @@ ember_status ember_engine_new(struct ember_model *model,
 
 /**
  * Ends all requests as cancelled, waits for the engine's own thread if it has one, and frees the engine. NULL is fine.
- * Requests stay until they are freed themselves, in any order. While a call of ember_engine_step is under way (in one of
+ * Requests stay until they are freed themselves, in any order, with the events that were not taken; the KV cache goes with the
+ * engine. While a call of ember_engine_step is under way (in one of
  * its callbacks, or on another thread) it is not freed, and the log says so: free it afterwards.
  */
 void ember_engine_free(struct ember_engine *engine);
@@ -1416,6 +1418,8 @@ void ember_engine_free(struct ember_engine *engine);
  * the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
  * ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is
  * EMBER_EVENT_END, unless it returned non-zero before; until then `user_data` must stay valid.
+ * A prompt for which the whole KV cache has too few pages (ember_context_options_set_kv_limit) ends with
+ * EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
  * Errors: EMBER_E_QUEUE_FULL when as many requests wait as may, EMBER_E_CONTEXT_FULL for a prompt of more than n_ctx tokens,
  * EMBER_E_INVALID_ARGUMENT (an empty prompt), EMBER_E_UTF8, EMBER_E_UNSUPPORTED without a tokenizer, EMBER_E_BUSY when the
  * options or the sampler are in use.
@@ -1447,9 +1451,10 @@ ember_status ember_engine_submit_tokens(struct ember_engine *engine,
 /**
  * Does one step on the calling thread: a batch with the next token of each request that runs and pieces of prompts, whose
  * events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
- * (0: not at all, EMBER_FOREVER: without end). Writes to `out_more` whether there is more to do now; it may be NULL.
- * A pump is a thread that calls this with EMBER_FOREVER until the host has it stop.
- * Errors: EMBER_E_BUSY when another thread is at it, the engine has a thread of its own, or the caller is a callback of the
+ * (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
+ * more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
+ * host has it stop: nothing but a request ends a longer wait.
+ * Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback of the
  * step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
  */
 ember_status ember_engine_step(struct ember_engine *engine,
@@ -1475,7 +1480,7 @@ ember_status ember_engine_options_new(struct ember_engine_options **out, struct 
 void ember_engine_options_free(struct ember_engine_options *options);
 
 /**
- * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step; kv_limit; threads);
+ * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, of which prompts get 32 in any case; kv_limit; threads);
  * the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
  * ember_context_options_new.
  */
@@ -1682,7 +1687,8 @@ ember_status ember_generate_options_set_time_limit(struct ember_generate_options
 
 /**
  * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
- * came first. One that was passed by 32 others is next all the same. Default: 0.
+ * came first. One that was passed by 32 others that came later is next all the same. Where pages of the KV cache are few, requests
+ * give theirs up in the opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
  */
 ember_status ember_generate_options_set_priority(struct ember_generate_options *options,
                                                  int32_t priority,
@@ -2056,10 +2062,11 @@ ember_status ember_model_load_borrowed(const uint8_t *data,
 
 /**
  * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
- * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "file_size",
- * "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types" (tensors and
+ * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "path",
+ * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types" (tensors and
  * bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether this build
- * would load it. Then "dimensions" has what ember_model_info has; else "reason" is a sentence.
+ * would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info; else
+ * "reason" is a sentence.
  * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
  * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
  */
@@ -2234,8 +2241,9 @@ ember_status ember_model_options_set_meta_string(struct ember_model_options *opt
  * Writes the next event of a request without a callback to `event`, whose struct_size must be set; what it points to stays
  * until the next call with this request, or its free. If there is none yet this waits up to `timeout_ms` milliseconds (0:
  * not at all, EMBER_FOREVER: without end) and then gives EMBER_EVENT_NONE. While it waits and no other thread does the
- * engine's steps it does them, so that a host needs no other thread. After EMBER_EVENT_END it comes again and again; of a
- * request with a callback it is the only event.
+ * engine's steps it does them, so that a host needs no other thread; a step that has begun is done to its end, which may be
+ * later. After EMBER_EVENT_END it comes again and again; of a request with a callback it is the only event, and comes when the
+ * callback is not called any more.
  * Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
  * request, or the caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
  */

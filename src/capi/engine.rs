@@ -55,7 +55,7 @@ pub struct ember_engine_metrics {
     pub n_prompt: u64,
     /// Of these, those that were in the cache already.
     pub n_reused: u64,
-    /// Tokens of prompts that were run, those that were run again included.
+    /// Tokens of prompts that were run, and what was run again of requests that had given their pages up.
     pub n_prefilled: u64,
     /// Tokens generated.
     pub n_generated: u64,
@@ -159,7 +159,8 @@ pub unsafe extern "C" fn ember_engine_new(
 }
 
 /// Ends all requests as cancelled, waits for the engine's own thread if it has one, and frees the engine. NULL is fine.
-/// Requests stay until they are freed themselves, in any order. While a call of ember_engine_step is under way (in one of
+/// Requests stay until they are freed themselves, in any order, with the events that were not taken; the KV cache goes with the
+/// engine. While a call of ember_engine_step is under way (in one of
 /// its callbacks, or on another thread) it is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
@@ -176,6 +177,8 @@ pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
 /// the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
 /// ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is
 /// EMBER_EVENT_END, unless it returned non-zero before; until then `user_data` must stay valid.
+/// A prompt for which the whole KV cache has too few pages (ember_context_options_set_kv_limit) ends with
+/// EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
 /// Errors: EMBER_E_QUEUE_FULL when as many requests wait as may, EMBER_E_CONTEXT_FULL for a prompt of more than n_ctx tokens,
 /// EMBER_E_INVALID_ARGUMENT (an empty prompt), EMBER_E_UTF8, EMBER_E_UNSUPPORTED without a tokenizer, EMBER_E_BUSY when the
 /// options or the sampler are in use.
@@ -221,9 +224,10 @@ pub unsafe extern "C" fn ember_engine_submit_tokens(
 
 /// Does one step on the calling thread: a batch with the next token of each request that runs and pieces of prompts, whose
 /// events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
-/// (0: not at all, EMBER_FOREVER: without end). Writes to `out_more` whether there is more to do now; it may be NULL.
-/// A pump is a thread that calls this with EMBER_FOREVER until the host has it stop.
-/// Errors: EMBER_E_BUSY when another thread is at it, the engine has a thread of its own, or the caller is a callback of the
+/// (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
+/// more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
+/// host has it stop: nothing but a request ends a longer wait.
+/// Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback of the
 /// step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_step(

@@ -65,8 +65,9 @@ fn may_go(state: &RequestState) -> bool {
 /// Writes the next event of a request without a callback to `event`, whose struct_size must be set; what it points to stays
 /// until the next call with this request, or its free. If there is none yet this waits up to `timeout_ms` milliseconds (0:
 /// not at all, EMBER_FOREVER: without end) and then gives EMBER_EVENT_NONE. While it waits and no other thread does the
-/// engine's steps it does them, so that a host needs no other thread. After EMBER_EVENT_END it comes again and again; of a
-/// request with a callback it is the only event.
+/// engine's steps it does them, so that a host needs no other thread; a step that has begun is done to its end, which may be
+/// later. After EMBER_EVENT_END it comes again and again; of a request with a callback it is the only event, and comes when the
+/// callback is not called any more.
 /// Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
 /// request, or the caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]

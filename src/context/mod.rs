@@ -474,6 +474,11 @@ impl Context {
         self.sequences.n_more_pages(seq, n)
     }
 
+    /// How many pages a sequence has at least when its `n` tokens have run.
+    pub fn least_pages(&self, n: usize) -> usize {
+        self.sequences.least_pages(n)
+    }
+
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.
     /// `InvalidArgument` when the sequence is shorter than that, or has given back what would have to be seen from there: its
     /// last [`MAX_AHEAD`] tokens can always be taken back once, and all.

@@ -71,7 +71,8 @@ pub fn check_max_queue(max_queue: usize) -> Result<usize> {
 
 /// What the engine's threads and the owners of its requests share.
 struct Shared {
-    pump: Mutex<Pump>,
+    /// Nothing any more when the engine was closed.
+    pump: Mutex<Option<Pump>>,
     /// Who is at the pump; 0: nobody.
     pumping: AtomicUsize,
     queue: Mutex<Queue>,
@@ -117,7 +118,7 @@ impl Engine {
         let (n_pages, n_free_pages) = context.kv_pages();
         let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
         let shared = Arc::new(Shared {
-            pump: Mutex::new(Pump::new(context)),
+            pump: Mutex::new(Some(Pump::new(context))),
             pumping: Default::default(),
             queue: Mutex::new(Queue::new(options.max_queue)),
             changed: Condvar::new(),
@@ -185,15 +186,25 @@ impl Engine {
         Ok(Request::new(Arc::clone(&self.shared), state))
     }
 
-    /// Does one step, after waiting up to `patience` for something to do. Returns whether there is more to do.
+    /// Does one step, after waiting up to `patience` for something to do, and for another thread that is at it. Returns whether
+    /// there is more to do.
     ///
-    /// Errors: `Busy` when another thread is at it, or the engine's own, or the caller is a callback of the step.
+    /// Errors: `Busy` when another thread is at it all the while, or the engine's own, or the caller is a callback of the step.
     pub fn step(&self, patience: Duration) -> Result<bool> {
         self.n_steppers.fetch_add(1, SeqCst);
         let _leave = Leaves(&self.n_steppers);
         self.shared.may_step()?;
-        self.shared.wait_for_work(patience);
-        self.shared.pump().ok_or_else(|| Error::Busy("another thread does a step of the engine".into()))
+        let until = Instant::now().checked_add(patience);
+        loop {
+            self.shared.wait_for_work(until);
+            if let Some(more) = self.shared.pump() {
+                return Ok(more);
+            }
+            let mut queue = self.shared.queue.lock();
+            if self.shared.pump.is_locked() && self.shared.sleep(&mut queue, until) {
+                return Err(Error::Busy("another thread does a step of the engine".into()));
+            }
+        }
     }
 
     /// What was done so far, and what there is to do.
@@ -261,9 +272,8 @@ impl Shared {
         }
     }
 
-    /// Waits until a request waits or runs, `patience` at most.
-    fn wait_for_work(&self, patience: Duration) {
-        let until = Instant::now().checked_add(patience);
+    /// Waits until a request waits or runs, no longer than `until`.
+    fn wait_for_work(&self, until: Option<Instant>) {
         let mut queue = self.queue.lock();
         while queue.len() == 0 && self.metrics.lock().n_active == 0 && !self.closing.is_cancelled() {
             if self.sleep(&mut queue, until) {
@@ -303,9 +313,9 @@ impl Shared {
         let mut pump = self.pump.try_lock()?;
         self.pumping.store(threads::this_thread(), SeqCst);
         let leave = Leave(&self.pumping);
-        let more = match self.closing.is_cancelled() {
-            true => pump.end_all(&self.queue, &self.metrics),
-            false => pump.step(&self.queue, &self.metrics),
+        let more = match &mut *pump {
+            Some(pump) if !self.closing.is_cancelled() => pump.step(&self.queue, &self.metrics),
+            _ => self.end_all_of(&mut pump),
         };
         drop((leave, pump));
         // Whoever looked at the pump with the queue locked and found it taken is asleep now.
@@ -314,12 +324,21 @@ impl Shared {
         Some(more)
     }
 
+    /// Ends every request that is left, and gives back what the steps took: requests that stay have their events. There is nothing
+    /// to do then.
+    fn end_all_of(&self, pump: &mut Option<Pump>) -> bool {
+        if let Some(mut pump) = pump.take() {
+            pump.end_all(&self.queue, &self.metrics);
+        }
+        false
+    }
+
     /// Ends every request that is left as cancelled.
     fn end_all(&self) {
         let mut pump = self.pump.lock();
         self.pumping.store(threads::this_thread(), SeqCst);
         let leave = Leave(&self.pumping);
-        pump.end_all(&self.queue, &self.metrics);
+        self.end_all_of(&mut pump);
         drop((leave, pump));
         let _queue = self.queue.lock();
         self.changed.notify_all();

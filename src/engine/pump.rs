@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::metrics::Metrics;
-use super::queue::Queue;
+use super::queue::{Queue, rank};
 use super::request::{Sink, State};
 use crate::context::{Context, Tokens};
 use crate::error::Error;
@@ -31,6 +31,8 @@ pub(super) struct Job {
     /// How many went before it that came later.
     pub(super) n_passed: u32,
     standing: Standing,
+    /// Whether tokens are run that do not lead to the next one yet: those of its prompt, or all over again.
+    is_prefilling: bool,
 }
 
 impl Job {
@@ -50,6 +52,7 @@ impl Job {
             number: 0,
             n_passed: 0,
             standing: Standing::default(),
+            is_prefilling: true,
         }
     }
 
@@ -65,6 +68,17 @@ impl Job {
     /// How many tokens its sequence holds.
     fn n_run(&self) -> usize {
         self.generator.tokens().len() - self.generator.feed().len()
+    }
+
+    /// It waits for room (again), and all that it ran is forgotten.
+    fn leave(&mut self) {
+        self.generator.leave();
+        self.is_prefilling = true;
+    }
+
+    /// Whether the whole cache has too few pages for what has to be run before its next token.
+    fn never_fits(&self, context: &Context) -> bool {
+        context.least_pages(self.generator.tokens().len()) > context.kv_pages().0
     }
 
     /// How many pages it needs at once beyond those that its sequence `seq` has, to come to its next token.
@@ -271,6 +285,10 @@ impl Pump {
     fn admit(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         while let Some(&seq) = self.vacant.last() {
             let Some(mut job) = queue.lock().pop() else { return };
+            if job.never_fits(&self.context) {
+                job.end(FinishReason::ContextFull, metrics);
+                continue;
+            }
             if let Err(error) = job.generator.resume(&mut self.context, seq) {
                 job.fail(error, metrics);
                 continue;
@@ -279,9 +297,11 @@ impl Pump {
             let n_free = self.context.kv_pages().1;
             if !self.active.is_empty() && promised + job.n_more_pages(&self.context, seq) > n_free {
                 let _ = self.context.rewind(seq, 0);
+                job.leave();
                 queue.lock().put_back(job);
                 return;
             }
+            queue.lock().passed_by(job.number);
             self.vacant.pop();
             job.standing.begin(metrics);
             let goes_on = job.echo(metrics);
@@ -386,15 +406,18 @@ impl Pump {
         }
     }
 
-    /// Has the least urgent request give its pages to the others and wait again; the only one there is ends.
+    /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends.
     fn make_room(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         if self.active.len() == 1 {
             return self.release(0).end(FinishReason::ContextFull, metrics);
         }
-        let urgency = |i: &usize| (self.active[*i].job.priority, u64::MAX - self.active[*i].job.number);
-        if let Some(last) = (0..self.active.len()).min_by_key(urgency) {
+        if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {
             let mut job = self.release(last);
+            job.leave();
             job.standing.pause(metrics);
+            // Those that came later and stay have passed it.
+            let n_younger = self.active.iter().filter(|other| other.job.number > job.number).count();
+            job.n_passed = job.n_passed.saturating_add(n_younger as u32);
             queue.lock().put_back(job);
         }
     }
@@ -411,10 +434,10 @@ impl Pump {
         let mut n_prefilled = 0;
         let mut best = self.best.iter();
         for (i, Active { job, n, .. }) in self.active.iter_mut().enumerate().filter(|(_, a)| a.n > 0) {
-            let is_prompt = job.generator.feed().len() > 1;
-            n_prefilled += if is_prompt { *n as u64 } else { 0 };
+            n_prefilled += if job.is_prefilling { *n as u64 } else { 0 };
             job.generator.fed(*n, time);
             if job.generator.feed().is_empty() {
+                job.is_prefilling = false;
                 let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
                 if !job.take(&self.context, choice, metrics) {
                     ended.push(i);

@@ -7,6 +7,15 @@ use crate::error::{Error, Result};
 /// How many requests of higher priority that came later may go before a request until it goes before them all.
 const MOST_PASSED: u32 = 32;
 
+/// Requests of lower ranks go first, and keep their pages longest: the oldest of those that were passed often enough, then those
+/// of the highest priority, of these the oldest.
+pub(super) fn rank(job: &Job) -> (bool, i64, u64) {
+    match job.n_passed >= MOST_PASSED {
+        true => (false, 0, job.number),
+        false => (true, -i64::from(job.priority), job.number),
+    }
+}
+
 /// The waiting requests: those of higher priority first, of equal ones those that came first. Nobody waits for ever.
 pub(super) struct Queue {
     jobs: Vec<Job>,
@@ -44,24 +53,21 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes back one that was taken, and shall be the next.
-    pub(super) fn put_back(&mut self, mut job: Job) {
-        job.n_passed = u32::MAX;
+    /// Takes back one that was taken.
+    pub(super) fn put_back(&mut self, job: Job) {
         self.jobs.push(job);
     }
 
     /// The request that is next.
     pub(super) fn pop(&mut self) -> Option<Job> {
-        let urgent = |job: &Job| job.n_passed >= MOST_PASSED;
-        let key = |job: &Job| match urgent(job) {
-            true => (0, 0, job.number),
-            false => (1, -i64::from(job.priority), job.number),
-        };
-        let (at, _) = self.jobs.iter().enumerate().min_by_key(|(_, job)| key(job))?;
-        let job = self.jobs.swap_remove(at);
-        let older = self.jobs.iter_mut().filter(|other| other.number < job.number);
+        let (at, _) = self.jobs.iter().enumerate().min_by_key(|(_, job)| rank(job))?;
+        Some(self.jobs.swap_remove(at))
+    }
+
+    /// Request number `number` begins: it passes those that came before it.
+    pub(super) fn passed_by(&mut self, number: u64) {
+        let older = self.jobs.iter_mut().filter(|other| other.number < number);
         older.for_each(|other| other.n_passed = other.n_passed.saturating_add(1));
-        Some(job)
     }
 
     /// Takes out those that `is` is true of.

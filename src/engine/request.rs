@@ -79,6 +79,8 @@ struct Told {
     events: VecDeque<OwnedEvent>,
     usage: Usage,
     error: Option<Error>,
+    /// Whether its end was told: its callback is not called any more.
+    is_over: bool,
 }
 
 impl State {
@@ -117,6 +119,7 @@ impl State {
         if told.usage.finish.is_none() {
             told.usage = usage;
         }
+        told.is_over = told.usage.finish.is_some();
     }
 
     pub(super) fn fail(&self, error: Error) {
@@ -167,13 +170,16 @@ impl Request {
 
     fn has_news(&self) -> bool {
         let told = self.state.told.lock();
-        !told.events.is_empty() || told.error.is_some() || told.usage.finish.is_some()
+        !told.events.is_empty() || told.is_over
     }
 
     fn pop(&self) -> Result<Option<OwnedEvent>> {
         let mut told = self.state.told.lock();
         if let Some(event) = told.events.pop_front() {
             return Ok(Some(event));
+        }
+        if !told.is_over {
+            return Ok(None);
         }
         match (&told.error, told.usage.finish) {
             (Some(error), _) => Err(error.clone()),

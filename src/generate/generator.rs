@@ -296,11 +296,19 @@ impl Generator {
         // One token at least has to run for its logits.
         let most = self.tokens.len().saturating_sub(1);
         let n = super::keep_prefix(context, seq, &self.tokens, most)?;
-        if self.phase == Phase::Prompt {
+        if matches!(self.phase, Phase::Echo | Phase::Prompt) {
             self.usage.n_reused += n.saturating_sub(self.n_run);
         }
         self.n_run = n;
         Ok(())
+    }
+
+    /// Its sequence was emptied, so that all has to be run again that [`Generator::resume`] does not find then.
+    pub fn leave(&mut self) {
+        self.n_run = 0;
+        if matches!(self.phase, Phase::Echo | Phase::Prompt) {
+            self.usage.n_reused = 0;
+        }
     }
 
     /// All tokens so far, those of [`Generator::feed`] included.

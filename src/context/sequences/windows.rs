@@ -148,6 +148,11 @@ impl Sequences {
         n.div_ceil(PAGE_LEN).saturating_sub(s.len.div_ceil(PAGE_LEN)).min(most)
     }
 
+    /// How many pages a sequence has at least when its `n` tokens have run.
+    pub fn least_pages(&self, n: usize) -> usize {
+        n.div_ceil(PAGE_LEN) - self.needed(n) / PAGE_LEN
+    }
+
     /// Gives back the pages of sequence `i` that lie wholly behind what is kept.
     pub(super) fn give_back_behind(&mut self, i: usize) {
         let kept = self.kept(self.sequences[i].len);

@@ -1,0 +1,256 @@
+//! Who is next where pages are few, what is counted, and who sees the end of a request when.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use common::{bundled_model, load};
+use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel};
+use ember::engine::{Engine, EngineOptions, Request, Sink};
+use ember::error::Error;
+use ember::generate::{EventKind, FinishReason, GenerateOptions, Prompt};
+use ember::memory::MemoryOptions;
+use ember::sampler::{Sampler, Stage};
+
+/// An engine whose cache has `n_pages` pages.
+fn engine(model: &Arc<LoadedModel>, n_pages: u64, n_parallel: usize) -> Engine {
+    let one = Context::new(model, &ContextOptions { n_ctx: 32, ..Default::default() }).expect("a context");
+    let page = one.memory().0;
+    let context =
+        ContextOptions { n_ctx: 512, n_batch: 32, kv_limit: Some(n_pages * page), ..Default::default() };
+    let options = EngineOptions { n_parallel, context, ..EngineOptions::default() };
+    Engine::new(model, &options).expect("an engine")
+}
+
+fn greedy() -> Sampler {
+    let mut sampler = Sampler::new(0);
+    sampler.push(Stage::Greedy).expect("a stage");
+    sampler
+}
+
+/// A prompt of `n` tokens that begins as no other does.
+fn prompt(n: usize, seed: usize) -> Vec<u32> {
+    (0..n).map(|i| 40 + ((seed * 31 + i) * 7919 % 900) as u32).collect()
+}
+
+fn options(max_tokens: usize, priority: i32) -> GenerateOptions {
+    GenerateOptions { max_tokens, priority, ignore_eog: true, ..GenerateOptions::default() }
+}
+
+fn submit(engine: &Engine, prompt: &[u32], o: &GenerateOptions) -> Request {
+    engine.submit(Prompt::Tokens(prompt), o, greedy(), Sink::Pull).expect("room in the queue")
+}
+
+fn step(engine: &Engine) -> bool {
+    engine.step(Duration::ZERO).expect("a step")
+}
+
+fn has_ended(request: &Request) -> bool {
+    request.usage().finish.is_some()
+}
+
+#[test]
+fn a_long_prompt_of_low_priority_gets_through_where_pages_are_few() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 20, 12);
+    let low = submit(&engine, &prompt(320, 0), &options(20, 0));
+    let (mut others, mut n_others, mut n_steps) = (Vec::new(), 0, 0);
+    while !has_ended(&low) {
+        others.retain(|other| !has_ended(other));
+        while others.len() < 24 {
+            n_others += 1;
+            others.push(submit(&engine, &prompt(31, n_others), &options(40, 5)));
+        }
+        step(&engine);
+        n_steps += 1;
+        assert!(n_steps < 4_000, "{n_others} others came meanwhile: {:?}", low.usage());
+    }
+    assert_eq!(low.usage().finish, Some(FinishReason::MaxTokens));
+    assert!(n_others > 32 && engine.metrics().n_preempted > 0, "{:?}", engine.metrics());
+}
+
+#[test]
+fn a_prompt_that_no_cache_holds_keeps_nobody_waiting() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 12, 4);
+    let first = submit(&engine, &prompt(40, 1), &options(300, 0));
+    step(&engine);
+    let large = submit(&engine, &prompt(400, 2), &options(9, 9));
+    let urgent = submit(&engine, &prompt(20, 3), &options(2, 5));
+    step(&engine);
+    assert_eq!(large.usage().finish, Some(FinishReason::ContextFull), "at once, without a token");
+    assert_eq!((large.usage().n_generated, urgent.usage().n_generated), (0, 1));
+    assert!(!has_ended(&first));
+}
+
+/// Each begins when its first token comes.
+#[test]
+fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 12, 4);
+    let (tell, hear) = mpsc::channel();
+    let submit = |name: &'static str, n: usize, priority| {
+        let (tell, mut first) = (tell.clone(), true);
+        let sink = Sink::Callback(Box::new(move |event| {
+            if matches!(event.kind, EventKind::Token(_)) && std::mem::take(&mut first) {
+                let _ = tell.send(name);
+            }
+            ControlFlow::Continue(())
+        }));
+        let prompt = prompt(n, name.len());
+        engine
+            .submit(Prompt::Tokens(&prompt), &options(30, priority), greedy(), sink)
+            .expect("room in the queue")
+    };
+    let _all = [submit("A", 250, 0)];
+    step(&engine);
+    let _low = submit("low", 200, -5);
+    // It is looked at, and has no room.
+    step(&engine);
+    step(&engine);
+    let _more = [submit("high", 200, 100), submit("usual", 200, 0)];
+    while step(&engine) {}
+    assert_eq!(hear.try_iter().collect::<Vec<_>>(), ["A", "high", "usual", "low"]);
+}
+
+#[test]
+fn what_was_reused_and_what_was_run_is_the_prompt() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 40, 4);
+    let text = "Once upon a time there was a keeper of a lamp by the sea, and every evening he went up the stairs \
+                and lit it, and every morning he came down again and went to bed, until one day a boat came in.";
+    let echo = GenerateOptions { echo: true, ..options(3, 0) };
+    let mut before = engine.metrics();
+    let mut run = |prompt: Prompt<'_>, o: &GenerateOptions| {
+        let request = engine.submit(prompt, o, greedy(), Sink::Pull).expect("room in the queue");
+        while step(&engine) {}
+        let (usage, now) = (request.usage(), engine.metrics());
+        assert_eq!(now.n_prefilled - before.n_prefilled, (usage.n_prompt - usage.n_reused) as u64);
+        assert_eq!(now.n_reused - before.n_reused, usage.n_reused as u64);
+        before = now;
+        (usage.n_prompt, usage.n_reused)
+    };
+    assert_eq!(run(Prompt::Text(text), &echo).1, 0);
+    let (n_prompt, n_reused) = run(Prompt::Text(text), &echo);
+    assert_eq!(n_reused, (n_prompt - 1) / 32 * 32, "whole pages, though the prompt is told first");
+    assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 0), "its last piece is one token");
+    assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 32));
+    assert_eq!(run(Prompt::Tokens(&[77]), &options(3, 0)), (1, 0));
+}
+
+/// Two that wait for the pages of a long one, which takes their common prompt out of the cache meanwhile.
+#[test]
+fn no_more_is_reused_than_the_prompt_however_often_it_begins() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 12, 4);
+    let shared = prompt(100, 1);
+    let keeper = submit(&engine, &shared, &options(1, 0));
+    while step(&engine) {}
+    let long = submit(&engine, &prompt(236, 2), &options(150, 5));
+    while long.usage().n_generated < 2 {
+        step(&engine);
+    }
+    let waiting = [(); 2].map(|()| submit(&engine, &shared, &options(30, 0)));
+    while step(&engine) {}
+    assert_eq!((keeper.usage().n_reused, long.usage().finish), (0, Some(FinishReason::ContextFull)));
+    for usage in waiting.map(|request| request.usage()) {
+        assert_eq!((usage.n_prompt, usage.n_generated), (100, 30));
+        assert!(usage.n_reused <= 96, "{usage:?}");
+    }
+    assert!(engine.metrics().n_preempted > 0);
+}
+
+/// Whoever is told the end may free what the callback uses.
+#[cfg(not(target_family = "wasm"))] // which has one thread
+#[test]
+fn nobody_is_told_the_end_while_the_callback_is() {
+    let model = load(&bundled_model());
+    let engine = Arc::new(engine(&model, 20, 2));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let sink = Sink::Callback(Box::new(move |event| {
+        if let EventKind::End(_) = event.kind {
+            std::thread::sleep(Duration::from_millis(60));
+            over.store(true, SeqCst);
+        }
+        ControlFlow::Continue(())
+    }));
+    let request =
+        engine.submit(Prompt::Tokens(&[50, 60]), &options(2, 0), greedy(), sink).expect("room in the queue");
+    let pump = std::thread::spawn({
+        let engine = Arc::clone(&engine);
+        move || while step(&engine) {}
+    });
+    // Without patience it does no step itself.
+    while request.next(Duration::ZERO).expect("no error").is_none() {
+        std::thread::yield_now();
+    }
+    assert!(is_over.load(SeqCst));
+    pump.join().expect("no panic");
+}
+
+/// A pump beside threads that wait for their requests, and do steps too, waits for its turn.
+#[cfg(not(target_family = "wasm"))] // which has one thread
+#[test]
+fn a_pump_waits_for_the_steps_of_others() {
+    let model = load(&bundled_model());
+    let engine = Arc::new(engine(&model, 40, 4));
+    let n_left = Arc::new(AtomicUsize::new(4));
+    let pullers: Vec<_> = (0..4)
+        .map(|seed| {
+            let (engine, n_left) = (Arc::clone(&engine), Arc::clone(&n_left));
+            std::thread::spawn(move || {
+                for i in 0..6 {
+                    let request = submit(&engine, &prompt(20, 10 * seed + i), &options(20, 0));
+                    while !matches!(
+                        request.next(Duration::MAX).expect("no error").expect("an event").event().kind,
+                        EventKind::End(_)
+                    ) {}
+                }
+                n_left.fetch_sub(1, SeqCst);
+            })
+        })
+        .collect();
+    while n_left.load(SeqCst) > 0 {
+        engine.step(Duration::from_secs(5)).expect("never busy for so long");
+    }
+    pullers.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    // Who cannot wait is told that somebody is at it.
+    let inner = Arc::clone(&engine);
+    let (tell, hear) = mpsc::channel();
+    let sink = Sink::Callback(Box::new(move |_| {
+        let engine = Arc::clone(&inner);
+        let other = std::thread::spawn(move || engine.step(Duration::ZERO));
+        let _ = tell.send(other.join().expect("no panic"));
+        ControlFlow::Break(())
+    }));
+    let _request = engine.submit(Prompt::Tokens(&[5]), &options(1, 0), greedy(), sink).expect("room");
+    while step(&engine) {}
+    assert!(matches!(hear.recv().expect("an answer"), Err(Error::Busy(_))));
+}
+
+#[test]
+fn a_request_that_stays_keeps_no_cache() {
+    let context = ContextOptions { n_ctx: 512, ..ContextOptions::default() };
+    let options_of_engine = EngineOptions { n_parallel: 8, context, ..EngineOptions::default() };
+    let taken = {
+        let model = load(&bundled_model());
+        let context = ContextOptions { n_seq: 8, ..options_of_engine.context.clone() };
+        Context::new(&model, &context).expect("a context").memory().0
+    };
+    // Room for the model and one cache, not for two.
+    let memory = MemoryOptions { limit: Some(taken * 7 / 4), ..MemoryOptions::default() };
+    let model = LoadedModel::open(&bundled_model(), &LoadOptions { memory, ..LoadOptions::default() });
+    let model = Arc::new(model.expect("a model"));
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let engine = Engine::new(&model, &options_of_engine).expect("the one before gave its memory back");
+        assert!(matches!(Engine::new(&model, &options_of_engine), Err(Error::NoMemory(_))));
+        kept.push(submit(&engine, &[50, 60], &options(3, 0)));
+        while step(&engine) {}
+    }
+    assert!(kept.iter().all(|request| request.usage().n_generated == 3));
+}
