@@ -26,7 +26,8 @@ impl CType for ember_sampler {
 
 /// Looks at the `n` candidates that the stages before have left, at least one: token ids in ascending order, and their
 /// logits, which it may change; -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is what was given
-/// with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED. Runs on the thread that samples.
+/// with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED, and a generation with
+/// EMBER_FINISH_CANCELLED. Runs on the thread that samples.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_candidates_callback = Option<
     unsafe extern "C" fn(tokens: *const u32, logits: *mut f32, n: usize, user_data: *mut c_void) -> i32,

@@ -6,7 +6,7 @@ use super::args::{UserData, array, handle, needs_room, output, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::guard;
-use super::model::to_path;
+use super::model::to_path_of;
 use crate::context::Context;
 use crate::error::{Error, Result, ember_status};
 
@@ -208,7 +208,8 @@ pub unsafe extern "C" fn ember_context_state_save_file(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        let (state, path) = (handle!(context).lock("context")?, to_path(text!(path, path_len))?);
+        let (state, path) =
+            (handle!(context).lock("context")?, to_path_of("a state's file", text!(path, path_len))?);
         state.context.save_state_file(which(sequence), path)
     })
 }
@@ -223,7 +224,8 @@ pub unsafe extern "C" fn ember_context_state_load_file(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        let (mut state, path) = (handle!(context).lock("context")?, to_path(text!(path, path_len))?);
+        let (mut state, path) =
+            (handle!(context).lock("context")?, to_path_of("a state's file", text!(path, path_len))?);
         state.context.load_state_file(which(sequence), path)
     })
 }
