@@ -240,6 +240,29 @@ def test_nothing_is_left_behind(model):
     assert not module._inboxes and engine not in [one for one in module._engines if not one.closed]
 
 
+def test_one_that_is_let_go_on_its_own_thread_is_freed(model):
+    def let_go(_tokens, _logits):
+        if held:
+            known.update(threading.enumerate())
+            held.clear()
+            gone.set()
+
+    held, known, gone, logged = {}, set(), threading.Event(), []
+    ember.set_log(lambda _level, text: logged.append(text))
+    try:
+        engine = held["engine"] = ember.Engine(model, n_ctx=256)
+        sampler = ember.Sampler(1).stage(let_go).greedy()
+        held["request"] = engine.submit(PROMPTS[0], max_tokens=200, ignore_eog=True, sampler=sampler)
+        del engine
+        assert gone.wait(60)
+        for thread in set(threading.enumerate()) - known:
+            thread.join(60)
+            assert not thread.is_alive()
+    finally:
+        ember.set_log(None)
+    assert not [text for text in logged if "not freed" in text]
+
+
 def test_a_program_may_end_in_the_midst(path):
     program = f"""
 import ember

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._abi import ember_candidates_callback
-from ._library import keep_raised
+from ._library import inside, keep_raised
 
 Stage = Callable[["memoryview[int]", "memoryview[float]"], object]
 
@@ -18,7 +18,8 @@ def candidates_callback(function: Stage) -> object:
 
     def run(tokens: Any, logits: Any, n: int, _user_data: Any) -> int:
         try:
-            _lend(function, tokens, logits, n)
+            with inside:
+                _lend(function, tokens, logits, n)
         except BaseException as error:  # the call that samples raises it
             keep_raised(error)
             return 1

@@ -45,6 +45,22 @@ def raise_error(status: int, err: ctypes.c_void_p) -> None:
     raise BY_STATUS.get(status, EmberError)(message, status)
 
 
+class _Inside(threading.local):
+    """How many functions of Python's the library is calling on this thread."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+
+# Around all that the library calls in the midst of its work.
+inside = _Inside()
+
+
 # What Python functions raised that the library called, by thread. The call into the library that led there raises it.
 _raised: dict[int, BaseException] = {}
 

@@ -23,7 +23,7 @@ from ._abi import (
     ember_event,
     ember_event_callback,
 )
-from ._library import Handle, call, lib, take_raised
+from ._library import Handle, call, inside, lib, take_raised
 from .errors import BusyError, ClosedError
 from .generation import (
     Completion,
@@ -86,17 +86,26 @@ class _Inbox:
 
 
 def _on_event(raw: Any, number: int) -> int:
-    inbox = _inboxes[number]
-    event = event_of(raw.contents)
-    if event.kind is EventKind.END:
-        del _inboxes[number]
-        inbox.raised = take_raised()
-    with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits
-        inbox.put(event)
+    with inside:
+        inbox = _inboxes[number]
+        event = event_of(raw.contents)
+        if event.kind is EventKind.END:
+            del _inboxes[number]
+            inbox.raised = take_raised()
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits
+            inbox.put(event)
     return 0
 
 
 _CALLBACK: Any = ember_event_callback(_on_event)
+
+
+def _free(pointer: int) -> None:
+    """Frees an engine. The collector may find it on the engine's own thread, which cannot wait for itself: another does."""
+    if inside.depth:
+        threading.Thread(target=lib.ember_engine_free, args=(pointer,), daemon=True).start()
+    else:
+        lib.ember_engine_free(pointer)
 
 
 @atexit.register
@@ -113,7 +122,7 @@ class Engine:
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         """EngineOptions lists the options; `n_ctx` are the positions of each request."""
         with engine_options(options) as opt, model._handle as pointer:
-            self._handle = Handle("engine", lib.ember_engine_free, lib.ember_engine_new, pointer, opt)
+            self._handle = Handle("engine", _free, lib.ember_engine_new, pointer, opt)
         _engines.add(self)
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Request:
