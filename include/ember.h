@@ -1134,8 +1134,8 @@ ember_status ember_context_info_get(const struct ember_context *context,
 
 /**
  * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
- * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
- * ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone, and what scoring lets its
+ * sequence forget), and generation ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_context_set_cancel_token(struct ember_context *context,
@@ -1163,7 +1163,7 @@ ember_status ember_context_decode(struct ember_context *context,
 
 /**
  * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
- * belong to the context and stay as they are until its next decode, generate, rewind or free.
+ * belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
  * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
  */
 ember_status ember_context_logits(const struct ember_context *context,
@@ -1454,8 +1454,8 @@ ember_status ember_engine_submit_tokens(struct ember_engine *engine,
  * (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
  * more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
  * host has it stop: nothing but a request ends a longer wait.
- * Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback of the
- * step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
+ * Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback
+ * of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
  */
 ember_status ember_engine_step(struct ember_engine *engine,
                                uint32_t timeout_ms,
@@ -1480,7 +1480,8 @@ ember_status ember_engine_options_new(struct ember_engine_options **out, struct 
 void ember_engine_options_free(struct ember_engine_options *options);
 
 /**
- * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, of which prompts get 32 in any case; kv_limit; threads);
+ * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, but prompts get 32 in any
+ * case; kv_limit; threads);
  * the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
  * ember_context_options_new.
  */
@@ -1548,9 +1549,10 @@ const char *ember_status_name(int32_t status);
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
  * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
  * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
- * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY. A cancel token is no
- * error: finish_reason tells.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget)
+ * and when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
+ * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
+ * EMBER_E_BUSY. A cancel token is no error: finish_reason tells.
  */
 ember_status ember_generate(struct ember_context *context,
                             const char *prompt,
@@ -1792,7 +1794,8 @@ void ember_generator_free(struct ember_generator *generator);
  * Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
  * generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
  * events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
- * Errors leave the sequence as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit;
+ * Errors leave the sequence as it was, but for what reuse_prefix lets it forget, and for what was run already where choosing the
+ * next token fails; the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
  * EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
  * EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
  */
@@ -2063,10 +2066,10 @@ ember_status ember_model_load_borrowed(const uint8_t *data,
 /**
  * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
  * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "path",
- * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types" (tensors and
- * bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether this build
- * would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info; else
- * "reason" is a sentence.
+ * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types"
+ * (tensors and bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether
+ * this build would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info;
+ * else "reason" is a sentence.
  * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
  * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
  */
@@ -2245,7 +2248,7 @@ ember_status ember_model_options_set_meta_string(struct ember_model_options *opt
  * later. After EMBER_EVENT_END it comes again and again; of a request with a callback it is the only event, and comes when the
  * callback is not called any more.
  * Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
- * request, or the caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
+ * request, or the caller is a callback of the step under way, which it would wait for; EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_request_next(struct ember_request *request,
                                 uint32_t timeout_ms,
@@ -2486,9 +2489,10 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
  * The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
  * with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
  * wanted.
- * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL and
- * EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
- * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED.
+ * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx
+ * tokens and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
+ * and others, the sequence having forgotten what it had not in common; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
+ * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_score(struct ember_context *context,
                          const char *prompt,

@@ -143,8 +143,8 @@ pub unsafe extern "C" fn ember_context_info_get(
 }
 
 /// The token that may end the context's calls early from now on: decoding, embedding and scoring then give
-/// EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone), and generation
-/// ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+/// EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone, and what scoring lets its
+/// sequence forget), and generation ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_set_cancel_token(
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn ember_context_decode(
 }
 
 /// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
-/// belong to the context and stay as they are until its next decode, generate, rewind or free.
+/// belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
 /// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_logits(

@@ -227,8 +227,8 @@ pub unsafe extern "C" fn ember_engine_submit_tokens(
 /// (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
 /// more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
 /// host has it stop: nothing but a request ends a longer wait.
-/// Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback of the
-/// step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
+/// Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback
+/// of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_step(
     engine: *mut ember_engine,

@@ -256,9 +256,10 @@ fn run(
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
 /// The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
 /// freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
-/// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before), EMBER_E_INVALID_ARGUMENT,
-/// EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_BUSY. A cancel token is no
-/// error: finish_reason tells.
+/// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget)
+/// and when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
+/// EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
+/// EMBER_E_BUSY. A cancel token is no error: finish_reason tells.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate(
     context: *mut ember_context,

@@ -69,7 +69,7 @@ fn may_go(state: &RequestState) -> bool {
 /// later. After EMBER_EVENT_END it comes again and again; of a request with a callback it is the only event, and comes when the
 /// callback is not called any more.
 /// Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
-/// request, or the caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
+/// request, or the caller is a callback of the step under way, which it would wait for; EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_next(
     request: *mut ember_request,

@@ -220,9 +220,11 @@ impl Generator {
         };
         super::check_ids(&model, &ids)?;
         if ids.is_empty() && is_start {
-            return Err(Error::InvalidArgument(
-                "the prompt is empty and so is the sequence: nothing to continue".into(),
-            ));
+            return Err(Error::InvalidArgument(match options.reuse_prefix {
+                true => "the prompt is empty, and with reuse_prefix it is all there is: nothing to continue"
+                    .into(),
+                false => "the prompt is empty and so is the sequence: nothing to continue".into(),
+            }));
         }
         let echo = match prompt {
             _ if !options.echo => String::new(),
