@@ -127,8 +127,8 @@ impl State {
     }
 }
 
-/// A request that was submitted. Dropping it cancels it, if it has not ended. It keeps its engine's memory, not its work:
-/// when the engine is closed, the request ends.
+/// A request that was submitted. Dropping it cancels it, if it has not ended. It keeps neither its engine's
+/// work nor its cache: when the engine is closed, the request ends.
 pub struct Request {
     shared: Arc<Shared>,
     state: Arc<State>,

@@ -46,7 +46,7 @@ def raise_error(status: int, err: ctypes.c_void_p) -> None:
 
 
 class _Inside(threading.local):
-    """How many functions of Python's the library is calling on this thread."""
+    """How many events and stages the library is handing to Python on this thread."""
 
     depth = 0
 
@@ -57,7 +57,7 @@ class _Inside(threading.local):
         self.depth -= 1
 
 
-# Around all that the library calls in the midst of its work.
+# Around what the thread of an engine calls.
 inside = _Inside()
 
 
