@@ -83,6 +83,8 @@ struct Shared {
     closing: CancelToken,
     /// Whether the steps are done by the engine's own thread alone.
     has_thread: bool,
+    /// The process that made the engine.
+    process: u32,
 }
 
 /// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
@@ -125,6 +127,7 @@ impl Engine {
             metrics: Mutex::new(metrics),
             closing,
             has_thread: options.thread,
+            process: threads::process(),
         });
         let thread = match options.thread {
             true => Some(threads::background("ember-engine", shared.clone().worker())?),
@@ -148,8 +151,8 @@ impl Engine {
     ///
     /// The prompt is the whole text, from its beginning on. `options.seq` and `options.reuse_prefix` mean nothing here.
     ///
-    /// Errors: `QueueFull` when as many requests wait as may, `ContextFull` for a prompt that no sequence holds, and those of
-    /// [`Generator::new`].
+    /// Errors: `QueueFull` when as many requests wait as may, `ContextFull` for a prompt that no sequence holds, `InvalidArgument`
+    /// in a child process made by `fork` when a thread of the parent's does the steps, and those of [`Generator::new`].
     pub fn submit(
         &self,
         prompt: Prompt<'_>,
@@ -163,6 +166,7 @@ impl Engine {
             }
             e
         };
+        self.shared.check_process()?;
         self.shared.queue.lock().check_room().map_err(refused)?;
         let generator = Generator::anywhere(&self.model, self.n_ctx, prompt, options)?;
         if generator.tokens().len() > self.n_ctx {
@@ -200,6 +204,7 @@ impl Engine {
             if let Some(more) = self.shared.pump() {
                 return Ok(more);
             }
+            self.shared.check_process()?;
             let mut queue = self.shared.queue.lock();
             if self.shared.pump.is_locked() && self.shared.sleep(&mut queue, until) {
                 return Err(Error::Busy("another thread does a step of the engine".into()));
@@ -224,8 +229,13 @@ impl Engine {
         self.n_steppers.load(SeqCst) > 0 || self.is_within()
     }
 
-    /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request.
+    /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request. In a child process made by
+    /// `fork`, what a thread of the parent's is at stays as it is.
     pub fn close(&self) -> Result<()> {
+        if self.shared.check_process().is_err() {
+            drop(self.thread.lock().take());
+            return Ok(());
+        }
         if self.is_within() {
             return Err(Error::Busy(
                 "the engine is at work: this is a callback of one of its requests".into(),
@@ -294,6 +304,18 @@ impl Shared {
                 self.changed.wait(queue);
                 false
             }
+        }
+    }
+
+    /// `InvalidArgument` in a child process made by `fork` where a thread of the parent's would have to do something.
+    fn check_process(&self) -> Result<()> {
+        let needs_parent = || self.has_thread || self.pump.is_locked();
+        match self.process == threads::process() || !needs_parent() {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!(
+                "the engine was made before fork(), in process {}, which has its thread; make one in this process",
+                self.process
+            ))),
         }
     }
 

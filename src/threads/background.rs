@@ -5,20 +5,28 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 
-/// A thread. Dropping it waits for its end.
-pub struct Background(Option<JoinHandle<()>>);
+/// A thread. Dropping it waits for its end, but not in a child process made by `fork`, where it does not exist.
+pub struct Background {
+    thread: Option<JoinHandle<()>>,
+    /// The process that has it.
+    process: u32,
+}
 
 /// Runs `work` on a thread called `name`. `Unsupported` where there are none, or none can be had.
 pub fn background(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Background> {
     let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     let thread =
         spawned.map_err(|e| Error::Unsupported(format!("the thread \"{name}\" cannot be started: {e}")))?;
-    Ok(Background(Some(thread)))
+    Ok(Background { thread: Some(thread), process: super::process() })
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        if self.0.take().is_some_and(|thread| thread.join().is_err()) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.process != super::process() {
+            // Neither joining nor detaching it may be tried.
+            std::mem::forget(thread);
+        } else if thread.join().is_err() {
             log::error!("a thread of the library ended with a defect");
         }
     }

@@ -1,4 +1,4 @@
-/* A child made by fork(): the contexts of its parent are refused where they would need their threads, and freed without
+/* A child made by fork(): contexts and engines of its parent are refused where they would need their threads, and freed without
  * hanging; models go on, and contexts of the child's own are as good as any. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
@@ -16,6 +16,8 @@ struct parent {
     ember_model *model;
     ember_context *threads, *alone; /* two threads, and the caller's only */
     float logits[FIXTURE_VOCAB];    /* of the last token */
+    ember_engine *engine;           /* with a thread of its own, at work on the request */
+    ember_request *request;
 };
 
 static ember_context *one_thread(const ember_model *model)
@@ -62,6 +64,28 @@ static void in_the_child(struct parent *p)
 
     ember_context_free(p->threads);
     ember_context_free(p->alone);
+    ember_model_release(p->model);
+}
+
+static ember_request *submit(ember_engine *engine)
+{
+    ember_request *request = NULL;
+    OK(ember_engine_submit_tokens(engine, TOKENS, N, NULL, NULL, NULL, NULL, &request, E));
+    return request;
+}
+
+/* An engine whose steps a thread of the parent's does. */
+static void in_the_child_of_an_engine(struct parent *p)
+{
+    ember_request *request = NULL;
+    ember_event event = {.struct_size = sizeof event};
+    FAILS(EMBER_E_INVALID_ARGUMENT, "fork",
+          ember_engine_submit_tokens(p->engine, TOKENS, N, NULL, NULL, NULL, NULL, &request, E));
+    CHECK(request == NULL);
+    ember_request_cancel(p->request);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "fork", ember_request_next(p->request, EMBER_FOREVER, &event, E));
+    ember_request_free(p->request);
+    ember_engine_free(p->engine);
     ember_model_release(p->model);
 }
 
@@ -164,9 +188,44 @@ static void children_of_a_busy_parent(void)
     ember_model_release(p.model);
 }
 
+static void children_of_an_engines_owner(void)
+{
+    struct parent p = set_up();
+    ember_engine_options *options = NULL;
+    ember_generate_options *long_text = NULL;
+    ember_event event = {.struct_size = sizeof event};
+    OK(ember_engine_options_new(&options, E));
+    OK(ember_engine_options_set_thread(options, true, E));
+    OK(ember_engine_new(p.model, options, &p.engine, E));
+    ember_engine_options_free(options);
+    p.request = submit(p.engine);
+    while (OK(ember_request_next(p.request, EMBER_FOREVER, &event, E)) && event.kind != EMBER_EVENT_END)
+        ;
+    ember_request_free(p.request); /* the thread sleeps */
+    OK(ember_generate_options_new(&long_text, E));
+    OK(ember_generate_options_set_max_tokens(long_text, 100000, E));
+    OK(ember_generate_options_set_ignore_eog(long_text, true, E));
+    for (int i = 0; i < 20; i++) {
+        OK(ember_engine_submit_tokens(p.engine, TOKENS, N, long_text, NULL, NULL, NULL, &p.request, E));
+        in_a_child(in_the_child_of_an_engine, &p);
+        ember_request_free(p.request);
+    }
+    ember_generate_options_free(long_text);
+    p.request = submit(p.engine); /* the parent's thread is as it was */
+    while (OK(ember_request_next(p.request, EMBER_FOREVER, &event, E)) && event.kind != EMBER_EVENT_END)
+        ;
+    CHECK(event.kind == EMBER_EVENT_END && event.finish_reason != EMBER_FINISH_FAILED);
+    ember_request_free(p.request);
+    ember_engine_free(p.engine);
+    ember_context_free(p.threads);
+    ember_context_free(p.alone);
+    ember_model_release(p.model);
+}
+
 int main(void)
 {
     a_child_of_an_idle_parent();
     children_of_a_busy_parent();
+    children_of_an_engines_owner();
     return finish("fork");
 }
