@@ -155,7 +155,8 @@ pub unsafe extern "C" fn ember_context_sequence_keep(
 
 /// Writes the state of `sequence`, or of the whole context for EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its
 /// length to `n_needed`; a first call with capacity 0 asks for the length. A state holds tokens, KV cache and the logits of
-/// the last token where they are there; loading it in another process with the same model goes on with the same bits.
+/// the last token where they are there; loading it in another process with the same model goes on with the same bits. It holds
+/// no sampler: what that has accepted, and its random state, is the host's to keep.
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an
 /// encoder, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
@@ -178,7 +179,8 @@ pub unsafe extern "C" fn ember_context_state_save(
 
 /// Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
 /// says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
-/// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own.
+/// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. Models
+/// are told apart by their dimensions, keys and tensors' names, and by some bytes of each tensor, not by all.
 /// Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
 /// more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
 /// EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -197,7 +199,9 @@ pub unsafe extern "C" fn ember_context_state_load(
 }
 
 /// As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
-/// was: the state is written beside it and takes its place when it is whole and on disk.
+/// was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
+/// symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes when a
+/// state is saved to `path` again.
 /// Errors: also EMBER_E_IO, EMBER_E_UTF8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_save_file(

@@ -19,6 +19,9 @@ use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"emberkv\n";
 const VERSION: u32 = 3;
+/// Set in the number of sequences where they are all those of a context. (States of a context that were written before it was set
+/// there are told by having several.)
+const WHOLE: u32 = 1 << 31;
 /// In place of a number of tokens: all of them.
 const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
@@ -172,7 +175,8 @@ impl Context {
         sink.u32s(self.state_shape())?;
         let order = self.pages_of(range.clone())?;
         let numbers: HashMap<u32, u32> = order.iter().map(|(page, _)| *page).zip(0..).collect();
-        sink.u32s([range.len() as u32, order.len() as u32])?;
+        let whole = if seq.is_none() { WHOLE } else { 0 };
+        sink.u32s([range.len() as u32 | whole, order.len() as u32])?;
         for seq in range.clone() {
             let ids = self.tokens(seq)?;
             let plain = u32::try_from(self.sequences.plain(seq as usize)).unwrap_or(ALL_TOKENS);
@@ -211,7 +215,7 @@ impl Context {
     /// it does not have being empty then. On an error nothing has changed.
     ///
     /// Errors: `Format` for a state that is damaged; `InvalidArgument` for one of another model, of another kind of cache,
-    /// of more sequences or of longer ones; `Unsupported` for one of a later version and for an encoder; `ContextFull`
+    /// of a context in place of a sequence or the other way round, of more sequences or of longer ones; `Unsupported` for one of a later version and for an encoder; `ContextFull`
     /// when the cache has too few pages left; `NoMemory`.
     pub fn load_state(&mut self, seq: Option<u32>, state: &[u8]) -> Result<()> {
         self.model.require_logits()?;
@@ -294,13 +298,20 @@ impl Context {
                 )));
             }
         }
-        let (n_entries, n_pages) = (rest.u32()? as usize, rest.u32()? as usize);
-        let n_seq = if seq.is_some() { 1 } else { self.sequences.n_seq() };
-        if n_entries > n_seq || (seq.is_some() && n_entries != 1) {
-            return Err(Error::InvalidArgument(format!(
-                "the state has {n_entries} sequences, but there is room for {n_seq}"
-            )));
+        let (n_entries, n_pages) = (rest.u32()?, rest.u32()? as usize);
+        let is_whole = n_entries != 1;
+        let (n_entries, n_seq) = ((n_entries & !WHOLE) as usize, self.sequences.n_seq());
+        match seq {
+            Some(_) if is_whole => {
+                Err(format!("is of a context with {n_entries} sequences, and not of one sequence"))
+            }
+            None if !is_whole => Err("is of one sequence, and not of a context: load it into one".into()),
+            None if n_entries > n_seq => {
+                Err(format!("has {n_entries} sequences, but there is room for {n_seq}"))
+            }
+            _ => Ok(()),
         }
+        .map_err(|what| Error::InvalidArgument(format!("the state {what}")))?;
         let mut entries = Vec::with_capacity(n_entries);
         let mut with_logits = Vec::with_capacity(n_entries);
         let mut used = BTreeSet::<u32>::new();

@@ -1,11 +1,12 @@
 //! States in files, and from readers.
 #![forbid(unsafe_code)]
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use crate::error::{Error, Result};
@@ -23,26 +24,39 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Context {
     /// As [`Context::save_state`], to a file. Whatever fails, a file that was there before is as it was: the state is
-    /// written beside it and put in its place when it is whole and on disk.
+    /// written beside it and put in its place when it is whole and on disk. Its permissions stay, and so does a symbolic link to
+    /// it. A process that is killed meanwhile leaves the file beside it, `.ember-…tmp`, until a state is saved there again.
     ///
     /// Errors: also `Io`, beginning with the path.
     pub fn save_state_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let name = path.display().to_string();
-        let beside = beside(path);
-        let outcome = self.write_file(seq, &beside).and_then(|()| {
+        self.replace_file(seq, path).map_err(|e| e.within(&name))
+    }
+
+    fn replace_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
+        let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (file, beside) = beside(path).map_err(failed)?;
+        let outcome = self.write_file(seq, &file, path).and_then(|()| {
             fs::rename(&beside, path).map_err(|e| Error::Io(format!("the state cannot be put in place: {e}")))
         });
         if outcome.is_err() {
             let _ = fs::remove_file(&beside);
         }
-        outcome.map_err(|e| e.within(&name))
+        // Until here nobody else could have it.
+        drop(file);
+        outcome
     }
 
-    fn write_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
+    /// Writes a state to `file`, which is to replace the one at `path`.
+    fn write_file(&self, seq: Option<u32>, file: &File, path: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
-        let mut file = BufWriter::new(File::create_new(path).map_err(failed)?);
-        self.save_state(seq, &mut |bytes| file.write_all(bytes).map_err(failed))?;
-        let file = file.into_inner().map_err(|e| failed(e.into_error()))?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions()).map_err(failed)?;
+        }
+        let mut writer = BufWriter::new(file);
+        self.save_state(seq, &mut |bytes| writer.write_all(bytes).map_err(failed))?;
+        writer.into_inner().map_err(|e| failed(e.into_error()))?;
         file.sync_all().map_err(failed)
     }
 
@@ -87,9 +101,67 @@ impl Context {
     }
 }
 
-/// A name in the same folder that nobody else takes.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{}.tmp", threads::process(), NEXT.fetch_add(1, Relaxed)));
-    path.with_file_name(name)
+/// A new file in the same folder, locked for as long as it is open, and its path.
+fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    let prefix = prefix_beside(path);
+    remove_left(path, &prefix);
+    loop {
+        let number = NEXT.fetch_add(1, Relaxed);
+        let beside = path.with_file_name(format!("{prefix}{}-{number}.tmp", threads::process()));
+        let file = match File::create_new(&beside) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+            file => file?,
+        };
+        // Before it was locked somebody may have taken it for one that was left. Where files cannot be locked nobody does.
+        let is_locked = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if is_locked && beside.exists() {
+            return Ok((file, beside));
+        }
+    }
+}
+
+/// How the names of files begin that are to replace the one at `path`: short ones, since the longest names have no room for more.
+fn prefix_beside(path: &Path) -> String {
+    format!(".ember-{:016x}-", xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()))
+}
+
+/// Removes files that processes left which were killed: those that nobody has locked.
+fn remove_left(path: &Path, prefix: &str) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(files) = fs::read_dir(folder) else { return };
+    for file in files.flatten() {
+        let name = file.file_name();
+        let is_ours = name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        if is_ours
+            && file.file_type().is_ok_and(|kind| kind.is_file())
+            && File::open(file.path()).is_ok_and(|left| left.try_lock().is_ok())
+        {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_nobody_writes_to_are_removed_and_no_others() {
+        let folder = std::env::temp_dir().join(format!("ember-beside-{}", threads::process()));
+        fs::create_dir(&folder).expect("a folder");
+        let path = folder.join("x".repeat(255));
+        let left = folder.join(format!("{}1-1.tmp", prefix_beside(&path)));
+        let other = folder.join(format!("{}1-1.tmp", prefix_beside(&folder.join("y"))));
+        for path in [&left, &other] {
+            fs::write(path, "half a state").expect("a file");
+        }
+        let first = beside(&path).expect("a file");
+        let second = beside(&path).expect("a file");
+        assert!(!left.exists() && other.exists());
+        assert!(first.1.exists() && second.1.exists() && first.1 != second.1);
+        drop(first.0);
+        let third = beside(&path).expect("a file");
+        assert!(!first.1.exists() && second.1.exists() && third.1.exists());
+        fs::remove_dir_all(&folder).expect("the folder");
+    }
 }

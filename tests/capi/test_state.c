@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -255,13 +256,24 @@ static void states_in_buffers(void)
     FAILS(EMBER_E_FORMAT, "damaged", ember_context_state_load(other, 0, one, len - 1, E));
     FAILS(EMBER_E_FORMAT, "damaged", ember_context_state_load(other, 0, NULL, 0, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "3 sequences", ember_context_state_load(other, 0, all, len_all, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "of one sequence",
+          ember_context_state_load(other, EMBER_ALL_SEQUENCES, one, len, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 3", ember_context_state_load(other, 3, one, len, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "data", ember_context_state_load(other, 0, NULL, len, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_load(NULL, 0, one, len, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 3", ember_context_state_save(other, 3, one, len, &needed, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_needed", ember_context_state_save(other, 0, one, len, NULL, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_context_state_save(NULL, 0, one, len, &needed, E));
-    CHECK(length(other, 0) == 0 && needed == 7);
+    CHECK(length(other, 0) == 0 && length(other, 1) == N + 1 && needed == 7);
+    /* A context of one sequence is no sequence. */
+    ember_context *single = new_context(model, 0, 1);
+    decode(single, 0, TOKENS, 5);
+    free(all);
+    all = save(single, EMBER_ALL_SEQUENCES, &len_all);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "1 sequences", ember_context_state_load(other, 2, all, len_all, E));
+    OK(ember_context_state_load(other, EMBER_ALL_SEQUENCES, all, len_all, E));
+    CHECK(length(other, 0) == 5 && length(other, 1) == 0);
+    ember_context_free(single);
     ember_model *wide = load_model("tests/fixtures/models/llama-tied-f32.gguf");
     ember_context *foreign = new_context(wide, 64, 1);
     FAILS(EMBER_E_INVALID_ARGUMENT, "another model", ember_context_state_load(foreign, 0, one, len, E));
@@ -368,6 +380,7 @@ static void states_in_files(const char *program)
     if (f != NULL)
         fclose(f);
     CHECK(memcmp(a, b, sizeof a) == 0);
+    CHECK(remove(told) == 0);
 
     FAILS(EMBER_E_IO, "/no/where", ember_context_state_save_file(context, 0, "/no/where/state", NUL, E));
     FAILS(EMBER_E_IO, folder, ember_context_state_save_file(context, 0, folder, NUL, E)); /* a folder is in the way */
@@ -393,7 +406,16 @@ static void states_in_files(const char *program)
     ember_error_free(err);
     OK(ember_context_state_load_file(context, 0, file, NUL, E));
     CHECK(length(context, 0) == N);
-    snprintf(command, sizeof command, "[ \"$(ls '%s')\" = \"$(printf 'state\\ntold')\" ]", folder);
+
+    /* Who may read a chat stays as it is, and so does a link to it. */
+    struct stat found;
+    CHECK(chmod(file, 0600) == 0 && symlink(file, told) == 0);
+    OK(ember_context_state_save_file(context, 0, told, NUL, E));
+    CHECK(lstat(told, &found) == 0 && S_ISLNK(found.st_mode));
+    CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 0777) == 0600);
+    OK(ember_context_state_load_file(context, 0, told, NUL, E));
+    CHECK(length(context, 0) == N);
+    snprintf(command, sizeof command, "[ \"$(ls -A '%s')\" = \"$(printf 'state\\ntold')\" ]", folder);
     CHECK(system(command) == 0); /* nothing was left behind */
     remove(file);
     remove(told);
