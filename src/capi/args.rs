@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::error::{Error, Result};
+use crate::memory::fallible;
 
 /// `EMBER_NUL_TERMINATED`, which cbindgen.toml writes into the header.
 const NUL_TERMINATED: usize = usize::MAX;
@@ -80,7 +81,13 @@ pub unsafe fn utf8s<'a>(
         // SAFETY: forwarded.
         unsafe { utf8(text, len, &format!("{texts_arg}[{i}]")) }
     };
-    texts.iter().enumerate().map(text).collect()
+    let mut list = Vec::new();
+    fallible(|| list.try_reserve_exact(n))
+        .map_err(|_| Error::NoMemory(format!("no memory for a list of {n} {texts_arg}")))?;
+    for text in texts.iter().enumerate().map(text) {
+        list.push(text?);
+    }
+    Ok(list)
 }
 
 fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {

@@ -12,6 +12,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{DraftModel, GenerateOptions, Lookup, MAX_TOPS, Shift};
+use crate::memory::expect_room;
 
 /// How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -76,7 +77,7 @@ pub(super) fn check_draft(options: &GenerateOptions, context: &Arc<Exclusive<Con
 fn to_stop(stop: &str) -> Result<String> {
     match stop {
         "" => Err(Error::InvalidArgument("stop is empty: it would end every text".into())),
-        stop => Ok(stop.to_owned()),
+        stop => expect_room(stop.len().saturating_mul(4), "a stop of this length").map(|()| stop.to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{DEFAULT_BREAKERS, breakers};
+use crate::memory::expect_room;
 use crate::sampler::{Custom, Dry, Penalties, Sampler, Stage};
 
 /// An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
@@ -97,9 +98,15 @@ fn effective(seed: u64) -> u64 {
     }
 }
 
+/// A list for a stage, which makes another of it.
+fn copied(tokens: &[u32]) -> Result<Vec<u32>> {
+    expect_room(4 * size_of_val(tokens), "a list of this length").map(|()| tokens.to_vec())
+}
+
 /// Pairs of tokens and biases.
-fn pairs(tokens: &[u32], biases: &[f32]) -> Vec<(u32, f32)> {
-    tokens.iter().copied().zip(biases.iter().copied()).collect()
+fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
+    expect_room(8 * size_of_val(tokens), "a list of this length")?;
+    Ok(tokens.iter().copied().zip(biases.iter().copied()).collect())
 }
 
 fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
@@ -285,7 +292,7 @@ pub unsafe extern "C" fn ember_sampler_add_bias(
 ) -> ember_status {
     guard(err, || {
         let (sampler, tokens, biases) = (handle!(sampler), array!(tokens, n), array!(biases, n));
-        push(sampler, Stage::Bias(pairs(tokens, biases)))
+        push(sampler, Stage::Bias(pairs(tokens, biases)?))
     })
 }
 
@@ -298,7 +305,7 @@ pub unsafe extern "C" fn ember_sampler_add_allow(
     n: usize,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || push(handle!(sampler), Stage::Allow(array!(tokens, n).to_vec())))
+    guard(err, || push(handle!(sampler), Stage::Allow(copied(array!(tokens, n))?)))
 }
 
 /// Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
@@ -310,7 +317,7 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
     n: usize,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || push(handle!(sampler), Stage::Deny(array!(tokens, n).to_vec())))
+    guard(err, || push(handle!(sampler), Stage::Deny(copied(array!(tokens, n))?)))
 }
 
 /// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts

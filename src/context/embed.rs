@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::backend::Run;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
+use crate::memory::expect_room;
 use crate::models::ModelInfo;
 use crate::nn::Batch;
 use crate::nn::head::Output;
@@ -144,6 +145,9 @@ impl Context {
     /// Errors: `Unsupported` for a model without a tokenizer.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
+        // What a list and its place in others take, and room for the tokens.
+        let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
+        expect_room(n_bytes, "tokenizing so many texts")?;
         let (most, _) = longest(&self.options, self.model.info());
         let closing = tokenizer.suffix();
         let tokens = |text: &&str| {

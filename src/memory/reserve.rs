@@ -61,6 +61,18 @@ pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
     result
 }
 
+/// `NoMemory` when the system has not `n_bytes` more: what is about to be done with `what` will need so many in pieces of which
+/// each may be more than the reserve has, and none of which may fail. Little is not looked for: the reserve has that.
+pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
+    if n_bytes <= N_BYTES / 4 {
+        return Ok(());
+    }
+    let room = fallible(|| Vec::<u8>::new().try_reserve_exact(n_bytes));
+    room.map_err(|_| {
+        Error::NoMemory(format!("the system has no more memory: {what} would need about {n_bytes} bytes"))
+    })
+}
+
 /// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
 ///
 /// ```
@@ -258,6 +270,14 @@ mod tests {
 
     fn layout(size: usize, align: usize) -> Layout {
         Layout::from_size_align(size, align).expect("a layout")
+    }
+
+    #[test]
+    fn room_for_much_is_looked_for() {
+        assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
+        let error = expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
+        assert!(matches!(&error, Error::NoMemory(m) if m.contains("a text")), "{error}");
+        assert!(expect_room(usize::MAX, "a text").is_err());
     }
 
     /// One test for all, since the reserve is one.
