@@ -215,7 +215,7 @@ fn an_empty_prompt_goes_on_and_a_longer_one_is_appended() {
     let before = c.n_past(0).expect("a sequence");
     let reuse = GenerateOptions { reuse_prefix: true, ..options(2) };
     let refused = Generator::new(&c, Prompt::Text(""), &reuse).err().expect("refused");
-    assert!(refused.message().contains("with reuse_prefix it is all there is"), "{refused}");
+    assert!(refused.message().contains("it is the whole text"), "{refused}");
     let (_, usage) = push(&mut c, " and so", &options(2));
     assert_eq!(c.n_past(0), Ok(before + usage.n_prompt + 2));
 }

@@ -371,11 +371,11 @@ fn what_cannot_guess_says_why() {
     };
     let good = lent(new_context(&model));
     refused(&draft(&good, 0, 33), "n_draft must be 0 to 32, got 33");
-    refused(&draft(&good, 2, 4), "sequence 2");
+    refused(&draft(&good, 2, 4), "the draft context: sequence 2");
     let tiny = lent(new_context(&load(&fixture("models/llama-tied-f32.gguf"))));
     refused(&draft(&tiny, 0, 4), "another vocabulary");
     let encoder = load(&fixture("models/bert.gguf"));
-    refused(&draft(&lent(context(&encoder, &ContextOptions::default())), 0, 4), "encoder");
+    refused(&draft(&lent(context(&encoder, &ContextOptions::default())), 0, 4), "the draft context: ");
     for lookup in
         [Lookup { n_draft: 33, ngram: 3 }, Lookup { n_draft: 3, ngram: 0 }, Lookup { n_draft: 3, ngram: 17 }]
     {

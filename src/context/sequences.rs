@@ -162,8 +162,9 @@ impl Sequences {
         }
         if s.planned >= n_ctx {
             return Err(Error::ContextFull(format!(
-                "sequence {seq} holds {} of n_ctx {n_ctx} tokens; the batch does not fit",
-                s.len
+                "sequence {seq} holds {} of n_ctx {n_ctx} tokens; the batch of {} does not fit",
+                s.len,
+                tokens.ids.len()
             )));
         }
         s.planned += 1;

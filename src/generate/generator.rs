@@ -221,8 +221,7 @@ impl Generator {
         super::check_ids(&model, &ids)?;
         if ids.is_empty() && is_start {
             return Err(Error::InvalidArgument(match options.reuse_prefix {
-                true => "the prompt is empty, and with reuse_prefix it is all there is: nothing to continue"
-                    .into(),
+                true => "the prompt is empty, and it is the whole text: nothing to continue".into(),
                 false => "the prompt is empty and so is the sequence: nothing to continue".into(),
             }));
         }

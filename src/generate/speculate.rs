@@ -115,7 +115,7 @@ impl Drafter {
         if let Some(model) = &model {
             model.check()?;
             model.context.lend(&mut |context| {
-                context.n_past(model.seq)?;
+                context.n_past(model.seq).map_err(of_draft)?;
                 check_vocabularies(target, context.model())
             })?;
         }
@@ -147,7 +147,9 @@ impl Drafter {
         {
             let (most, drafts) = (most.min(*n_draft), &mut self.drafts);
             let cancel = self.cancel.as_ref();
-            match context.lend(&mut |context| guess(context, *seq, tokens, most, cancel, drafts)) {
+            let mut guess =
+                |context: &mut Context| guess(context, *seq, tokens, most, cancel, drafts).map_err(of_draft);
+            match context.lend(&mut guess) {
                 Ok(()) | Err(Error::ContextFull(_)) => {}
                 Err(other) => return Err(other),
             }
@@ -167,6 +169,11 @@ impl Drafter {
     pub fn accepted(&mut self) {
         self.pace.accepted += 1;
     }
+}
+
+/// An error of the draft's context, told apart from those of the generation's own.
+fn of_draft(error: Error) -> Error {
+    error.within("the draft context")
 }
 
 fn check_number(name: &str, n: usize, least: usize, most: usize) -> Result<()> {
@@ -308,7 +315,7 @@ fn check_vocabularies(target: &LoadedModel, draft: &LoadedModel) -> Result<()> {
             target.name()
         )))
     };
-    draft.require_logits()?;
+    draft.require_logits().map_err(of_draft)?;
     match (target.tokenizer(), draft.tokenizer()) {
         (Ok(a), Ok(b)) => {
             if a.n_vocab() != b.n_vocab() {
