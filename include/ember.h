@@ -22,7 +22,7 @@
  *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
- *  - After fork() the child has the models of its parent and may make contexts of its own. The contexts of the parent have
+ *  - After fork() the child has the models of its parent and may make contexts and engines of its own. Those of the parent have
  *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
  *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
@@ -199,7 +199,7 @@ enum ember_log_level
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * Something was refused or went wrong.
+     * Something went wrong that no call can tell: a handle in use that was not freed, say. Errors of calls are not logged.
      */
     EMBER_LOG_ERROR = 1,
     /**
@@ -207,7 +207,7 @@ enum ember_log_level
      */
     EMBER_LOG_WARN = 2,
     /**
-     * What is being done: a model loaded, a context made.
+     * What was done: a model loaded.
      */
     EMBER_LOG_INFO = 3,
     /**
@@ -1164,6 +1164,7 @@ ember_status ember_context_decode(struct ember_context *context,
 /**
  * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
  * belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
+ * After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0.
  * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
  */
 ember_status ember_context_logits(const struct ember_context *context,
@@ -1545,7 +1546,10 @@ const char *ember_status_name(int32_t status);
  * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
  * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
- * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+ * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback that
+ * ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept), with reuse_prefix those that it has not had yet, and each
+ * token as it is generated: penalties count them all.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
  * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
  * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
@@ -2578,7 +2582,8 @@ ember_status ember_context_sequence_keep(struct ember_context *context,
 /**
  * Writes the state of `sequence`, or of the whole context for EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its
  * length to `n_needed`; a first call with capacity 0 asks for the length. A state holds tokens, KV cache and the logits of
- * the last token where they are there; loading it in another process with the same model goes on with the same bits.
+ * the last token where they are there; loading it in another process with the same model goes on with the same bits. It holds
+ * no sampler: what that has accepted, and its random state, is the host's to keep.
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an
  * encoder, EMBER_E_BUSY.
  */
@@ -2592,7 +2597,8 @@ ember_status ember_context_state_save(const struct ember_context *context,
 /**
  * Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
  * says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
- * before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own.
+ * before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. Models
+ * are told apart by their dimensions, keys and tensors' names, and by some bytes of each tensor, not by all.
  * Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
  * more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
  * EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -2605,7 +2611,9 @@ ember_status ember_context_state_load(struct ember_context *context,
 
 /**
  * As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
- * was: the state is written beside it and takes its place when it is whole and on disk.
+ * was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
+ * symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes when a
+ * state is saved to `path` again.
  * Errors: also EMBER_E_IO, EMBER_E_UTF8.
  */
 ember_status ember_context_state_save_file(const struct ember_context *context,
@@ -2662,7 +2670,8 @@ ember_status ember_model_tokenize(const struct ember_model *model,
 
 /**
  * As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
- * between them become byte tokens, or the unknown token where the vocabulary has none. Any thread.
+ * between them become byte tokens, or the unknown token where the vocabulary has none. A vocabulary of bytes that lacks some, as
+ * SmolLM2's lacks twenty, leaves these out, in valid text too, as the model's own tokenizer does. Any thread.
  * Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
  */
 ember_status ember_model_tokenize_bytes(const struct ember_model *model,

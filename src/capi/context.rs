@@ -188,6 +188,7 @@ pub unsafe extern "C" fn ember_context_decode(
 
 /// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
 /// belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
+/// After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0.
 /// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_logits(

@@ -17,11 +17,11 @@ use crate::error::{Error, Result, ember_status};
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ember_log_level {
-    /// Something was refused or went wrong.
+    /// Something went wrong that no call can tell: a handle in use that was not freed, say. Errors of calls are not logged.
     EMBER_LOG_ERROR = 1,
     /// Something looks like a mistake.
     EMBER_LOG_WARN = 2,
-    /// What is being done: a model loaded, a context made.
+    /// What was done: a model loaded.
     EMBER_LOG_INFO = 3,
     /// Details for finding defects.
     EMBER_LOG_DEBUG = 4,

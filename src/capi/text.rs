@@ -32,7 +32,8 @@ pub unsafe extern "C" fn ember_model_tokenize(
 }
 
 /// As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
-/// between them become byte tokens, or the unknown token where the vocabulary has none. Any thread.
+/// between them become byte tokens, or the unknown token where the vocabulary has none. A vocabulary of bytes that lacks some, as
+/// SmolLM2's lacks twenty, leaves these out, in valid text too, as the model's own tokenizer does. Any thread.
 /// Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_tokenize_bytes(
