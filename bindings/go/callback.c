@@ -7,9 +7,23 @@ extern int32_t emberGoWrite(uint8_t *data, size_t len, void *user_data);
 // Of the innermost call on this thread. A sampler's clones share the Go function and may run at once, so it is no place for it.
 static _Thread_local uintptr_t failure;
 
+// How many calls of ember_go_sample and ember_go_next are under way on this thread. A stage outside of them is one of an engine.
+static _Thread_local unsigned own_calls;
+
+// How many stages of an engine are under way on this thread. Calls of its own that such a stage makes leave it as it is.
+static _Thread_local unsigned engine_stages;
+
+bool ember_go_on_engine(void)
+{
+    return engine_stages > 0;
+}
+
 int32_t ember_go_candidates(const uint32_t *tokens, float *logits, size_t n, void *user_data)
 {
+    unsigned of_engine = own_calls == 0;
+    engine_stages += of_engine;
     uintptr_t failed = emberGoCandidates((uint32_t *)tokens, logits, n, user_data);
+    engine_stages -= of_engine;
     failure = failed;
     return failed != 0;
 }
@@ -19,7 +33,9 @@ ember_status ember_go_sample(ember_sampler *sampler, const float *logits, size_t
 {
     uintptr_t outer = failure;
     failure = 0;
+    own_calls++;
     ember_status status = ember_sampler_sample(sampler, logits, n, out, err);
+    own_calls--;
     *raised = failure;
     failure = outer;
     return status;
@@ -29,7 +45,9 @@ ember_status ember_go_next(ember_generator *generator, ember_event *event, uintp
 {
     uintptr_t outer = failure;
     failure = 0;
+    own_calls++;
     ember_status status = ember_generator_next(generator, event, err);
+    own_calls--;
     *raised = failure;
     failure = outer;
     return status;

@@ -49,7 +49,7 @@ func (o *outcome) settle(err error) error {
 		panic(o.panicked)
 	}
 	if o.err != nil {
-		return &Error{Status: ErrCancelled, Message: "a function of the caller ended the call: " + o.err.Error(), cause: o.err}
+		return &Error{Status: ErrCancelled, Message: "a function of the caller ended the call: " + o.err.Error(), causes: []error{o.err}}
 	}
 	return err
 }

@@ -9,6 +9,9 @@ ember_status ember_go_sample(ember_sampler *sampler, const float *logits, size_t
                              ember_error **err);
 ember_status ember_go_next(ember_generator *generator, ember_event *event, uintptr_t *raised, ember_error **err);
 
+// Whether this thread is an engine's and runs a stage.
+bool ember_go_on_engine(void);
+
 // Callbacks whose arguments are const, which those that Go exports are not.
 int32_t ember_go_event(const ember_event *event, void *user_data);
 int32_t ember_go_write(const uint8_t *data, size_t len, void *user_data);

@@ -7,7 +7,9 @@ import "C"
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Message is a part of a conversation.
@@ -18,6 +20,19 @@ type Message struct {
 	ReasoningContent string          `json:"reasoning_content,omitempty"`
 	ToolCalls        json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID       string          `json:"tool_call_id,omitempty"`
+}
+
+// check refuses texts of message i that are not UTF-8, which encoding/json would change.
+func (m *Message) check(i int) error {
+	for _, field := range []struct{ name, text string }{
+		{"Role", m.Role}, {"Content", m.Content}, {"Name", m.Name},
+		{"ReasoningContent", m.ReasoningContent}, {"ToolCallID", m.ToolCallID},
+	} {
+		if !utf8.ValidString(field.text) {
+			return &Error{Status: ErrUTF8, Message: fmt.Sprintf("%s of message %d is not UTF-8", field.name, i)}
+		}
+	}
+	return nil
 }
 
 // ChatOption is an option of [Model.ApplyChatTemplate].
@@ -53,6 +68,9 @@ func WithTools(tools any) ChatOption {
 
 // WithVariables gives the template more variables, for example "enable_thinking"; which matter is the template's to say.
 func WithVariables(variables map[string]any) ChatOption {
+	if variables == nil {
+		variables = map[string]any{}
+	}
 	return chatJSON("the variables", variables, func(o *C.ember_chat_options, text *C.char, n C.size_t, err **C.ember_error) C.ember_status {
 		return C.ember_chat_options_set_variables(o, text, n, err)
 	})
@@ -92,8 +110,17 @@ func WithNow(now time.Time) ChatOption {
 
 // ApplyChatTemplate gives the text of a conversation as the model was trained on it. It spells control tokens, and BOS where
 // the template says so: tokenize it with [ParseSpecial] alone. Texts of users that spell control tokens become these tokens;
-// a host that minds must look for them first. A model without a template gives [ErrUnsupported].
+// a host that minds must look for them first. A model without a template gives [ErrUnsupported], and a message with a text that
+// is not UTF-8 [ErrUTF8].
 func (m *Model) ApplyChatTemplate(messages []Message, options ...ChatOption) (string, error) {
+	if messages == nil {
+		messages = []Message{}
+	}
+	for i := range messages {
+		if err := messages[i].check(i); err != nil {
+			return "", err
+		}
+	}
 	text, err := json.Marshal(messages)
 	if err != nil {
 		return "", invalid("the messages: " + err.Error())
@@ -115,7 +142,7 @@ func (m *Model) ApplyChatTemplateJSON(messages []byte, options ...ChatOption) (s
 	}
 	defer C.ember_chat_options_free(o)
 	for _, option := range options {
-		if err := option.apply(o); err != nil {
+		if err := applied(option.apply, o); err != nil {
 			return "", err
 		}
 	}

@@ -2,6 +2,7 @@ package ember
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,4 +52,36 @@ func TestChat(t *testing.T) {
 	refusal(t, err, ErrInvalidArgument, "tools")
 	_, err = m.ApplyChatTemplate([]Message{{Role: "user", ToolCalls: json.RawMessage("{")}})
 	refusal(t, err, ErrInvalidArgument, "messages")
+}
+
+// Nil is none, for messages as for variables.
+func TestChatOfNil(t *testing.T) {
+	m := bundled(t)
+	template := WithTemplate("{{ messages|length }}{{ mood }}")
+	for _, messages := range [][]Message{nil, {}} {
+		for _, variables := range []map[string]any{nil, {}} {
+			text, err := m.ApplyChatTemplate(messages, template, WithVariables(variables))
+			must(t, err)
+			equal(t, "text", text, "0")
+		}
+	}
+}
+
+func TestChatTextsThatAreNotUTF8(t *testing.T) {
+	m := bundled(t)
+	for field, bad := range map[string]Message{
+		"Role":             {Role: "us\xffer"},
+		"Content":          {Role: "user", Content: "a\xc3"},
+		"Name":             {Role: "user", Name: "\x80"},
+		"ReasoningContent": {Role: "assistant", ReasoningContent: "\xed\xa0\x80"},
+		"ToolCallID":       {Role: "tool", ToolCallID: "\xff"},
+	} {
+		_, err := m.ApplyChatTemplate([]Message{{Role: "user", Content: "Grüße \ufffd"}, bad}, WithTemplate("{{ messages|length }}"))
+		refusal(t, err, ErrUTF8, field)
+		if !strings.Contains(err.Error(), "message 1") {
+			t.Errorf("%v does not name message 1", err)
+		}
+	}
+	_, err := m.ApplyChatTemplate([]Message{{Role: "user", ToolCalls: json.RawMessage("[\"\xff\"]")}}, WithTemplate("x"))
+	refusal(t, err, ErrUTF8, "")
 }

@@ -185,7 +185,7 @@ func newContextOptions(options []ContextOption) (*C.ember_context_options, error
 		return nil, err
 	}
 	for _, option := range options {
-		if err := option.apply(o); err != nil {
+		if err := applied(option.apply, o); err != nil {
 			C.ember_context_options_free(o)
 			return nil, err
 		}

@@ -2,10 +2,12 @@ package ember
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestContextInfo(t *testing.T) {
@@ -238,4 +240,53 @@ func TestEmbed(t *testing.T) {
 	cut, err := c.Embed(ctx, long, WithTruncate(true))
 	must(t, err)
 	equal(t, "vectors of a cut text", len(cut), 1)
+}
+
+// What ends a context.Context is told apart by its kind also where it was given a cause of its own.
+func TestCausesOfTheEnd(t *testing.T) {
+	reason := errors.New("too slow")
+	late, cancel := context.WithTimeoutCause(context.Background(), time.Nanosecond, reason)
+	defer cancel()
+	<-late.Done()
+	left, leave := context.WithCancelCause(context.Background())
+	c, e := newContext(t), newEngine(t)
+	g, err := c.NewGenerator(left, prompt, WithMaxTokens(500), WithIgnoreEOG(true))
+	must(t, err)
+	defer g.Close()
+	r := begun(t, e, left)
+	leave(reason)
+	for ctx, kind := range map[context.Context]error{late: context.DeadlineExceeded, left: context.Canceled} {
+		for name, call := range map[string]func() error{
+			"Load":     func() error { _, err := Load(ctx, modelPath); return err },
+			"Decode":   func() error { return c.Decode(ctx, []Token{1}) },
+			"Complete": func() error { _, err := c.Complete(ctx, prompt); return err },
+			"Submit":   func() error { _, err := e.Submit(ctx, prompt); return err },
+		} {
+			endedBy(t, name, call(), ErrCancelled, reason, kind)
+		}
+	}
+	for event := (Event{}); err == nil && event.Kind != EventEnd; {
+		event, err = g.Next() // perhaps a few events more
+	}
+	endedBy(t, "Next", err, ErrCancelled, reason, context.Canceled)
+	_, err = r.Wait()
+	endedBy(t, "Wait", err, ErrCancelled, reason, context.Canceled)
+
+	// Without a context.Context there is none of its kinds.
+	r = begun(t, e, context.Background())
+	r.Cancel()
+	_, err = r.Wait()
+	refusal(t, err, ErrCancelled, "")
+	if errors.Is(err, context.Canceled) {
+		t.Errorf("%v is %v", err, context.Canceled)
+	}
+}
+
+func endedBy(t *testing.T, name string, err error, all ...error) {
+	t.Helper()
+	for _, want := range all {
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v is not %v", name, err, want)
+		}
+	}
 }

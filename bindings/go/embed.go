@@ -78,7 +78,7 @@ func (c *Context) embed(ctx context.Context, texts int, options []EmbedOption,
 	}
 	defer C.ember_embed_options_free(o)
 	for _, option := range options {
-		if err := option.apply(o); err != nil {
+		if err := applied(option.apply, o); err != nil {
 			return nil, err
 		}
 	}

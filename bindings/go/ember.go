@@ -6,8 +6,8 @@
 // [Engine], which runs the requests of all goroutines together.
 //
 // Everything that has a Close method holds memory that the garbage collector does not see, so call it; what is forgotten is
-// freed when the collector finds it. Close may come twice, at any time, on any goroutine: calls under way end first.
-// Afterwards every method gives [ErrClosed]. What depends on each other may be closed in any order.
+// freed when the collector finds it. Close may come twice, at any time, on any goroutine: calls under way end first, and only
+// [Engine.Close] waits for them. Afterwards every method gives [ErrClosed]. What depends on each other may be closed in any order.
 //
 // Errors that come from the library are of type [*Error]; errors.Is tells them apart: errors.Is(err, ember.ErrContextFull).
 package ember
@@ -82,6 +82,14 @@ func elements[To, From any](slice []From) *To {
 		return nil
 	}
 	return (*To)(unsafe.Pointer(unsafe.SliceData(slice)))
+}
+
+// applied has an option change to; the zero value of an option has nothing that could.
+func applied[T any](apply func(T) error, to T) error {
+	if apply == nil {
+		return invalid("an option that nothing in this package made")
+	}
+	return apply(to)
 }
 
 // number checks that value fits the library's 32 bits.

@@ -46,8 +46,8 @@ func WithParallel(n int) EngineOption {
 	}}
 }
 
-// WithMaxQueue sets how many requests may wait until one of those that run has ended; more are refused with [ErrQueueFull]. By
-// default 256.
+// WithMaxQueue sets how many requests may wait, at least 1, until one of those that run has ended; more are refused with
+// [ErrQueueFull]. By default 256.
 func WithMaxQueue(n int) EngineOption {
 	return EngineOption{func(o *C.ember_engine_options) error {
 		n, err := number("the length of the queue", n)
@@ -95,7 +95,7 @@ func (m *Model) NewEngine(options ...EngineOption) (*Engine, error) {
 	}
 	defer C.ember_engine_options_free(o)
 	for _, option := range options {
-		if err := option.apply(o); err != nil {
+		if err := applied(option.apply, o); err != nil {
 			return nil, err
 		}
 	}
@@ -106,15 +106,23 @@ func (m *Model) NewEngine(options ...EngineOption) (*Engine, error) {
 	if err := check(C.ember_engine_new(model, o, &p, &cerr), &cerr); err != nil {
 		return nil, err
 	}
-	e := &Engine{newHandle(p, func(p *C.ember_engine) { C.ember_engine_free(p) })}
+	// The last use may end in a stage on the engine's own thread, where the library does not free it.
+	e := &Engine{newHandleApart(p, func(p *C.ember_engine) { C.ember_engine_free(p) })}
 	own(e, e.h)
 	return e, nil
 }
 
-// Close ends all requests as cancelled, once calls of Submit that are under way have ended, and waits for the engine's thread.
-// Not for a [StageFunc], which runs on that thread.
+// Close ends all requests as cancelled, once calls of Submit and Metrics that are under way have ended, and waits until the
+// engine and its thread are gone, whoever closed it first. In a [StageFunc] of a request it does not wait: the engine ends once
+// the stage has returned.
 func (e *Engine) Close() error {
+	if e.h == nil {
+		return nil
+	}
 	e.h.close()
+	if !C.ember_go_on_engine() {
+		<-e.h.freed
+	}
 	return nil
 }
 

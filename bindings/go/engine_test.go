@@ -354,7 +354,7 @@ func TestStagesInRequests(t *testing.T) {
 func TestEngineRefusals(t *testing.T) {
 	m := bundled(t)
 	for culprit, option := range map[string]EngineOption{
-		"-1": WithParallel(-1), "4097": WithParallel(4097), "-2": WithMaxQueue(-2), "-3": WithContextOptions(WithSize(-3)),
+		"-1": WithParallel(-1), "4097": WithParallel(4097), "-2": WithMaxQueue(-2), "max_queue": WithMaxQueue(0), "-3": WithContextOptions(WithSize(-3)),
 	} {
 		_, err := m.NewEngine(option)
 		refusal(t, err, ErrInvalidArgument, culprit)

@@ -37,21 +37,17 @@ func (s Status) Error() string { return C.GoString(C.ember_status_name(C.int32_t
 
 // Error is a refusal by the library.
 type Error struct {
-	Status  Status // what kind of error it is
-	Message string // a sentence that names the culprit
-	cause   error  // of ErrCancelled: why the context.Context ended
+	Status  Status  // what kind of error it is
+	Message string  // a sentence that names the culprit
+	causes  []error // of ErrCancelled: why the call was ended; of ErrIO: what the system says of the path
 }
 
 func (e *Error) Error() string { return "ember: " + e.Message }
 
-// Unwrap gives the status and, of ErrCancelled, the cause of the context.Context, so that
-// errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled).
-func (e *Error) Unwrap() []error {
-	if e.cause == nil {
-		return []error{e.Status}
-	}
-	return []error{e.Status, e.cause}
-}
+// Unwrap gives the status and what led to the error. Of ErrCancelled that is the cause of the context.Context, and its Err too,
+// so that errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled), also where the cause is
+// one of the caller's own (context.WithTimeoutCause). Of [Load] with a path that does not exist it is fs.ErrNotExist.
+func (e *Error) Unwrap() []error { return append([]error{e.Status}, e.causes...) }
 
 // check turns what a call returned into an error, and frees the library's. The pointer is read after the call.
 func check(status C.ember_status, cerr **C.ember_error) error {
@@ -74,9 +70,12 @@ func invalid(message string) error { return &Error{Status: ErrInvalidArgument, M
 // cancelled is the error of a call that ctx ended.
 func cancelled(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	message := "cancelled"
-	if cause != nil {
-		message += ": " + cause.Error()
+	if cause == nil {
+		return &Error{Status: ErrCancelled, Message: "cancelled"}
 	}
-	return &Error{Status: ErrCancelled, Message: message, cause: cause}
+	err := &Error{Status: ErrCancelled, Message: "cancelled: " + cause.Error(), causes: []error{cause}}
+	if ended := ctx.Err(); !errors.Is(cause, ended) {
+		err.causes = append(err.causes, ended)
+	}
+	return err
 }

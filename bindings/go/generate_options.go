@@ -31,7 +31,7 @@ func newGenerateConfig(options []GenerateOption) (*generateConfig, error) {
 		return nil, err
 	}
 	for _, option := range options {
-		if err := option.apply(config); err != nil {
+		if err := applied(option.apply, config); err != nil {
 			config.free()
 			return nil, err
 		}

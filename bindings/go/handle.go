@@ -11,7 +11,8 @@ var live atomic.Int64
 
 // handle owns a pointer P of the library. It frees it once it is closed and nobody uses it any more.
 type handle[P comparable] struct {
-	free func(P)
+	free  func(P)
+	freed chan struct{} // nil, or closed once a goroutine of its own has freed the pointer
 
 	mu      sync.Mutex
 	pointer P // the zero P once freed
@@ -22,6 +23,13 @@ type handle[P comparable] struct {
 func newHandle[P comparable](pointer P, free func(P)) *handle[P] {
 	live.Add(1)
 	return &handle[P]{pointer: pointer, free: free}
+}
+
+// newHandleApart is newHandle for what cannot be freed on every thread: a goroutine of its own does it.
+func newHandleApart[P comparable](pointer P, free func(P)) *handle[P] {
+	h := newHandle(pointer, free)
+	h.freed = make(chan struct{})
+	return h
 }
 
 // own has the handle closed when the collector finds that owner is unreachable.
@@ -93,8 +101,19 @@ func (h *handle[P]) last() (pointer P) {
 
 func (h *handle[P]) release(pointer P) {
 	var none P
-	if pointer != none {
-		h.free(pointer)
-		live.Add(-1)
+	switch {
+	case pointer == none:
+	case h.freed == nil:
+		h.end(pointer)
+	default:
+		go func() {
+			h.end(pointer)
+			close(h.freed)
+		}()
 	}
+}
+
+func (h *handle[P]) end(pointer P) {
+	h.free(pointer)
+	live.Add(-1)
 }

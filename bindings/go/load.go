@@ -35,7 +35,7 @@ func newLoadConfig(options []LoadOption) (*loadConfig, error) {
 		return nil, err
 	}
 	for _, option := range options {
-		if err := option.apply(config); err != nil {
+		if err := applied(option.apply, config); err != nil {
 			config.free()
 			return nil, err
 		}
@@ -158,12 +158,25 @@ func emberGoProgress(done C.float, user unsafe.Pointer) C.int32_t {
 	return 0
 }
 
-// Load loads a GGUF file (one of several brings the others) or a Hugging Face folder. Ending ctx ends the loading.
+// Load loads a GGUF file (one of several brings the others) or a Hugging Face folder. Ending ctx ends the loading. A path that
+// does not exist gives an [ErrIO] that is fs.ErrNotExist too.
 func Load(ctx context.Context, path string, options ...LoadOption) (*Model, error) {
-	return load(ctx, options, func(o *C.ember_model_options, model **C.ember_model, err **C.ember_error) C.ember_status {
+	model, err := load(ctx, options, func(o *C.ember_model_options, model **C.ember_model, err **C.ember_error) C.ember_status {
 		name, n := chars(path)
 		return C.ember_model_load(name, n, o, model, err)
 	})
+	return model, withStat(err, path)
+}
+
+// withStat adds to an ErrIO what the system says of path, if that is an error.
+func withStat(err error, path string) error {
+	if is(err, ErrIO) {
+		if _, cause := os.Stat(path); cause != nil {
+			e := err.(*Error)
+			e.causes = append(e.causes, cause)
+		}
+	}
+	return err
 }
 
 // LoadFile loads a GGUF file that is part of an open file: length bytes from offset on, where 0 means "up to the end". For

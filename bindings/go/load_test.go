@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -85,6 +86,22 @@ func TestLoadBorrowed(t *testing.T) {
 	}
 	equal(t, "releases after errors", released, 2)
 	equal(t, "handles", live.Load(), before)
+}
+
+func TestLoadOfNoFile(t *testing.T) {
+	ctx := context.Background()
+	folder := t.TempDir()
+	for _, path := range []string{filepath.Join(folder, "none.gguf"), filepath.Join(folder, "none", "none.gguf"), "no such model"} {
+		_, err := Load(ctx, path)
+		refusal(t, err, ErrIO, path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v is not %v", err, fs.ErrNotExist)
+		}
+	}
+	_, err := Load(ctx, folder) // exists, and is no model
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty folder: %v", err)
+	}
 }
 
 func TestProgress(t *testing.T) {

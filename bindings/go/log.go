@@ -25,7 +25,8 @@ const (
 var logger atomic.Pointer[func(LogLevel, string)]
 
 // SetLogger sends log lines of this level and graver ones to f, on the goroutine whose call logs; nil makes the library
-// silent again, as it is at the start. One function serves the whole process; it must be safe for concurrent use.
+// silent again, as it is at the start. One function serves the whole process; it must be safe for concurrent use. Engines log on
+// threads of their own too, so it must wait for none: neither for events nor with [Engine.Close].
 func SetLogger(level LogLevel, f func(level LogLevel, line string)) error {
 	var cerr *C.ember_error
 	if f == nil {

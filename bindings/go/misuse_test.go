@@ -89,6 +89,34 @@ func TestZeroValues(t *testing.T) {
 	must(t, new(Context).Close())
 	must(t, new(Sampler).Close())
 	must(t, new(Generator).Close())
+	must(t, new(Engine).Close())
+}
+
+func TestZeroOptions(t *testing.T) {
+	ctx := context.Background()
+	m, c, e := bundled(t), newContext(t), newEngine(t)
+	before := live.Load()
+	for name, call := range map[string]func() error{
+		"Stage":                func() error { _, err := NewSampler(1, Greedy(), Stage{}); return err },
+		"LoadOption":           func() error { _, err := Load(ctx, modelPath, LoadOption{}); return err },
+		"of an estimate":       func() error { _, err := EstimateMemory(modelPath, []LoadOption{{}}, nil); return err },
+		"ContextOption":        func() error { _, err := m.NewContext(ContextOption{}); return err },
+		"EngineOption":         func() error { _, err := m.NewEngine(EngineOption{}); return err },
+		"of an engine":         func() error { _, err := m.NewEngine(WithContextOptions(ContextOption{})); return err },
+		"GenerateOption":       func() error { _, err := c.Complete(ctx, prompt, GenerateOption{}); return err },
+		"of a score":           func() error { _, err := c.Score(ctx, prompt, " a", GenerateOption{}); return err },
+		"of a request":         func() error { _, err := e.Submit(ctx, prompt, GenerateOption{}); return err },
+		"EmbedOption":          func() error { _, err := c.Embed(ctx, []string{prompt}, EmbedOption{}); return err },
+		"ChatOption":           func() error { _, err := m.ApplyChatTemplate(nil, ChatOption{}); return err },
+		"ChatOption with JSON": func() error { _, err := m.ApplyChatTemplateJSON([]byte("[]"), ChatOption{}); return err },
+	} {
+		t.Run(name, func(t *testing.T) { refusal(t, call(), ErrInvalidArgument, "nothing in this package made") })
+	}
+	_, err := NewSampler(1, DRY(nil, 8, 1, 1, 2))
+	equal(t, "no model", err, ErrClosed)
+	_, err = NewSampler(1, DRY(new(Model), 8, 1, 1, 2))
+	equal(t, "zero model", err, ErrClosed)
+	equal(t, "handles", live.Load(), before)
 }
 
 func TestSecondGoroutineIsBusy(t *testing.T) {

@@ -118,8 +118,9 @@ func cancelRequest(h *handle[*C.ember_request]) {
 	}
 }
 
-// take gives the next event, for which it waits.
+// take gives the next event, for which it waits, but not on the thread of an engine, which may be the one that makes it.
 func (in *inbox) take() (Event, error) {
+	none := Event{Token: NoToken, Finish: FinishNone}
 	for {
 		in.mu.Lock()
 		if len(in.events) > 0 {
@@ -129,17 +130,21 @@ func (in *inbox) take() (Event, error) {
 			return event, nil
 		}
 		in.mu.Unlock()
+		if C.ember_go_on_engine() {
+			return none, &Error{Status: ErrBusy, Message: "a StageFunc runs on the engine's thread and cannot wait for events of a request"}
+		}
 		select {
 		case <-in.news:
 		case <-in.closed:
-			return Event{Token: NoToken, Finish: FinishNone}, ErrClosed
+			return none, ErrClosed
 		}
 	}
 }
 
 // Next gives the next event, for which it waits. After [EventEnd] that comes again and again. When ctx has ended, the EventEnd
 // comes with an error that is [ErrCancelled] and the cause of ctx; so it does after Cancel, when the engine was closed, and for
-// the error of a [StageFunc]. What else ends a request ([FinishFailed]) is the error of its EventEnd too.
+// the error of a [StageFunc]. What else ends a request ([FinishFailed]) is the error of its EventEnd too. In a StageFunc of a
+// request it gives [ErrBusy] instead of waiting.
 func (r *Request) Next() (Event, error) {
 	none := Event{Token: NoToken, Finish: FinishNone}
 	if r.inbox == nil {

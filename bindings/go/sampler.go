@@ -162,10 +162,13 @@ func NewSampler(seed uint64, stages ...Stage) (*Sampler, error) {
 	s := newSamplerOf(p, &callees{})
 	for _, stage := range stages {
 		var err error
-		if stage.function != nil {
+		switch {
+		case stage.function != nil:
 			err = s.callees.add(p, stage.function)
-		} else {
+		case stage.add != nil:
 			err = stage.add(p)
+		default:
+			err = invalid("a stage that nothing in this package made")
 		}
 		if err != nil {
 			s.Close()

@@ -16,6 +16,13 @@ import (
 // logits; minus infinity rules a token out. tokens, in ascending order, are for reading, and both are the library's memory, valid
 // until f returns. f runs on the goroutine that samples, those of clones at the same time. An error of f ends the call with an
 // [ErrCancelled] that wraps it. A sampler whose f refers to the sampler itself is never found by the collector: close it.
+//
+// For requests f runs on the engine's thread, which makes the events of all its requests, so it cannot wait for any: there
+// [Request.Next], [Request.Wait], [Engine.Complete] and [Engine.Generate] give [ErrBusy] instead of waiting, and
+// [Engine.Close] returns at once.
+//
+// No function that the library calls may call runtime.Goexit, and so neither t.FailNow nor t.Fatal: neither f, nor those of
+// [WithProgress] and [SetLogger], nor a writer or a reader of states.
 func StageFunc(f func(tokens []Token, logits []float32) error) Stage {
 	return Stage{function: f, add: func(s *C.ember_sampler) error {
 		return invalid("StageFunc needs a function")
@@ -97,6 +104,9 @@ func DRY(model *Model, lastN int, multiplier, base float32, allowed int, breaker
 		length, err := number("the allowed length", allowed)
 		if err != nil {
 			return err
+		}
+		if model == nil {
+			return ErrClosed
 		}
 		m, err := model.h.use()
 		if err != nil {

@@ -155,7 +155,8 @@ func (c *Context) WriteState(sequence int, w io.Writer) error {
 	})
 }
 
-// ReadState is LoadState from r, which is read to its end. An error of r ends it with an [ErrCancelled] that wraps it.
+// ReadState is LoadState from r, which is read to its end. An error of r ends it with an [ErrCancelled] that wraps it, and so
+// does a reader that keeps giving nothing, with io.ErrNoProgress.
 func (c *Context) ReadState(sequence int, r io.Reader) error {
 	t := &transfer{reader: r}
 	return c.transfer(sequence, t, func(p *C.ember_context, s C.uint32_t, user unsafe.Pointer) error {
@@ -205,13 +206,27 @@ func emberGoRead(buffer *C.uint8_t, capacity C.size_t, user unsafe.Pointer) C.in
 	t := referenced[*transfer](user)
 	read := 0
 	if t.ended.run(func() (err error) {
-		read, err = io.ReadAtLeast(t.reader, unsafe.Slice((*byte)(unsafe.Pointer(buffer)), int(capacity)), 1)
-		if err == io.EOF {
-			err = nil
-		}
+		read, err = readSome(t.reader, unsafe.Slice((*byte)(unsafe.Pointer(buffer)), int(capacity)))
 		return err
 	}) {
 		return -1
 	}
 	return C.int64_t(read)
+}
+
+// emptyReads is how many reads in a row may give nothing, as in the package bufio.
+const emptyReads = 100
+
+// readSome reads something, or nothing at the end of r. An error that comes with bytes is left to the next read.
+func readSome(r io.Reader, buffer []byte) (int, error) {
+	for range emptyReads {
+		n, err := r.Read(buffer)
+		switch {
+		case n != 0 || err == io.EOF:
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }

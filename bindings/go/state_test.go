@@ -160,6 +160,43 @@ func TestRefusedStates(t *testing.T) {
 	equal(t, "closed", err, ErrClosed)
 }
 
+// A reader may give nothing now and then, but not for ever.
+func TestReadersThatGiveNothing(t *testing.T) {
+	c, tokens := decoded(t, 0)
+	state, err := c.SaveState(0)
+	must(t, err)
+	other := newContext(t, WithSize(256))
+	must(t, other.ReadState(0, &hesitant{r: bytes.NewReader(state)}))
+	past, err := other.NPast(0)
+	must(t, err)
+	equal(t, "tokens", past, len(tokens))
+	watched(t, "ReadState", func() { err = other.ReadState(0, idle{}) })
+	refusal(t, err, ErrCancelled, io.ErrNoProgress.Error())
+	if !errors.Is(err, io.ErrNoProgress) {
+		t.Fatalf("%v is not %v", err, io.ErrNoProgress)
+	}
+	past, err = other.NPast(0)
+	must(t, err)
+	equal(t, "as before", past, len(tokens))
+}
+
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+// hesitant gives nothing 99 times before it reads.
+type hesitant struct {
+	r     io.Reader
+	calls int
+}
+
+func (h *hesitant) Read(p []byte) (int, error) {
+	if h.calls++; h.calls%100 != 0 {
+		return 0, nil
+	}
+	return h.r.Read(p)
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errEnough }
