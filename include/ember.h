@@ -1546,8 +1546,8 @@ const char *ember_status_name(int32_t status);
  * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
  * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
- * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback that
- * ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
+ * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
+ * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
  * The sampler accepts the tokens of the prompt (ember_sampler_accept), with reuse_prefix those that it has not had yet, and each
  * token as it is generated: penalties count them all.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
@@ -2612,8 +2612,8 @@ ember_status ember_context_state_load(struct ember_context *context,
 /**
  * As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
  * was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
- * symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes when a
- * state is saved to `path` again.
+ * symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes
+ * when a state is saved to `path` again.
  * Errors: also EMBER_E_IO, EMBER_E_UTF8.
  */
 ember_status ember_context_state_save_file(const struct ember_context *context,

@@ -93,7 +93,8 @@ type RoleOf = fn(&Tokenizer) -> Option<u32>;
 
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
-    use crate::chat::{ChatInput, ChatTemplate};
+    use crate::chat::{ChatInput, ChatTemplate, ROOM_PER_BYTE};
+    use crate::memory::expect_room;
     let template = match &options.template {
         Some(template) => ChatTemplate::parse(template)?,
         None => {
@@ -117,6 +118,8 @@ fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<St
         }
     }
     let ChatOptions { tools, variables, add_generation_prompt, now, .. } = options;
+    let more = [&tools, &variables].into_iter().flatten().map(String::len).sum::<usize>();
+    expect_room((messages.len() + more).saturating_mul(ROOM_PER_BYTE), "a conversation of this length")?;
     template.render(messages, &ChatInput { tools, variables, add_generation_prompt, special_tokens, now })
 }
 

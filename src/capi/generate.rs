@@ -252,8 +252,8 @@ fn run(
 /// `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
 /// for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
 /// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
-/// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback that
-/// ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
+/// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
+/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
 /// The sampler accepts the tokens of the prompt (ember_sampler_accept), with reuse_prefix those that it has not had yet, and each
 /// token as it is generated: penalties count them all.
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.

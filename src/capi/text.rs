@@ -26,7 +26,7 @@ pub unsafe extern "C" fn ember_model_tokenize(
 ) -> ember_status {
     guard(err, || {
         let (model, text) = (handle!(model), text!(text, text_len));
-        let ids = model.model.tokenizer()?.encode(text, add_special, parse_special)?;
+        let ids = model.model.tokenizer_for(text.len())?.encode(text, add_special, parse_special)?;
         fill!(ids, tokens, capacity, n_needed)
     })
 }
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn ember_model_tokenize_bytes(
 ) -> ember_status {
     guard(err, || {
         let (model, bytes) = (handle!(model), array!(bytes, len));
-        let ids = model.model.tokenizer()?.encode_bytes(bytes, add_special, parse_special)?;
+        let ids = model.model.tokenizer_for(bytes.len())?.encode_bytes(bytes, add_special, parse_special)?;
         fill!(ids, tokens, capacity, n_needed)
     })
 }

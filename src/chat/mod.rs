@@ -10,15 +10,14 @@ mod jinja;
 mod json;
 
 use crate::error::{Error, Result};
-use crate::memory::expect_room;
 use clock::Clock;
 use jinja::Template;
 use jinja::fault::{Budget, Fault, Kind};
 use jinja::value::{Dict, Value};
 
-/// Bytes of memory that a rendering may need for each byte of its messages, in pieces of their length, say: their text parsed, put
-/// together with others, copied by filters, and the result.
-const BYTES_PER_BYTE: usize = 16;
+/// Bytes of memory that a rendering may take for each byte of its messages: their text parsed, put together with others, copied by
+/// filters, and the result.
+pub const ROOM_PER_BYTE: usize = 16;
 
 /// What a conversation is rendered with, besides its messages.
 #[derive(Debug, Clone, Default)]
@@ -62,9 +61,7 @@ impl ChatTemplate {
     /// it fails on them; `Format` when it takes more work or memory than a template may.
     pub fn render(&self, messages: &str, input: &ChatInput) -> Result<String> {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let n_bytes = messages.len() + length(&input.tools) + length(&input.variables);
-        expect_room(n_bytes.saturating_mul(BYTES_PER_BYTE), "a conversation of this length")?;
-        let mut budget = Budget::for_input(n_bytes);
+        let mut budget = Budget::for_input(messages.len() + length(&input.tools) + length(&input.variables));
         let messages = conversation(messages, &mut budget)?;
         let tools = match &input.tools {
             Some(tools) => match json::parse(tools, "tools", &mut budget)? {

@@ -151,7 +151,7 @@ impl Context {
         let (most, _) = longest(&self.options, self.model.info());
         let closing = tokenizer.suffix();
         let tokens = |text: &&str| {
-            let mut ids = tokenizer.encode(text, true, false)?;
+            let mut ids = self.model.tokenizer_for(text.len())?.encode(text, true, false)?;
             if options.truncate && ids.len() > most {
                 ids.truncate(most);
                 if let Some(end) = most.checked_sub(closing.len()).and_then(|first| ids.get_mut(first..)) {

@@ -13,9 +13,9 @@ use crate::backend::threaded::ThreadedBackend;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
-use crate::memory::Memory;
+use crate::memory::{Memory, expect_room};
 use crate::models::{Model, ModelInfo};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{ROOM_PER_BYTE, Tokenizer};
 
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
@@ -138,6 +138,13 @@ impl LoadedModel {
                 self.name()
             ))
         })
+    }
+
+    /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
+    pub fn tokenizer_for(&self, n_bytes: usize) -> Result<&Tokenizer> {
+        let tokenizer = self.tokenizer()?;
+        expect_room(n_bytes.saturating_mul(ROOM_PER_BYTE), "tokenizing a text of this length")?;
+        Ok(tokenizer)
     }
 
     /// `Unsupported` for an encoder, which has embeddings only.

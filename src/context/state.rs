@@ -215,8 +215,8 @@ impl Context {
     /// it does not have being empty then. On an error nothing has changed.
     ///
     /// Errors: `Format` for a state that is damaged; `InvalidArgument` for one of another model, of another kind of cache,
-    /// of a context in place of a sequence or the other way round, of more sequences or of longer ones; `Unsupported` for one of a later version and for an encoder; `ContextFull`
-    /// when the cache has too few pages left; `NoMemory`.
+    /// of a context in place of a sequence or the other way round, of more sequences or of longer ones; `Unsupported` for one
+    /// of a later version and for an encoder; `ContextFull` when the cache has too few pages left; `NoMemory`.
     pub fn load_state(&mut self, seq: Option<u32>, state: &[u8]) -> Result<()> {
         self.model.require_logits()?;
         let range = self.range(seq)?;

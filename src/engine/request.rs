@@ -143,8 +143,9 @@ impl Request {
     /// While it waits and no other thread does the engine's steps, it does them; a patience of 0 does none. After the last
     /// event, that one comes again, without text.
     ///
-    /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way, which could
-    /// wait for ever; `InvalidArgument` in a child process made by `fork` where a thread of the parent's makes the events.
+    /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way,
+    /// which could wait for ever; `InvalidArgument` in a child process made by `fork` where a thread of the parent's makes the
+    /// events.
     pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
         let until = Instant::now().checked_add(patience);
         loop {

@@ -215,7 +215,7 @@ impl Generator {
             model.tokenizer()?;
         }
         let ids = match prompt {
-            Prompt::Text(text) => super::encode(model.tokenizer()?, text, is_start, options.parse_special)?,
+            Prompt::Text(text) => super::encode(&model, text, is_start, options.parse_special)?,
             Prompt::Tokens(ids) => ids.to_vec(),
         };
         super::check_ids(&model, &ids)?;

@@ -12,7 +12,6 @@ use crate::cancel::CancelToken;
 use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
 use crate::sampler::Sampler;
-use crate::tokenizer::Tokenizer;
 
 mod breakers;
 mod generator;
@@ -129,7 +128,8 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
 }
 
 /// The tokens of a text that is to be continued.
-fn encode(tokenizer: &Tokenizer, text: &str, is_start: bool, parse_special: bool) -> Result<Vec<u32>> {
+fn encode(model: &LoadedModel, text: &str, is_start: bool, parse_special: bool) -> Result<Vec<u32>> {
+    let tokenizer = model.tokenizer_for(text.len())?;
     let mut ids = tokenizer.encode(text, is_start, parse_special)?;
     if is_start && tokenizer.add_eos() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.

@@ -77,8 +77,7 @@ impl Scoring {
     ) -> Result<Scoring> {
         let model = context.model();
         model.require_logits()?;
-        let tokenizer = model.tokenizer()?;
-        let ids = |text: &str| encode(tokenizer, text, true, options.parse_special);
+        let ids = |text: &str| encode(model, text, true, options.parse_special);
         let (given, whole) = (ids(prompt)?, ids(&[prompt, continuation].concat())?);
         let n_prompt = common_prefix(&given, &whole);
         Scoring::of_tokens(context, &whole, n_prompt, options)
