@@ -356,10 +356,14 @@ impl Context {
         self.places.clear();
     }
 
+    /// Whether threads beside the caller's are at work in its calls.
+    pub fn has_threads(&self) -> bool {
+        self.options.backend == BackendKind::Auto && self.options.n_threads > 1
+    }
+
     /// `InvalidArgument` in a child process made by `fork` for a context that was made before: its threads are not there.
     fn check_process(&self) -> Result<()> {
-        let has_threads = self.options.backend == BackendKind::Auto && self.options.n_threads > 1;
-        match !has_threads || self.process == threads::process() {
+        match !self.has_threads() || self.process == threads::process() {
             true => Ok(()),
             false => Err(Error::InvalidArgument(format!(
                 "the context was made before fork(), in process {}, which has its threads; make one in this process",

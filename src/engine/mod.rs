@@ -83,8 +83,8 @@ struct Shared {
     closing: CancelToken,
     /// Whether the steps are done by the engine's own thread alone.
     has_thread: bool,
-    /// The process that made the engine.
-    process: u32,
+    /// The process that made the engine, if it has threads that do what callers want.
+    process: Option<u32>,
 }
 
 /// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
@@ -118,6 +118,7 @@ impl Engine {
         context.set_cancel_token(Some(closing.clone()));
         let n_ctx = context.options().n_ctx;
         let (n_pages, n_free_pages) = context.kv_pages();
+        let process = (options.thread || context.has_threads()).then(threads::process);
         let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
         let shared = Arc::new(Shared {
             pump: Mutex::new(Some(Pump::new(context))),
@@ -127,7 +128,7 @@ impl Engine {
             metrics: Mutex::new(metrics),
             closing,
             has_thread: options.thread,
-            process: threads::process(),
+            process,
         });
         let thread = match options.thread {
             true => Some(threads::background("ember-engine", shared.clone().worker())?),
@@ -152,7 +153,7 @@ impl Engine {
     /// The prompt is the whole text, from its beginning on. `options.seq` and `options.reuse_prefix` mean nothing here.
     ///
     /// Errors: `QueueFull` when as many requests wait as may, `ContextFull` for a prompt that no sequence holds, `InvalidArgument`
-    /// in a child process made by `fork` when a thread of the parent's does the steps, and those of [`Generator::new`].
+    /// in a child process made by `fork` of an engine that has threads, and those of [`Generator::new`].
     pub fn submit(
         &self,
         prompt: Prompt<'_>,
@@ -197,6 +198,7 @@ impl Engine {
     pub fn step(&self, patience: Duration) -> Result<bool> {
         self.n_steppers.fetch_add(1, SeqCst);
         let _leave = Leaves(&self.n_steppers);
+        self.shared.check_process()?;
         self.shared.may_step()?;
         let until = Instant::now().checked_add(patience);
         loop {
@@ -204,7 +206,6 @@ impl Engine {
             if let Some(more) = self.shared.pump() {
                 return Ok(more);
             }
-            self.shared.check_process()?;
             let mut queue = self.shared.queue.lock();
             if self.shared.pump.is_locked() && self.shared.sleep(&mut queue, until) {
                 return Err(Error::Busy("another thread does a step of the engine".into()));
@@ -230,7 +231,7 @@ impl Engine {
     }
 
     /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request. In a child process made by
-    /// `fork`, what a thread of the parent's is at stays as it is.
+    /// `fork`, an engine that has threads is left as they left it.
     pub fn close(&self) -> Result<()> {
         if self.shared.check_process().is_err() {
             drop(self.thread.lock().take());
@@ -307,15 +308,13 @@ impl Shared {
         }
     }
 
-    /// `InvalidArgument` in a child process made by `fork` where a thread of the parent's would have to do something.
+    /// `InvalidArgument` in a child process made by `fork` where threads of the parent's would have to do something.
     fn check_process(&self) -> Result<()> {
-        let needs_parent = || self.has_thread || self.pump.is_locked();
-        match self.process == threads::process() || !needs_parent() {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument(format!(
-                "the engine was made before fork(), in process {}, which has its thread; make one in this process",
-                self.process
+        match self.process {
+            Some(process) if process != threads::process() => Err(Error::InvalidArgument(format!(
+                "the engine was made before fork(), in process {process}, which has its threads; make one in this process"
             ))),
+            _ => Ok(()),
         }
     }
 

@@ -144,8 +144,8 @@ impl Request {
     /// event, that one comes again, without text.
     ///
     /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way,
-    /// which could wait for ever; `InvalidArgument` in a child process made by `fork` where a thread of the parent's makes the
-    /// events.
+    /// which could wait for ever; `InvalidArgument` in a child process made by `fork` for a request of an engine that has
+    /// threads.
     pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
         let until = Instant::now().checked_add(patience);
         loop {

@@ -18,6 +18,7 @@ struct parent {
     float logits[FIXTURE_VOCAB];    /* of the last token */
     ember_engine *engine;           /* with a thread of its own, at work on the request */
     ember_request *request;
+    ember_engine *stepped; /* whose steps its callers do, with threads of its context */
 };
 
 static ember_context *one_thread(const ember_model *model)
@@ -81,7 +82,11 @@ static void in_the_child_of_an_engine(struct parent *p)
     ember_event event = {.struct_size = sizeof event};
     FAILS(EMBER_E_INVALID_ARGUMENT, "fork",
           ember_engine_submit_tokens(p->engine, TOKENS, N, NULL, NULL, NULL, NULL, &request, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "fork",
+          ember_engine_submit_tokens(p->stepped, TOKENS, N, NULL, NULL, NULL, NULL, &request, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "fork", ember_engine_step(p->stepped, EMBER_FOREVER, NULL, E));
     CHECK(request == NULL);
+    ember_engine_free(p->stepped);
     ember_request_cancel(p->request);
     FAILS(EMBER_E_INVALID_ARGUMENT, "fork", ember_request_next(p->request, EMBER_FOREVER, &event, E));
     ember_request_free(p->request);
@@ -192,11 +197,18 @@ static void children_of_an_engines_owner(void)
 {
     struct parent p = set_up();
     ember_engine_options *options = NULL;
+    ember_context_options *two = NULL;
     ember_generate_options *long_text = NULL;
     ember_event event = {.struct_size = sizeof event};
     OK(ember_engine_options_new(&options, E));
+    OK(ember_context_options_new(&two, E));
+    OK(ember_context_options_set_n_threads(two, 2, E));
+    OK(ember_engine_options_set_context_options(options, two, E));
+    ember_context_options_free(two);
     OK(ember_engine_options_set_thread(options, true, E));
     OK(ember_engine_new(p.model, options, &p.engine, E));
+    OK(ember_engine_options_set_thread(options, false, E));
+    OK(ember_engine_new(p.model, options, &p.stepped, E));
     ember_engine_options_free(options);
     p.request = submit(p.engine);
     while (OK(ember_request_next(p.request, EMBER_FOREVER, &event, E)) && event.kind != EMBER_EVENT_END)
@@ -217,6 +229,7 @@ static void children_of_an_engines_owner(void)
     CHECK(event.kind == EMBER_EVENT_END && event.finish_reason != EMBER_FINISH_FAILED);
     ember_request_free(p.request);
     ember_engine_free(p.engine);
+    ember_engine_free(p.stepped);
     ember_context_free(p.threads);
     ember_context_free(p.alone);
     ember_model_release(p.model);
