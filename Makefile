@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -194,6 +194,9 @@ tsan: ## the thread pool's tests under the thread sanitizer (needs Rust's source
 
 miri: ## the tests that Miri can run, which notices undefined behaviour (needs nightly Rust with miri and rust-src)
 	scripts/miri.sh
+
+test-x86-64: ## kernels and models on an x86-64 processor with every level, AMX too, emulated by Bochs (see the script)
+	scripts/test-x86-64.sh
 
 test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
 	scripts/test-aarch64.sh
