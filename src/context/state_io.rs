@@ -134,8 +134,10 @@ fn remove_left(path: &Path, prefix: &str) {
         let is_ours = name.as_encoded_bytes().starts_with(prefix.as_bytes());
         if is_ours
             && file.file_type().is_ok_and(|kind| kind.is_file())
-            && File::open(file.path()).is_ok_and(|left| left.try_lock().is_ok())
+            && let Ok(left) = File::open(file.path())
+            && left.try_lock().is_ok()
         {
+            // Still locked, lest one that was just made is locked in between and goes.
             let _ = fs::remove_file(file.path());
         }
     }
