@@ -1182,6 +1182,19 @@ ember_status ember_context_n_past(const struct ember_context *context,
                                   struct ember_error **err);
 
 /**
+ * Writes the tokens of `sequence`, in order, to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+ * call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
+ * shift those that are left.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ */
+ember_status ember_context_tokens(const struct ember_context *context,
+                                  uint32_t sequence,
+                                  uint32_t *tokens,
+                                  size_t capacity,
+                                  size_t *n_needed,
+                                  struct ember_error **err);
+
+/**
  * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next token would
  * see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
@@ -1469,6 +1482,15 @@ ember_status ember_engine_step(struct ember_engine *engine,
 ember_status ember_engine_metrics_get(const struct ember_engine *engine,
                                       struct ember_engine_metrics *out,
                                       struct ember_error **err);
+
+/**
+ * Writes the options in force in the engine's context to `out`, whose struct_size must be set: n_ctx are the positions of each
+ * request, for its prompt and what is generated, n_seq how many requests run together. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_engine_info_get(const struct ember_engine *engine,
+                                   struct ember_context_info *out,
+                                   struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_engine_options_free.

@@ -209,6 +209,12 @@ public:
         detail::call(ember_context_n_past, get(), sequence, &n);
         return n;
     }
+    // The tokens of a sequence, in order: after a shift those that are left.
+    std::vector<Token> tokens(std::uint32_t sequence = 0) const {
+        return detail::fill<std::vector<Token>>(n_past(sequence), [&](Token *out, std::size_t n, auto... rest) {
+            return ember_context_tokens(get(), sequence, out, n, rest...);
+        });
+    }
     void rewind(std::uint32_t n_past, std::uint32_t sequence = 0) {
         detail::call(ember_context_rewind, get(), sequence, n_past);
     }

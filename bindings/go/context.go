@@ -230,7 +230,12 @@ func (c *Context) prepare(p *C.ember_context) (err error) {
 		return err
 	}
 	info, err := contextInfo(p)
-	c.info = ContextInfo{
+	c.info = toContextInfo(&info)
+	return err
+}
+
+func toContextInfo(info *C.ember_context_info) ContextInfo {
+	return ContextInfo{
 		Size:      int(info.n_ctx),
 		Sequences: int(info.n_seq),
 		Batch:     int(info.n_batch),
@@ -239,7 +244,6 @@ func (c *Context) prepare(p *C.ember_context) (err error) {
 		Pages:     int(info.n_pages),
 		Backend:   Backend(info.backend),
 	}
-	return err
 }
 
 func contextInfo(p *C.ember_context) (C.ember_context_info, error) {
@@ -344,6 +348,30 @@ func (c *Context) NPast(sequence int) (int, error) {
 		return check(C.ember_context_n_past(p, s, &past, &cerr), &cerr)
 	})
 	return int(past), err
+}
+
+// Tokens gives a copy of the tokens of a sequence, in order: those that decoding, generating and loading a state brought there,
+// after a shift those that are left.
+func (c *Context) Tokens(sequence int) ([]Token, error) {
+	s, err := number("the sequence", sequence)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []Token
+	err = c.with(func(p *C.ember_context) (err error) {
+		var cerr *C.ember_error
+		var n C.uint32_t
+		if err := check(C.ember_context_n_past(p, s, &n, &cerr), &cerr); err != nil {
+			return err
+		}
+		tokens, err = fill(int(n), func(tokens []Token, needed *C.size_t) error {
+			var cerr *C.ember_error
+			return check(C.ember_context_tokens(p, s, elements[C.uint32_t](tokens), C.size_t(len(tokens)),
+				needed, &cerr), &cerr)
+		})
+		return err
+	})
+	return tokens, err
 }
 
 // Rewind forgets the tokens of a sequence from position past on; 0 empties it. The logits of the last decode are gone.

@@ -18,7 +18,8 @@ import (
 // All work is done by one thread of the engine's own and the threads of its context. Goroutines that wait for events wait as
 // for a channel: they hold no threads of the system.
 type Engine struct {
-	h *handle[*C.ember_engine]
+	h    *handle[*C.ember_engine]
+	info ContextInfo
 }
 
 // EngineOption is an option of [Model.NewEngine].
@@ -107,10 +108,20 @@ func (m *Model) NewEngine(options ...EngineOption) (*Engine, error) {
 		return nil, err
 	}
 	// The last use may end in a stage on the engine's own thread, where the library does not free it.
-	e := &Engine{newHandleApart(p, func(p *C.ember_engine) { C.ember_engine_free(p) })}
+	e := &Engine{h: newHandleApart(p, func(p *C.ember_engine) { C.ember_engine_free(p) })}
 	own(e, e.h)
+	info := C.ember_context_info{struct_size: C.sizeof_ember_context_info}
+	if err := check(C.ember_engine_info_get(p, &info, &cerr), &cerr); err != nil {
+		e.Close()
+		return nil, err
+	}
+	e.info = toContextInfo(&info)
 	return e, nil
 }
+
+// Info tells the options in force in the engine's context, also after Close: Size are the positions of each request, for its
+// prompt and what is generated, Sequences how many requests run together.
+func (e *Engine) Info() ContextInfo { return e.info }
 
 // Close ends all requests as cancelled, once calls of Submit and Metrics that are under way have ended, and waits until the
 // engine and its thread are gone, whoever closed it first. In a [StageFunc] of a request it does not wait: the engine ends once

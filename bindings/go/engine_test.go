@@ -62,6 +62,7 @@ func TestRequestsGiveWhatTheyGiveAlone(t *testing.T) {
 	equal(t, "submitted", m.Submitted, requests)
 	equal(t, "finished", m.Finished, requests)
 	equal(t, "queued and active", m.Queued+m.Active, 0)
+	equal(t, "together, pages", [2]int{e.Info().Sequences, e.Info().Pages}, [2]int{6, m.Pages})
 	if m.GeneratedTokens == 0 || m.Steps == 0 || m.Busy <= 0 || m.TokensPerSecond <= 0 || m.Pages < 6 || m.FreePages > m.Pages || m.PromptTokens == 0 {
 		t.Fatalf("metrics: %+v", m)
 	}

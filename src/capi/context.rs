@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytemuck::NoUninit;
 
-use super::args::{array, fill_struct, free_handle, handle, optional_array, output};
+use super::args::{array, fill, fill_struct, free_handle, handle, optional_array, output};
 use super::cancel::{ember_cancel_token, token_or_none};
 use super::context_options::{context_options_or_default, ember_context_options, from_backend};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
-use crate::context::{Context, Tokens};
+use crate::context::{Context, ContextOptions, Tokens};
 use crate::error::{Result, ember_status};
 use crate::generate::Lender;
 use crate::kernels::attention::PAGE_LEN;
@@ -60,8 +60,8 @@ pub struct ember_context_info {
     pub backend: i32,
 }
 
-fn context_info(context: &Context) -> ember_context_info {
-    let o = context.options();
+/// `o` are the options in force, `pages` all pages and those that are free.
+pub(super) fn context_info(o: &ContextOptions, pages: (usize, usize)) -> ember_context_info {
     ember_context_info {
         struct_size: std::mem::size_of::<ember_context_info>(),
         n_ctx: o.n_ctx as u32,
@@ -69,8 +69,8 @@ fn context_info(context: &Context) -> ember_context_info {
         n_batch: o.n_batch as u32,
         n_threads: o.n_threads as u32,
         page_len: PAGE_LEN as u32,
-        n_pages: context.kv_pages().0 as u32,
-        n_free_pages: context.kv_pages().1 as u32,
+        n_pages: pages.0 as u32,
+        n_free_pages: pages.1 as u32,
         backend: from_backend(o.backend) as i32,
     }
 }
@@ -139,7 +139,10 @@ pub unsafe extern "C" fn ember_context_info_get(
     out: *mut ember_context_info,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || fill_struct!(out, context_info(&handle!(context).lock("context")?.context)))
+    guard(err, || {
+        let state = handle!(context).lock("context")?;
+        fill_struct!(out, context_info(state.context.options(), state.context.kv_pages()))
+    })
 }
 
 /// The token that may end the context's calls early from now on: decoding, embedding and scoring then give
@@ -215,6 +218,25 @@ pub unsafe extern "C" fn ember_context_n_past(
     guard(err, || {
         let (context, out) = (handle!(context), output!(out));
         out.set(context.lock("context")?.context.n_past(sequence)? as u32)
+    })
+}
+
+/// Writes the tokens of `sequence`, in order, to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+/// call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
+/// shift those that are left.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_tokens(
+    context: *const ember_context,
+    sequence: u32,
+    tokens: *mut u32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let state = handle!(context).lock("context")?;
+        fill!(state.context.tokens(sequence)?, tokens, capacity, n_needed)
     })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 use super::args::{UserData, array, fill_struct, free_handle, handle, optional_output, output, text};
+use super::context::{context_info, ember_context_info};
 use super::engine_options::{ember_engine_options, engine_options_or_default};
 use super::error::ember_error;
 use super::generate::{ember_event_callback, forward, sampler_or_greedy};
@@ -251,4 +252,20 @@ pub unsafe extern "C" fn ember_engine_metrics_get(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || fill_struct!(out, to_metrics(&handle!(engine).metrics())))
+}
+
+/// Writes the options in force in the engine's context to `out`, whose struct_size must be set: n_ctx are the positions of each
+/// request, for its prompt and what is generated, n_seq how many requests run together. Any thread.
+/// Errors: EMBER_E_INVALID_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_engine_info_get(
+    engine: *const ember_engine,
+    out: *mut ember_context_info,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let engine = handle!(engine);
+        let metrics = engine.metrics();
+        fill_struct!(out, context_info(engine.context_options(), (metrics.n_pages, metrics.n_free_pages)))
+    })
 }

@@ -90,7 +90,8 @@ struct Shared {
 /// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
 pub struct Engine {
     model: Arc<LoadedModel>,
-    n_ctx: usize,
+    /// Of its context, in force.
+    options: ContextOptions,
     shared: Arc<Shared>,
     thread: Mutex<Option<Background>>,
     /// Calls of [`Engine::step`] under way.
@@ -116,7 +117,7 @@ impl Engine {
         })?;
         let closing = CancelToken::new();
         context.set_cancel_token(Some(closing.clone()));
-        let n_ctx = context.options().n_ctx;
+        let in_force = context.options().clone();
         let (n_pages, n_free_pages) = context.kv_pages();
         let process = (options.thread || context.has_threads()).then(threads::process);
         let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
@@ -136,16 +137,17 @@ impl Engine {
         };
         Ok(Engine {
             model: Arc::clone(model),
-            n_ctx,
+            options: in_force,
             shared,
             thread: Mutex::new(thread),
             n_steppers: AtomicUsize::new(0),
         })
     }
 
-    /// Positions that each request has, for its prompt and what is generated.
-    pub fn n_ctx(&self) -> usize {
-        self.n_ctx
+    /// The options in force in its context: `n_ctx` are the positions that each request has, for its prompt and what is generated,
+    /// `n_seq` how many run together.
+    pub fn context_options(&self) -> &ContextOptions {
+        &self.options
     }
 
     /// Has `prompt` continued. It is tokenized here and runs as soon as there is room; its events go to `sink`.
@@ -169,12 +171,12 @@ impl Engine {
         };
         self.shared.check_process()?;
         self.shared.queue.lock().check_room().map_err(refused)?;
-        let generator = Generator::anywhere(&self.model, self.n_ctx, prompt, options)?;
-        if generator.tokens().len() > self.n_ctx {
+        let generator = Generator::anywhere(&self.model, self.options.n_ctx, prompt, options)?;
+        if generator.tokens().len() > self.options.n_ctx {
             return Err(Error::ContextFull(format!(
                 "the prompt has {} tokens, but a request of this engine holds n_ctx {}",
                 generator.tokens().len(),
-                self.n_ctx
+                self.options.n_ctx
             )));
         }
         let state = Arc::new(request::State::new(options.cancel.clone()));

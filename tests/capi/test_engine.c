@@ -149,6 +149,10 @@ static void together_is_alone(const ember_generate_options *o, uint32_t n_parall
     OK(ember_engine_metrics_get(engine, &m, E));
     CHECK(m.n_submitted == 2 * N_PROMPTS && m.n_finished == 2 * N_PROMPTS && m.n_failed == 0 && m.n_queued == 0);
     CHECK(m.n_generated == 2 * N_PROMPTS * alone[0].n_tokens && m.tokens_per_s > 0 && m.n_pages > 0);
+    ember_context_info info = {.struct_size = sizeof info};
+    OK(ember_engine_info_get(engine, &info, E));
+    CHECK(info.n_ctx == 128 && info.n_seq == n_parallel && info.n_threads > 0 && info.n_batch > 0);
+    CHECK(info.page_len * info.n_pages == 128 * n_parallel && info.n_pages == m.n_pages && info.n_free_pages == info.n_pages);
     /* In either order. */
     for (int i = 0; i < N_PROMPTS; i++)
         ember_request_free(requests[i]);

@@ -39,6 +39,16 @@ static uint32_t length(ember_context *context, uint32_t sequence)
     return n;
 }
 
+/* The tokens of the sequence are those, and these alone are written. */
+static void has(ember_context *context, uint32_t sequence, const uint32_t *tokens, size_t n)
+{
+    uint32_t got[N + 2];
+    size_t n_needed = SIZE_MAX;
+    memset(got, 0xff, sizeof got);
+    OK(ember_context_tokens(context, sequence, got, N + 2, &n_needed, E));
+    CHECK(n_needed == n && memcmp(got, tokens, n * sizeof *tokens) == 0 && got[n] == UINT32_MAX);
+}
+
 static uint32_t free_pages(ember_context *context)
 {
     ember_context_info info = {.struct_size = sizeof info};
@@ -73,6 +83,17 @@ static void copies(void)
     CHECK(memcmp(a, b, sizeof a) == 0);
     OK(ember_context_sequence_keep(context, 3, E));
     CHECK(length(context, 0) == 0 && length(context, 2) == 0 && length(context, 3) == 33);
+    has(context, 3, TOKENS, 33);
+    has(context, 0, TOKENS, 0);
+    uint32_t none[1] = {77};
+    size_t n_needed = 77;
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "tokens", ember_context_tokens(context, 3, none, 1, &n_needed, E));
+    CHECK(n_needed == 33 && none[0] == 77);
+    n_needed = 77;
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "tokens", ember_context_tokens(context, 3, NULL, 0, &n_needed, E));
+    CHECK(n_needed == 33);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 4", ember_context_tokens(context, 4, none, 1, &n_needed, E));
+    CHECK(n_needed == 33 && none[0] == 77);
     FAILS(EMBER_E_INVALID_ARGUMENT, "has 33", ember_context_sequence_copy(context, 3, 0, 34, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "itself", ember_context_sequence_copy(context, 3, 3, 1, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "sequence 4", ember_context_sequence_copy(context, 3, 4, 1, E));
@@ -97,6 +118,9 @@ static void shifts(void)
     OK(ember_context_sequence_copy(context, 0, 1, N, E));
     OK(ember_context_sequence_shift(context, 1, 2, 10, E));
     CHECK(length(context, 0) == N && length(context, 1) == N - 10);
+    uint32_t left[N - 10] = {TOKENS[0], TOKENS[1]};
+    memcpy(left + 2, TOKENS + 12, (N - 12) * sizeof *left);
+    has(context, 1, left, N - 10);
     OK(ember_context_sequence_shift(context, 1, 2, 0, E));
     CHECK(length(context, 1) == N - 10);
     step(context, 1, after);

@@ -133,6 +133,13 @@ public:
         detail::call(ember_engine_step, get(), timeout_ms, &more);
         return more;
     }
+    // The options in force in its context: n_ctx are the positions of each request, n_seq how many run together.
+    ContextInfo info() const {
+        ContextInfo info{};
+        info.struct_size = sizeof info;
+        detail::call(ember_engine_info_get, get(), &info);
+        return info;
+    }
     EngineMetrics metrics() const {
         EngineMetrics metrics{};
         metrics.struct_size = sizeof metrics;

@@ -70,6 +70,7 @@ static void together(const Model &model, bool has_thread) {
     CHECK(found == alone);
     auto metrics = engine.metrics();
     CHECK(metrics.n_submitted == n && metrics.n_finished == n && metrics.n_queued == 0 && metrics.n_active == 0);
+    CHECK(engine.info().n_seq == 6 && engine.info().n_pages == metrics.n_pages);
     CHECK(metrics.n_steps > 0 && metrics.busy_ns > 0 && metrics.tokens_per_s > 0 && metrics.n_pages >= 6);
 }
 
@@ -192,6 +193,9 @@ static void sequences(const Model &model) {
     CHECK(goes_on(context, 2) == expected);
     context.keep_sequence(2);
     CHECK(context.n_past(0) == 0 && context.n_past(2) == n + 7);
+    CHECK(context.tokens(0).empty());
+    auto held = context.tokens(2);
+    CHECK(held.size() == n + 7 && std::equal(tokens.begin(), tokens.end(), held.begin()));
     context.rewind(0, 2);
     auto page = context.info().page_len;
     std::size_t n_reused = context.reuse({tokens.data(), tokens.size() - 1}, 1);

@@ -55,6 +55,8 @@ def test_requests_of_many_threads_give_what_they_give_alone(engine, alone):
     metrics = engine.metrics
     assert (metrics.n_submitted, metrics.n_finished, metrics.n_queued, metrics.n_active) == (24, 24, 0, 0)
     assert metrics.n_generated == sum(4 + i % 9 for i in range(24)) and metrics.n_steps > 0
+    info = engine.info
+    assert (info.n_ctx, info.n_seq, info.n_pages) == (256, 6, metrics.n_pages) and info.backend is ember.Backend.AUTO
     assert metrics.busy_ns > 0 and metrics.tokens_per_s > 0 and metrics.n_pages >= metrics.n_free_pages > 0
 
 

@@ -30,6 +30,7 @@ def test_sequences(model, filled):
     assert goes_on(filled, 2) == want
     filled.keep_sequence(2)
     assert [filled.n_past(sequence) for sequence in range(3)] == [0, 0, len(tokens) + 7]
+    assert filled.tokens() == [] and filled.tokens(2)[: len(tokens)] == tokens and len(filled.tokens(2)) == len(tokens) + 7
     filled.rewind(sequence=2)
     page = filled.info.page_len
     assert filled.reuse(tokens, sequence=0) == (len(tokens) - 1) // page * page > 0
@@ -41,6 +42,7 @@ def test_sequences(model, filled):
         lambda: filled.copy_sequence(-1, 0, 1),
         lambda: filled.copy_sequence(0, 1, 1000),
         lambda: filled.keep_sequence(3),
+        lambda: filled.tokens(3),
         lambda: filled.reuse(tokens, sequence=9),
         lambda: filled.reuse(tokens, most=-1),
     ):

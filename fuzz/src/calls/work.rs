@@ -62,7 +62,7 @@ impl World<'_> {
     pub(super) fn sequences(&mut self) -> Result<()> {
         let context = pick!(self, contexts);
         let (from, to, n) = (self.u.int_in_range(0..=3)?, self.u.int_in_range(0..=3)?, self.number()?);
-        match self.u.int_in_range(0..=4u8)? {
+        match self.u.int_in_range(0..=5u8)? {
             0 => call!(self, ember_context_sequence_copy(context, from, to, n)),
             1 => call!(self, ember_context_sequence_keep(context, from)),
             2 => {
@@ -76,6 +76,7 @@ impl World<'_> {
                 let place = self.place(&mut n_past)?;
                 call!(self, ember_context_n_past(context, from, place))
             }
+            4 => fill!(self, 0u32, ember_context_tokens(context, from)()).0,
             _ => call!(self, ember_context_rewind(context, from, n)),
         };
         Ok(())

@@ -680,6 +680,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_tokens": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_embed": (
         c_int32,
         [
@@ -750,6 +761,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         None,
         [
             c_void_p,
+        ],
+    ),
+    "ember_engine_info_get": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_context_info),
+            POINTER(c_void_p),
         ],
     ),
     "ember_engine_metrics_get": (

@@ -42,6 +42,14 @@ class ContextInfo(NamedTuple):
     backend: Backend
 
 
+def info_of(function: Any, pointer: int) -> ContextInfo:
+    """What ember_context_info_get tells, or its like."""
+    raw = ember_context_info(struct_size=ctypes.sizeof(ember_context_info))
+    call(function, pointer, ctypes.byref(raw))
+    info = ContextInfo(*(getattr(raw, name) for name in ContextInfo._fields))
+    return info._replace(backend=Backend(info.backend))
+
+
 class Timings(NamedTuple):
     """Tokens that a context ran, and the nanoseconds they took."""
 
@@ -118,11 +126,8 @@ class Context(Sequences):
 
     @property
     def info(self) -> ContextInfo:
-        raw = ember_context_info(struct_size=ctypes.sizeof(ember_context_info))
         with self._handle as pointer:
-            call(lib.ember_context_info_get, pointer, ctypes.byref(raw))
-        info = ContextInfo(*(getattr(raw, name) for name in ContextInfo._fields))
-        return info._replace(backend=Backend(info.backend))
+            return info_of(lib.ember_context_info_get, pointer)
 
     @property
     def memory(self) -> Memory:
@@ -294,6 +299,13 @@ class Context(Sequences):
         with self._handle as pointer:
             call(lib.ember_context_n_past, pointer, unsigned("sequence", sequence), ctypes.byref(out))
         return out.value
+
+    def tokens(self, sequence: int = 0) -> list[int]:
+        """The tokens of a sequence, in order: those that decoding, generating and loading a state brought there, after a shift
+        those that are left."""
+        number = unsigned("sequence", sequence)
+        with self._handle as pointer:
+            return list(fill(ctypes.c_uint32, 0, lib.ember_context_tokens, pointer, number))
 
     def rewind(self, n_past: int = 0, *, sequence: int = 0) -> None:
         """Forgets the tokens of a sequence from position `n_past` on."""

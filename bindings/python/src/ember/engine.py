@@ -24,6 +24,7 @@ from ._abi import (
     ember_event_callback,
 )
 from ._library import Handle, call, inside, lib, take_raised
+from .context import ContextInfo, info_of
 from .errors import BusyError, ClosedError
 from .generation import (
     Completion,
@@ -164,6 +165,13 @@ class Engine:
         except BaseException:
             _inboxes.pop(number, None)
             raise
+
+    @property
+    def info(self) -> ContextInfo:
+        """The options in force in its context: `n_ctx` are the positions of each request, for its prompt and what is generated,
+        `n_seq` how many requests run together."""
+        with self._handle as pointer:
+            return info_of(lib.ember_engine_info_get, pointer)
 
     @property
     def metrics(self) -> EngineMetrics:

@@ -120,6 +120,16 @@ public final class Context {
         return try use { context in Int(try read(0) { ember_context_n_past(context, sequence, $0, $1) }) }
     }
 
+    /// The tokens of a sequence, in order: those that decoding, generating and loading a state brought there, after a shift those
+    /// that are left.
+    public func tokens(sequence: Int = 0) throws -> [Token] {
+        let sequence = try number("the sequence", sequence)
+        return try use { context in
+            let n = Int(try read(0) { ember_context_n_past(context, sequence, $0, $1) })
+            return try fill(n) { ember_context_tokens(context, sequence, $0, $1, $2, $3) }
+        }
+    }
+
     /// Pages of the KV cache that no sequence has at the moment.
     public var freePages: Int {
         get throws {

@@ -48,12 +48,22 @@ public struct EngineOptions: Hashable, Sendable {
 /// the last reference to it.
 public final class Engine: Sendable {
     nonisolated(unsafe) private let handle: OpaquePointer
+    /// The options in force in its context: the size are the positions of each request, for its prompt and what is generated,
+    /// the sequences how many requests run together.
+    public let info: ContextInfo
 
     /// Makes an engine over a model.
     public init(_ model: Model, options: EngineOptions = EngineOptions()) throws {
-        handle = try options.withHandle { options in
+        let handle = try options.withHandle { options in
             try make { ember_engine_new(model.handle, options, $0, $1) }
         }
+        do {
+            info = ContextInfo(try read(sized(ember_context_info())) { ember_engine_info_get(handle, $0, $1) })
+        } catch {
+            ember_engine_free(handle)
+            throw error
+        }
+        self.handle = handle
     }
 
     deinit { ember_engine_free(handle) }

@@ -54,6 +54,7 @@ private final class Gate: Sendable {
             return events
         }
         let engine = try newEngine()
+        #expect(engine.info.size == 256 && engine.info.sequences == 6)
         var together = Array(repeating: [String](), count: count)
         try await withThrowingTaskGroup(of: (Int, [String]).self) { group in
             for i in 0..<count {

@@ -15,6 +15,8 @@ import Testing
         #expect(try context.freePages < free)
         try context.copySequence(from: 0, to: 1, count: tokens.count - 1)
         #expect(try context.past(sequence: 1) == tokens.count - 1)
+        #expect(try context.tokens(sequence: 1) == tokens.dropLast() && context.tokens() == tokens)
+        expectRefusal(.invalidArgument, "sequence 2") { try context.tokens(sequence: 2) }
         let answer = try context.complete(
             tokens: [tokens[tokens.count - 1]], options: GenerateOptions(maxTokens: 8, sequence: 1))
         #expect(answer.text == ", I was in the habit of")
