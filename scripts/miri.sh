@@ -37,9 +37,12 @@ skipped=(
     advice_changes_no_byte mapped_and_read_bytes_are_the_file a_file_is_the_same_mapped_and_read
     # What Linux says of the process's memory.
     zeroed_memory_is_taken_when_it_is_touched
+    # Miri ends where there is no memory.
+    room_for_much_is_looked_for
     # Hundreds of thousands of cases, or of numbers, in code without `unsafe`.
     every_split_of_short_texts_gives_the_same random_splits_of_long_texts_give_the_same
     the_error_is_smaller_than_the_plain_rules integer_dot_extremes what_rows_see_is_never_written_over
+    many_logits_are_added_up_side_by_side
 )
 "$cargo" +nightly miri test --lib -- "${modules[@]}" "${skipped[@]/#/--skip=}"
 # A whole model, from the host's bytes to the text of an engine's requests.
