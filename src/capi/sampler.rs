@@ -228,7 +228,7 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
 /// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
 /// tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
 /// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
-/// of the `n_breakers` texts: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
+/// of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
 /// at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
 /// tokens the breakers are looked up in.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.

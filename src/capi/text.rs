@@ -55,7 +55,8 @@ pub unsafe extern "C" fn ember_model_tokenize_bytes(
 }
 
 /// Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
-/// NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
+/// NUL is added. They are taken for the beginning of a text: where tokenizing puts a space before that, it goes again. Tokens that
+/// continue a text keep it in ember_model_token_bytes and in the bytes of events. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
 /// writes control tokens as their text instead of leaving them out. Any thread.
 /// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
 #[unsafe(no_mangle)]

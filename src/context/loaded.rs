@@ -15,7 +15,7 @@ use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
 use crate::memory::{Memory, expect_room};
 use crate::models::{Model, ModelInfo};
-use crate::tokenizer::{ROOM_PER_BYTE, Tokenizer};
+use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
@@ -143,7 +143,7 @@ impl LoadedModel {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub fn tokenizer_for(&self, n_bytes: usize) -> Result<&Tokenizer> {
         let tokenizer = self.tokenizer()?;
-        expect_room(n_bytes.saturating_mul(ROOM_PER_BYTE), "tokenizing a text of this length")?;
+        expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;
         Ok(tokenizer)
     }
 

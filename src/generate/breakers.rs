@@ -1,6 +1,8 @@
 //! Texts that interrupt a passage, as the runs of tokens that may hold them.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
@@ -8,6 +10,8 @@ use crate::tokenizer::Tokenizer;
 const MOST_BYTES: usize = 40;
 /// The most tokens behind the one that a text begins in.
 const MOST_TAIL: usize = 20;
+/// The most texts: each is looked for in every token.
+const MOST_TEXTS: usize = 128;
 /// The breakers of DRY's author.
 pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
@@ -15,9 +19,16 @@ pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 /// ends with a beginning of the text, with the tokens that the rest of the text has.
 ///
 /// # Errors
-/// `InvalidArgument` for a text that is empty or too long.
+/// `InvalidArgument` for a text that is empty or too long, and for too many.
 pub fn breakers(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
     let mut runs = Vec::new();
+    let texts: BTreeSet<&str> = texts.iter().copied().collect();
+    if texts.len() > MOST_TEXTS {
+        return Err(Error::InvalidArgument(format!(
+            "there may be {MOST_TEXTS} sequence breakers at most, got {}",
+            texts.len()
+        )));
+    }
     for text in texts {
         if text.is_empty() || text.len() > MOST_BYTES {
             return Err(Error::InvalidArgument(format!(

@@ -2,10 +2,10 @@
 //! expressions that are not regular. Without the feature of the same name `foreign_off` stands in its place.
 #![forbid(unsafe_code)]
 
+use fancy_regex::{Regex, RegexBuilder};
 use tokenizers::normalizers::{BertNormalizer, NFC};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::tokenizer::{OffsetReferential, OffsetType};
-use tokenizers::utils::SysRegex;
 use tokenizers::{NormalizedString, Normalizer as _, NormalizerWrapper};
 use tokenizers::{PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper};
 
@@ -64,17 +64,45 @@ impl ForeignPreTokenizer {
     }
 }
 
-/// An expression that is not regular. It gives up, and leaves the rest of a text whole, where one match would take long.
-pub(super) struct Backtracking(SysRegex);
+/// An expression that is not regular.
+#[derive(Clone)]
+pub(super) struct Backtracking(Regex);
+
+/// How often one attempt to match may go back. What real expressions try is over after a few times; at some microseconds each,
+/// this is a fraction of a second.
+const MOST_BACKTRACKS: usize = 100_000;
 
 impl Backtracking {
-    /// Compiles an expression, or says what is wrong with it.
-    pub(super) fn new(expression: &str) -> std::result::Result<Backtracking, String> {
-        SysRegex::new(expression).map(Backtracking).map_err(|e| e.to_string())
+    /// Compiles an expression, or says what is wrong with it. Each of its regular parts may take `program_bytes`, and its states
+    /// `state_bytes`.
+    pub(super) fn new(
+        expression: &str,
+        program_bytes: usize,
+        state_bytes: usize,
+    ) -> std::result::Result<Backtracking, String> {
+        let compile = |expression: &str| {
+            RegexBuilder::new(expression)
+                .backtrack_limit(MOST_BACKTRACKS)
+                .delegate_size_limit(program_bytes)
+                .delegate_dfa_size_limit(state_bytes)
+                .build()
+                .map_err(|e| e.to_string())
+        };
+        // What is wrong with it is said of the expression itself.
+        compile(expression)?;
+        compile(&[r"\G(?:", expression, ")"].concat()).map(Backtracking)
     }
 
-    /// All matches in `text`.
-    pub(super) fn find_iter<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, usize)> + 't {
-        self.0.find_iter(text)
+    /// The match in `text` that begins at `at`, if there is one; what is before `at` is seen by assertions.
+    ///
+    /// # Errors
+    /// `Unsupported` when it takes too long.
+    pub(super) fn match_at(&self, text: &str, at: usize) -> Result<Option<(usize, usize)>> {
+        match self.0.find_from_pos(text, at) {
+            Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
+            Err(e) => Err(Error::Unsupported(format!(
+                "the tokenizer takes too long on this text: an expression gives up at byte {at}: {e}"
+            ))),
+        }
     }
 }

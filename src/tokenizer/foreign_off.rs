@@ -38,14 +38,15 @@ impl ForeignPreTokenizer {
 }
 
 /// An expression that is not regular; there is none.
+#[derive(Clone)]
 pub(super) enum Backtracking {}
 
 impl Backtracking {
-    pub(super) fn new(_: &str) -> std::result::Result<Backtracking, String> {
+    pub(super) fn new(_: &str, _: usize, _: usize) -> std::result::Result<Backtracking, String> {
         Err(off("it is not regular, which"))
     }
 
-    pub(super) fn find_iter<'t>(&'t self, _: &'t str) -> std::iter::Empty<(usize, usize)> {
+    pub(super) fn match_at(&self, _: &str, _: usize) -> Result<Option<(usize, usize)>> {
         match *self {}
     }
 }

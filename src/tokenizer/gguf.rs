@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::charsmap::Charsmap;
+use super::expression::Expressions;
 use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Pattern, PreTokenizer, Stage};
@@ -286,7 +287,7 @@ fn gemma4(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(P
     let lexicon = Lexicon::new(vocab, &speller, looks)?;
     let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
     let units = Units::Chars { byte_fallback: true, unk: roles.unk, fuse_unk: true };
-    let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4")?;
+    let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4", &mut Expressions::new())?;
     let normalizer = prefix_if_asked(meta, false)?;
     let parts = Parts {
         lexicon,

@@ -113,8 +113,115 @@ fn slow_expressions_are_stopped() {
     assert!(sentence.contains("takes too long on this text"), "{sentence}");
 }
 
+/// Expressions whose one search reads the rest of the text at each place, or tries ever more at one place.
+const QUADRATIC: &str = r"(?=[^\x00]*\x00)c";
+const EXPONENTIAL: &str = r"(?=(?:(?=.).|(?=.)){0,14}\x00|).";
+
+fn split(expression: &str) -> Value {
+    json!({ "type": "Split", "pattern": { "Regex": expression }, "behavior": "Isolated", "invert": false })
+}
+
+#[test]
+fn searches_that_take_long_are_stopped() {
+    let text = "ab ".repeat(1 << 17);
+    let in_pieces = json!({ "type": "Sequence", "pretokenizers": [{ "type": "FixedLength", "length": 200 }, split(EXPONENTIAL)] });
+    for stage in [split(QUADRATIC), split(EXPONENTIAL), in_pieces] {
+        let sentence = refusal(with("pre_tokenizer", stage), &text);
+        assert!(sentence.contains("takes too long on this text"), "{sentence}");
+    }
+    let step = json!({ "type": "Replace", "pattern": { "Regex": EXPONENTIAL }, "content": "a" });
+    let steps = json!({ "type": "Sequence", "normalizers": vec![step; 10_000] });
+    let sentence = refusal(with("normalizer", steps), &"ab ".repeat(100));
+    assert!(sentence.contains("takes too long on this text"), "{sentence}");
+    // One attempt goes back so often only.
+    let sentence = refusal(with("pre_tokenizer", split(r"(?=(?:(?=.).|(?=.)){0,40}\x00|).")), &text);
+    assert!(sentence.contains("takes too long on this text: an expression gives up at byte 0"), "{sentence}");
+}
+
+#[test]
+fn many_steps_take_their_time_together() {
+    let step = |kind: &str| json!({ "type": kind });
+    let steps =
+        json!({ "type": "Sequence", "normalizers": vec![[step("NFKD"), step("NFKC")]; 10_000].concat() });
+    let sentence = refusal(with("normalizer", steps), &"é".repeat(1 << 15));
+    assert!(sentence.contains("takes too long on this text"), "{sentence}");
+    // Each special token begins a text, but a long prefix is there once.
+    let token = json!([{ "id": 3, "content": "x", "normalized": false }]);
+    let file = json!({ "added_tokens": token, "normalizer": { "type": "Prepend", "prepend": "a".repeat(1000) },
+                       "model": { "type": "BPE", "vocab": { "a": 0, "b": 1 }, "merges": [] } });
+    let tokens = Tokenizer::from_json(file.to_string().as_bytes(), None);
+    assert!(tokens.as_ref().unwrap().encode("xa", true, true).is_ok());
+    let sentence = refusal(tokens, &"xa".repeat(1 << 12));
+    assert!(sentence.starts_with("the normalizer makes "), "{sentence}");
+}
+
+#[test]
+fn expressions_take_so_much_memory_only() {
+    let many = |expressions: Vec<String>| {
+        let stages = expressions.iter().map(|e| split(e)).collect::<Vec<_>>();
+        with("pre_tokenizer", json!({ "type": "Sequence", "pretokenizers": stages }))
+    };
+    let sentence = refusal(many((50..150).map(|i| format!(r"[\pL\pM\pN]{{{i}}}")).collect()), "a");
+    assert!(sentence.contains("it is too large: "), "{sentence}");
+    let sentence = refusal(many((50..250).map(|i| format!(r"a(?!b)c{{{i}}}")).collect()), "a");
+    assert!(sentence.contains("it is too large: "), "{sentence}");
+    let sentence = refusal(many(vec![format!("(?!b){}", "a".repeat(1 << 13))]), "a");
+    assert!(sentence.contains("it is too large: "), "{sentence}");
+    // The same one again is no other.
+    let tokens = many(vec![r"[\pL\pM\pN]{50}".to_owned(); 100]).unwrap();
+    assert_eq!(tokens.encode("ab", true, true).unwrap(), [0, 1]);
+}
+
+#[test]
+fn special_tokens_take_so_much_memory_only() {
+    let tokens = |n: u32| {
+        let token = |id: u32| json!({ "id": 3 + id, "content": format!("{id:0>512}"), "normalized": false });
+        with("added_tokens", (0..n).map(token).collect())
+    };
+    assert!(tokens(1000).is_ok());
+    let sentence = refusal(tokens(10_000), "a");
+    assert_eq!(sentence, "the texts of 10000 special tokens have 5120000 bytes, more than 4194304");
+}
+
+/// Vocabularies in which each place of a text has as many pieces as may be.
+#[test]
+fn vocabularies_that_take_long_are_stopped() {
+    let pieces = (1..=512).map(|n| json!(["a".repeat(n), -1.0])).collect::<Vec<_>>();
+    let vocab = [vec![json!(["?", 0.0])], pieces].concat();
+    let file = json!({ "model": { "type": "Unigram", "unk_id": 0, "vocab": vocab } });
+    let tokens = Tokenizer::from_json(file.to_string().as_bytes(), None);
+    let sentence = refusal(tokens, &"a".repeat(1 << 20));
+    assert!(sentence.contains("takes too long on this text"), "{sentence}");
+    let file = json!({ "model": { "type": "WordPiece", "unk_token": "?", "max_input_chars_per_word": 1000,
+        "vocab": { "?": 0, "a": 1, "##a": 2, "x".repeat(1200): 3 } },
+        "pre_tokenizer": { "type": "BertPreTokenizer" } });
+    let tokens = Tokenizer::from_json(file.to_string().as_bytes(), None);
+    let text = ["a".repeat(1000), " ".into()].concat().repeat(1 << 11);
+    let sentence = refusal(tokens, &text);
+    assert!(sentence.contains("takes too long on this text"), "{sentence}");
+}
+
+#[test]
+fn assertions_see_what_was_matched_before() {
+    let with_c = |stage: Value| {
+        let file = json!({ "pre_tokenizer": stage, "decoder": { "type": "ByteLevel" }, "model": { "type": "BPE",
+            "vocab": { "a": 0, "b": 1, "c": 2, "bc": 3 }, "merges": ["b c"] } });
+        Tokenizer::from_json(file.to_string().as_bytes(), None)
+    };
+    let tokens = with_c(split(r"a|(?<=a)b|[bc]+")).unwrap();
+    assert_eq!(tokens.encode("abc bc", false, false).unwrap(), [0, 1, 2, 3]);
+}
+
 #[test]
 fn splits_remove_what_they_are_told() {
+    let literal = |invert: bool| {
+        let stage =
+            json!({ "type": "Split", "pattern": { "String": "b" }, "behavior": "Removed", "invert": invert });
+        let tokens = with("pre_tokenizer", stage).unwrap();
+        ["aa", "aba"].map(|text| tokens.encode(text, false, false).unwrap())
+    };
+    assert_eq!(literal(false), [vec![0, 0], vec![0, 0]]);
+    assert_eq!(literal(true), [vec![], vec![1]]);
     let split = |behavior: &str, invert: bool| {
         let stage =
             json!({ "type": "Split", "pattern": { "Regex": "b+" }, "behavior": behavior, "invert": invert });

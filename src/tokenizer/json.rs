@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
+use super::effort::Effort;
+use super::expression::Expressions;
 use super::json_file::{ConfigFile, MergeFile, ModelFile, RoleFile, TemplateFile, TokenizerFile, VocabFile};
 use super::json_parts::{self, DecoderFacts, PreParts};
 use super::looks::Looks;
@@ -25,8 +27,10 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Resu
             .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {e}")))?,
         None => ConfigFile::default(),
     };
-    let mut normalizer = json_parts::normalizer(&file.normalizer)?;
-    let PreParts { pre, prefix, byte_level } = json_parts::pre_tokenizer(&file.pre_tokenizer)?;
+    let mut expressions = Expressions::new();
+    let mut normalizer = json_parts::normalizer(&file.normalizer, &mut expressions)?;
+    let PreParts { pre, prefix, byte_level } =
+        json_parts::pre_tokenizer(&file.pre_tokenizer, &mut expressions)?;
     normalizer.steps.extend(prefix);
     let decoder = json_parts::decoder(&file.decoder);
     let kind = kind(&file.model)?;
@@ -186,11 +190,13 @@ fn read_specials(
     };
     let (normalized, raw): (Vec<_>, Vec<_>) = file.added_tokens.iter().partition(|added| added.normalized);
     let raw = raw.into_iter().map(|added| (&*added.content, describe(added))).collect();
-    let normal_form = |added| -> Result<_> {
+    // As one text.
+    let mut effort = Effort::new(normalized.iter().map(|added| added.content.len()).sum());
+    let mut normal_form = |added| -> Result<_> {
         let added: &super::json_file::AddedFile<'_> = added;
-        Ok((normalizer.apply(&added.content, Place::Start)?, describe(added)))
+        Ok((normalizer.apply(&added.content, Place::Start, &mut effort)?, describe(added)))
     };
-    let normalized = normalized.into_iter().map(normal_form).collect::<Result<Vec<_>>>()?;
+    let normalized = normalized.into_iter().map(&mut normal_form).collect::<Result<Vec<_>>>()?;
     let normalized = normalized.iter().map(|(text, added)| (&**text, added.clone())).collect();
     Ok((SpecialTokens::new(raw)?, SpecialTokens::new(normalized)?))
 }

@@ -8,9 +8,10 @@ use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
 use super::charsmap::Charsmap;
+use super::expression::Expressions;
 use super::foreign::{ForeignNormalizer, ForeignPreTokenizer};
 use super::normalize::{Normalizer, Step};
-use super::pre::{Cut, Keeps, Matcher, Pattern, PreTokenizer, Stage};
+use super::pre::{Cut, Keeps, Pattern, PreTokenizer, Stage};
 use super::pre_registry::GPT2;
 use crate::error::{Error, Result};
 
@@ -91,7 +92,7 @@ fn check_kind(what: &str, part: &Value, known: &[&str]) -> Result<()> {
 }
 
 /// The steps of the normalizer.
-pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
+pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result<Normalizer> {
     let mut steps = Vec::new();
     for part in parts(value, "normalizers") {
         let text = |field: &str| part.get(field).and_then(Value::as_str);
@@ -107,7 +108,7 @@ pub(super) fn normalizer(value: &Value) -> Result<Normalizer> {
             }
             ("Replace", _, _, Some(to)) if expression(part).is_some() => {
                 let from = expression(part).unwrap_or_default();
-                let matcher = Matcher::new(from).map_err(|e| {
+                let matcher = expressions.compile(from).map_err(|e| {
                     Error::Format(format!(
                         "the expression {from:?} of the normalizer Replace is invalid: {e}"
                     ))
@@ -143,7 +144,7 @@ pub(super) struct PreParts {
 }
 
 /// The stages of the pre-tokenizer.
-pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
+pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Result<PreParts> {
     let mut out = PreParts { pre: PreTokenizer::default(), prefix: None, byte_level: false };
     for part in parts(value, "pretokenizers") {
         let name = kind(part);
@@ -173,13 +174,13 @@ pub(super) fn pre_tokenizer(value: &Value) -> Result<PreParts> {
                 }
                 // Older files have no such field: the expression is used.
                 if part.get("use_regex") != Some(&Value::Bool(false)) {
-                    out.pre.stages.push(Stage::Cut(Cut::new(GPT2, name)?));
+                    out.pre.stages.push(Stage::Cut(Cut::new(GPT2, name, expressions)?));
                 }
             }
             ("Split", Some(expression), Some(keeps)) => {
                 let mut storage = String::new();
                 let pattern = Pattern::published(expression, &mut storage);
-                out.pre.stages.push(Stage::Cut(Cut::new(pattern, name)?.keeping(keeps)));
+                out.pre.stages.push(Stage::Cut(Cut::new(pattern, name, expressions)?.keeping(keeps)));
             }
             ("Split", Some(_), None) => {
                 return Err(Error::Unsupported(
@@ -211,7 +212,9 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
         }
         _ => None,
     };
-    let needs = if name == "Split" { literal(part).map(str::to_owned) } else { None };
+    // What an inverted one removes, or keeps, is what lies between.
+    let is_plain = name == "Split" && !is_true(part, "invert");
+    let needs = if is_plain { literal(part).map(str::to_owned) } else { None };
     let pre_tokenizer = ForeignPreTokenizer(Box::new(pre_tokenizer));
     Ok(Stage::Other { pre_tokenizer, inside, needs })
 }

@@ -9,6 +9,8 @@
 
 mod bpe;
 mod charsmap;
+mod effort;
+mod expression;
 #[cfg_attr(not(feature = "tokenizers"), path = "foreign_off.rs")]
 mod foreign;
 mod gguf;
@@ -39,9 +41,10 @@ mod wordpiece;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 use bpe::Bpe;
+use effort::Effort;
 use looks::Looks;
 use normalize::Normalizer;
-use pre::PreTokenizer;
+use pre::{PreTokenizer, Stage};
 use roles::Roles;
 use special::{Fragment, SpecialTokens};
 use spm::Spm;
@@ -72,7 +75,9 @@ pub struct Tokenizer {
 
 /// Bytes of memory that encoding may take for each byte of a text. Texts of 4 MB took 4 to 32 with byte-level BPE, the most where each
 /// digit is a word, and 28 to 56 with the scores of SentencePiece.
-pub const ROOM_PER_BYTE: usize = 64;
+const ROOM_PER_BYTE: usize = 64;
+/// The same where the `tokenizers` crate cuts text into words, which are texts of their own there: 290 where each letter is one.
+const FOREIGN_ROOM_PER_BYTE: usize = 320;
 
 /// What turns a word into tokens.
 enum Model {
@@ -136,6 +141,14 @@ impl Tokenizer {
         self.lexicon.len()
     }
 
+    /// Bytes of memory that encoding may take for each byte of a text, unless normalization makes it much longer.
+    pub fn room_per_byte(&self) -> usize {
+        match self.pre.stages.iter().any(|stage| matches!(stage, Stage::Other { .. })) {
+            true => FOREIGN_ROOM_PER_BYTE,
+            false => ROOM_PER_BYTE,
+        }
+    }
+
     /// The tokens of `text`.
     ///
     /// With `add_special`, BOS and EOS (or what the model has in their place) frame them as the source asks. With
@@ -169,11 +182,12 @@ impl Tokenizer {
             out.extend_from_slice(&self.roles.prefix);
         }
         let mut place = Place::Start;
+        let mut effort = Effort::new(text.len());
         let mut gap = Vec::new();
         for chunk in text.utf8_chunks() {
             if !chunk.valid().is_empty() {
                 self.encode_gap(&mut gap, &mut out);
-                place = self.encode_text(chunk.valid(), place, parse_special, &mut out)?;
+                place = self.encode_text(chunk.valid(), place, parse_special, &mut effort, &mut out)?;
             }
             if !chunk.invalid().is_empty() {
                 gap.extend_from_slice(chunk.invalid());
@@ -188,7 +202,14 @@ impl Tokenizer {
     }
 
     /// Appends the tokens of a stretch of text; gives the place behind it.
-    fn encode_text(&self, text: &str, mut place: Place, control: bool, out: &mut Vec<u32>) -> Result<Place> {
+    fn encode_text(
+        &self,
+        text: &str,
+        mut place: Place,
+        control: bool,
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<Place> {
         for fragment in self.specials.split(text, control) {
             match fragment {
                 Fragment::Token(token) => {
@@ -196,13 +217,14 @@ impl Tokenizer {
                     place = Place::AfterSpecial;
                 }
                 Fragment::Text(text) => {
-                    let normal = self.normalizer.apply(text, place)?;
+                    let normal = self.normalizer.apply(text, place, effort)?;
                     for fragment in self.normalized_specials.split(&normal, control) {
                         match fragment {
                             Fragment::Token(token) => out.push(token),
                             Fragment::Text(text) => {
-                                self.pre
-                                    .words(text, place == Place::Start, |word| self.encode_word(word, out))?;
+                                let at_start = place == Place::Start;
+                                let found = |word: &str, effort: &mut _| self.encode_word(word, effort, out);
+                                self.pre.words(text, at_start, effort, found)?;
                             }
                         }
                         place = Place::Inside;
@@ -213,7 +235,7 @@ impl Tokenizer {
         Ok(place)
     }
 
-    fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
+    fn encode_word(&self, word: &str, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
         let spaced;
         let word = if self.escapes_space && word.contains(SPACE) {
             spaced = word.replace(SPACE, " ");
@@ -224,9 +246,10 @@ impl Tokenizer {
         match &self.model {
             Model::Bpe(model) => model.encode(&self.lexicon, word, out),
             Model::Spm(model) => model.encode(&self.lexicon, word, out),
-            Model::WordPiece(model) => model.encode(&self.lexicon, word, out),
-            Model::Unigram(model) => model.encode(&self.lexicon, word, out),
+            Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
+            Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
         }
+        Ok(())
     }
 
     /// Appends the tokens of bytes that are no text, and empties `gap`.

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 
 use super::Place;
 use super::charsmap::Charsmap;
+use super::effort::Effort;
+use super::expression::Matcher;
 use super::foreign::ForeignNormalizer;
-use super::pre::{Matcher, Patience};
 use crate::error::{Error, Result};
 
 /// The steps, in order.
@@ -39,11 +40,6 @@ pub(super) enum Step {
     },
 }
 
-/// How many times longer normalization may make a text, and by how many bytes beyond that. Unicode's own tables (NFKC)
-/// make it 11 times longer at most; without a limit a few steps that each double the text would fill the memory.
-const MAX_GROWTH: usize = 32;
-const MAX_PREFIX: usize = 1024;
-
 /// Refuses a text that has grown to `len` bytes, more than `most`.
 fn check_len(len: usize, most: usize) -> Result<()> {
     match len <= most {
@@ -55,19 +51,20 @@ fn check_len(len: usize, most: usize) -> Result<()> {
 }
 
 impl Normalizer {
-    /// Applies the steps to text at `place`.
+    /// Applies the steps to text at `place`, within what is left of `effort`.
     ///
     /// # Errors
     /// `Unsupported` if a step fails, takes too long, or makes the text longer than any real tokenizer does.
-    pub(super) fn apply<'t>(&self, text: &'t str, place: Place) -> Result<Cow<'t, str>> {
-        let most = text.len().saturating_mul(MAX_GROWTH).saturating_add(MAX_PREFIX);
+    pub(super) fn apply<'t>(&self, text: &'t str, place: Place, effort: &mut Effort) -> Result<Cow<'t, str>> {
         let mut text = Cow::Borrowed(text);
         for step in &self.steps {
-            if let Some(changed) = step.apply(&text, place, most)? {
-                check_len(changed.len(), most)?;
+            effort.check_now()?;
+            if let Some(changed) = step.apply(&text, place, effort)? {
+                check_len(changed.len(), effort.room())?;
                 text = Cow::Owned(changed);
             }
         }
+        effort.take_room(text.len());
         Ok(text)
     }
 }
@@ -83,9 +80,10 @@ impl Step {
         Ok(Step::Other { normalizer: ForeignNormalizer::nfc()?, keeps_ascii: true })
     }
 
-    /// The changed text, or None if nothing changes. What would become longer than `most` bytes is refused before it is
+    /// The changed text, or None if nothing changes. What would become longer than there is room for is refused before it is
     /// made, unless the step cannot make it much longer.
-    fn apply(&self, text: &str, place: Place, most: usize) -> Result<Option<String>> {
+    fn apply(&self, text: &str, place: Place, effort: &mut Effort) -> Result<Option<String>> {
+        let most = effort.room();
         Ok(match self {
             Step::Prefix { text: prefix, if_absent } => {
                 let wanted = place != Place::Inside
@@ -103,20 +101,7 @@ impl Step {
                     Some(text.replace(&**from, to))
                 }
             },
-            Step::ReplaceMatches(matcher, to) => {
-                let mut out = String::with_capacity(text.len());
-                let mut done = 0;
-                let mut patience = Patience::new(text.len());
-                for (start, end) in matcher.find_all(text) {
-                    patience.check()?;
-                    out.push_str(&text[done..start]);
-                    out.push_str(to);
-                    check_len(out.len(), most)?;
-                    done = end;
-                }
-                out.push_str(&text[done..]);
-                Some(out)
-            }
+            Step::ReplaceMatches(matcher, to) => Some(matcher.replace_all(text, to, most, effort)?),
             Step::CollapseSpaces => {
                 let words = text.split(' ').filter(|word| !word.is_empty());
                 Some(words.collect::<Vec<_>>().join(" "))

@@ -7,11 +7,10 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
-use regex::{Regex, RegexBuilder};
-
-use super::foreign::{Backtracking, ForeignPreTokenizer};
+use super::effort::Effort;
+use super::expression::{Expressions, Matcher};
+use super::foreign::ForeignPreTokenizer;
 use crate::error::{Error, Result};
 
 /// One expression. The text between its matches becomes pieces as well.
@@ -83,92 +82,6 @@ pub(super) enum Keeps {
     Both,
 }
 
-/// Finds the matches of an expression.
-pub(super) enum Matcher {
-    /// One match in linear time.
-    Linear(Regex),
-    /// For expressions that are not regular.
-    Backtracking(Backtracking),
-}
-
-/// The most memory, in bytes, that the states of an expression take. With less than a few MB, those of the larger
-/// expressions are thrown away and made anew again and again on text of many scripts.
-const MAX_STATES: usize = 32 << 20;
-
-impl Matcher {
-    /// Compiles an expression.
-    pub(super) fn new(expression: &str) -> std::result::Result<Matcher, String> {
-        match RegexBuilder::new(expression).dfa_size_limit(MAX_STATES).build() {
-            Ok(regex) => Ok(Matcher::Linear(regex)),
-            Err(_) => Backtracking::new(expression).map(Matcher::Backtracking),
-        }
-    }
-
-    /// All matches in `text`.
-    pub(super) fn find_all<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = (usize, usize)> + 't> {
-        match self {
-            Matcher::Linear(regex) => {
-                Box::new(regex.find_iter(text).map(|found| (found.start(), found.end())))
-            }
-            Matcher::Backtracking(regex) => Box::new(regex.find_iter(text)),
-        }
-    }
-
-    /// The next match in `text` from `at` on.
-    fn find(&self, text: &str, at: usize) -> Option<(usize, usize)> {
-        match self {
-            Matcher::Linear(regex) => regex.find_at(text, at).map(|found| (found.start(), found.end())),
-            Matcher::Backtracking(regex) => {
-                let (start, end) = regex.find_iter(&text[at..]).next()?;
-                Some((at + start, at + end))
-            }
-        }
-    }
-}
-
-/// Ends what takes too long. One match takes linear time, but there are expressions (`a*b|a`) that read the whole rest
-/// of a text for each of its characters. No published one does; a file may still have it, and the text must not hang.
-pub(super) struct Patience {
-    /// When the clock was last looked at.
-    last: Option<Instant>,
-    /// What is left.
-    allowed: Duration,
-    n_calls: u32,
-}
-
-impl Patience {
-    /// For a text of `len` bytes: some hundred times what real expressions take.
-    pub(super) fn new(len: usize) -> Patience {
-        let allowed = Duration::from_secs(2)
-            + Duration::from_micros(4).saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
-        Patience { last: None, allowed, n_calls: 0 }
-    }
-
-    /// To be called once per match.
-    ///
-    /// # Errors
-    /// `Unsupported` when the time is over.
-    pub(super) fn check(&mut self) -> Result<()> {
-        self.n_calls = self.n_calls.wrapping_add(1);
-        // Looking at the clock takes longer than a match.
-        if !self.n_calls.is_multiple_of(256) {
-            return Ok(());
-        }
-        // A process may be stopped for hours between two matches: that is not this text's fault.
-        const MOST: Duration = Duration::from_secs(1);
-        let now = Instant::now();
-        let spent = self.last.replace(now).map_or(Duration::ZERO, |last| (now - last).min(MOST));
-        self.allowed = self.allowed.saturating_sub(spent);
-        if self.allowed.is_zero() {
-            return Err(Error::Unsupported(
-                "an expression of the tokenizer takes too long on this text: it reads it again and again"
-                    .into(),
-            ));
-        }
-        Ok(())
-    }
-}
-
 /// Stages, each applied to the pieces the one before it left; without any, text is one word.
 #[derive(Default)]
 pub(super) struct PreTokenizer {
@@ -177,7 +90,13 @@ pub(super) struct PreTokenizer {
 
 impl PreTokenizer {
     /// Calls `found` with each word of `text`, in order; `start` says that it starts the sequence.
-    pub(super) fn words(&self, text: &str, start: bool, mut found: impl FnMut(&str)) -> Result<()> {
+    pub(super) fn words(
+        &self,
+        text: &str,
+        start: bool,
+        effort: &mut Effort,
+        mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
+    ) -> Result<()> {
         let whole = 0..text.len();
         let mut pieces = vec![whole];
         for (index, stage) in self.stages.iter().enumerate() {
@@ -187,17 +106,16 @@ impl PreTokenizer {
                 Stage::Other { .. } => {
                     // Such a stage may change the text, so pieces are texts of their own from here on.
                     let pieces = pieces.into_iter().map(|r| text[r].to_owned()).collect();
-                    return self.owned_words(&self.stages[index..], pieces, start, found);
+                    return self.owned_words(&self.stages[index..], pieces, start, effort, found);
                 }
             };
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                cut.cut(&text[piece.clone()], piece.start, &mut finer)?;
+                cut.cut(&text[piece.clone()], piece.start, effort, &mut finer)?;
             }
             pieces = finer;
         }
-        pieces.into_iter().filter(|r| !r.is_empty()).for_each(|r| found(&text[r]));
-        Ok(())
+        pieces.into_iter().filter(|r| !r.is_empty()).try_for_each(|r| found(&text[r], effort))
     }
 
     fn owned_words(
@@ -205,7 +123,8 @@ impl PreTokenizer {
         stages: &[Stage],
         mut pieces: Vec<String>,
         start: bool,
-        mut found: impl FnMut(&str),
+        effort: &mut Effort,
+        mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
     ) -> Result<()> {
         for stage in stages {
             let mut finer = Vec::with_capacity(pieces.len());
@@ -213,10 +132,11 @@ impl PreTokenizer {
                 match stage {
                     Stage::Cut(cut) => {
                         let mut ranges = Vec::new();
-                        cut.cut(&piece, 0, &mut ranges)?;
+                        cut.cut(&piece, 0, effort, &mut ranges)?;
                         finer.extend(ranges.into_iter().map(|r| piece[r].to_owned()));
                     }
                     Stage::Other { pre_tokenizer, inside, .. } => {
+                        effort.check_now()?;
                         let at_start = start && index == 0;
                         let own =
                             if at_start { pre_tokenizer } else { inside.as_ref().unwrap_or(pre_tokenizer) };
@@ -226,8 +146,7 @@ impl PreTokenizer {
             }
             pieces = finer;
         }
-        pieces.iter().filter(|word| !word.is_empty()).for_each(|word| found(word));
-        Ok(())
+        pieces.iter().filter(|word| !word.is_empty()).try_for_each(|word| found(word, effort))
     }
 }
 
@@ -236,13 +155,13 @@ impl Cut {
     ///
     /// # Errors
     /// `Format` if it is none.
-    pub(super) fn new(pattern: Pattern<'_>, name: &str) -> Result<Cut> {
+    pub(super) fn new(pattern: Pattern<'_>, name: &str, expressions: &mut Expressions) -> Result<Cut> {
         let (expression, white) = match pattern {
             Pattern::Split(e) => (e, White::StaysWhole),
             Pattern::Words(e) => (e, White::GivesLastBack),
             Pattern::Lines(e) => (e, White::GivesLastBackUnlessLineEnd),
         };
-        let matcher = Matcher::new(expression).map_err(|e| {
+        let matcher = expressions.compile(expression).map_err(|e| {
             Error::Format(format!(
                 "the expression {expression:?} of the pre-tokenizer {name:?} is invalid: {e}"
             ))
@@ -256,17 +175,15 @@ impl Cut {
     }
 
     /// Appends the pieces of `text`, whose first byte is number `base` of the whole, to `out`.
-    fn cut(&self, text: &str, base: usize, out: &mut Vec<Range<usize>>) -> Result<()> {
+    fn cut(&self, text: &str, base: usize, effort: &mut Effort, out: &mut Vec<Range<usize>>) -> Result<()> {
         let mut push = |from: usize, to: usize, kind: Keeps| {
             if from < to && (self.keeps == Keeps::Both || self.keeps == kind) {
                 out.push(base + from..base + to);
             }
         };
-        let mut patience = Patience::new(text.len());
         let mut at = 0; // everything before is in pieces
         let mut from = 0; // where to look for the next match
-        while let Some((start, end)) = self.matcher.find(text, from) {
-            patience.check()?;
+        while let Some((start, end)) = self.matcher.find(text, from, effort)? {
             push(at, start, Keeps::Gaps);
             at = self.word_end(text, start, end);
             push(start, at, Keeps::Matches);

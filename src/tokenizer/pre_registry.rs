@@ -3,6 +3,7 @@
 //! model's `tokenizer.json`; which name means which is llama.cpp's convention (`src/llama-vocab.cpp`).
 #![forbid(unsafe_code)]
 
+use super::expression::Expressions;
 use super::pre::Pattern::{self, Lines, Split, Words};
 use super::pre::{Cut, PreTokenizer, Stage};
 use crate::error::{Error, Result};
@@ -120,7 +121,8 @@ impl Entry {
     /// Compiles the expressions.
     pub(super) fn pre_tokenizer(&self) -> Result<PreTokenizer> {
         let name = self.names.first().copied().unwrap_or_default();
-        let compile = |&pattern: &Pattern<'_>| Ok(Stage::Cut(Cut::new(pattern, name)?));
+        let mut expressions = Expressions::new();
+        let compile = |&pattern: &Pattern<'_>| Ok(Stage::Cut(Cut::new(pattern, name, &mut expressions)?));
         Ok(PreTokenizer { stages: self.patterns.iter().map(compile).collect::<Result<_>>()? })
     }
 }
@@ -136,11 +138,16 @@ fn known_names() -> Vec<&'static str> {
 #[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 mod tests {
     use super::*;
+    use crate::tokenizer::effort::Effort;
 
     fn words(pre: &str, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         let pre = Entry::named(pre).unwrap().pre_tokenizer().unwrap();
-        pre.words(text, true, |word| words.push(word.to_owned())).unwrap();
+        let found = |word: &str, _: &mut Effort| {
+            words.push(word.to_owned());
+            Ok(())
+        };
+        pre.words(text, true, &mut Effort::new(text.len()), found).unwrap();
         words
     }
 
@@ -193,7 +200,11 @@ mod tests {
             for name in ["default", "gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-v3"] {
                 let pre = Entry::named(name).unwrap().pre_tokenizer().unwrap();
                 let mut n = 0;
-                pre.words(&text, true, |word| n += word.len()).unwrap();
+                let found = |word: &str, _: &mut Effort| {
+                    n += word.len();
+                    Ok(())
+                };
+                pre.words(&text, true, &mut Effort::new(text.len()), found).unwrap();
                 assert_eq!(n, text.len());
             }
         }

@@ -42,12 +42,14 @@ pub(super) struct SpecialTokens {
 /// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
 /// search small for any vocabulary.
 const MAX_SEARCHED: usize = 512;
+/// The most bytes of all special tokens: the automaton takes some fifty times that. Gemma 3's 6,400 have 60 KB.
+const MAX_BYTES: usize = 4 << 20;
 
 impl SpecialTokens {
     /// Indexes tokens by their texts. Of tokens with the same text the first counts.
     ///
     /// # Errors
-    /// `Unsupported` if there are more than can be indexed.
+    /// `Unsupported` if there are more than are indexed.
     pub(super) fn new(tokens: Vec<(&str, Added)>) -> Result<SpecialTokens> {
         let plain = tokens.iter().filter(|(_, added)| !added.control).cloned().collect();
         Ok(SpecialTokens { always: Finder::new(plain)?, all: Finder::new(tokens)? })
@@ -74,6 +76,12 @@ impl Finder {
     fn new(mut tokens: Vec<(&str, Added)>) -> Result<Finder> {
         let mut seen = HashSet::with_capacity(tokens.len());
         tokens.retain(|(text, _)| (1..=MAX_SEARCHED).contains(&text.len()) && seen.insert(*text));
+        let (n, n_bytes) = (tokens.len(), tokens.iter().map(|(text, _)| text.len()).sum::<usize>());
+        if n_bytes > MAX_BYTES {
+            return Err(Error::Unsupported(format!(
+                "the texts of {n} special tokens have {n_bytes} bytes, more than {MAX_BYTES}"
+            )));
+        }
         let automaton = if tokens.is_empty() {
             None
         } else {
@@ -82,7 +90,6 @@ impl Finder {
                 .match_kind(MatchKind::LeftmostLongest)
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(tokens.iter().map(|(text, _)| text));
-            let n = tokens.len();
             Some(built.map_err(|e| Error::Unsupported(format!("{n} special tokens are too many: {e}")))?)
         };
         let tokens: Vec<Added> = tokens.into_iter().map(|(_, added)| added).collect();

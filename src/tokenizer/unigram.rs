@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
@@ -76,12 +77,22 @@ impl Unigram {
     }
 
     /// Appends the tokens of `text`. Unknown characters in a row are one unknown token.
-    pub(super) fn encode(&self, lexicon: &Lexicon, text: &str, out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// `Unsupported` when that takes too long.
+    pub(super) fn encode(
+        &self,
+        lexicon: &Lexicon,
+        text: &str,
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
         let bytes = text.as_bytes();
         let nowhere = Best { score: f64::NEG_INFINITY, start: usize::MAX, token: self.unk };
         let mut best = vec![nowhere; bytes.len() + 1];
         best[0].score = 0.0;
         for (start, c) in text.char_indices() {
+            effort.check()?;
             let so_far = best[start].score;
             let mut offer = |end: usize, score: f64, token: u32| {
                 let score = so_far + score;
@@ -113,6 +124,7 @@ impl Unigram {
         }
         self.push_unknown(lexicon, bytes, 0, &mut unknown_end, out);
         out[first..].reverse();
+        Ok(())
     }
 
     /// Appends what stands for the unknown `bytes[start..*end]`, last token first.

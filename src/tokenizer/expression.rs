@@ -1,0 +1,153 @@
+//! Expressions of pre-tokenizers and normalizers. A file may hold any, and any number: what they take is bounded, as programs
+//! and at work.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use regex::{Regex, RegexBuilder};
+
+use super::effort::Effort;
+use super::foreign::Backtracking;
+use crate::error::Result;
+
+/// Finds the matches of an expression.
+#[derive(Clone)]
+pub(super) enum Matcher {
+    /// One match in linear time.
+    Linear(Regex),
+    /// For expressions that are not regular.
+    Backtracking(Backtracking),
+}
+
+impl Matcher {
+    /// The next match in `text` from `at` on; what is before `at` is seen by assertions.
+    ///
+    /// # Errors
+    /// `Unsupported` when it takes too long.
+    pub(super) fn find(&self, text: &str, at: usize, effort: &mut Effort) -> Result<Option<(usize, usize)>> {
+        let regex = match self {
+            Matcher::Linear(regex) => {
+                effort.check()?;
+                return Ok(regex.find_at(text, at).map(|found| (found.start(), found.end())));
+            }
+            Matcher::Backtracking(regex) => regex,
+        };
+        // At one place after the other, and the clock is looked at in between: a search of its own may read the rest of the text
+        // at each of them.
+        let mut from = at;
+        loop {
+            effort.check_now()?;
+            if let Some(found) = regex.match_at(text, from)? {
+                return Ok(Some(found));
+            }
+            if from == text.len() {
+                return Ok(None);
+            }
+            from = text.ceil_char_boundary(from + 1);
+        }
+    }
+
+    /// `text` with `to` in place of each match, as long as that has at most `most` bytes; longer it may be cut short.
+    ///
+    /// # Errors
+    /// As [`Matcher::find`].
+    pub(super) fn replace_all(
+        &self,
+        text: &str,
+        to: &str,
+        most: usize,
+        effort: &mut Effort,
+    ) -> Result<String> {
+        let mut out = String::with_capacity(text.len());
+        let (mut done, mut from, mut is_first) = (0, 0, true);
+        while let Some((start, end)) = self.find(text, from, effort)? {
+            // Nothing, right behind a match, is no match.
+            if start == end && end == done && !is_first {
+                if end == text.len() {
+                    break;
+                }
+                from = text.ceil_char_boundary(end + 1);
+                continue;
+            }
+            out.push_str(&text[done..start]);
+            out.push_str(to);
+            (done, from, is_first) = (end, end, false);
+            if out.len() > most {
+                return Ok(out);
+            }
+        }
+        out.push_str(&text[done..]);
+        Ok(out)
+    }
+}
+
+/// The sizes that are tried, one after the other, for an expression's program.
+const PROGRAM_BYTES: [usize; 4] = [1 << 18, 1 << 20, 1 << 22, 10 << 20];
+/// What the programs of a tokenizer may take together, in bytes: some tens of times what published ones do.
+const MOST_PROGRAM_BYTES: usize = 32 << 20;
+/// The most memory, in bytes, that the states of an expression take. With less than a few MB, those of the larger
+/// expressions are thrown away and made anew again and again on text of many scripts.
+const STATE_BYTES: usize = 32 << 20;
+/// What the states of a tokenizer's expressions may take together; those for which that is too little have 1 MB each.
+const MOST_STATE_BYTES: usize = 128 << 20;
+const LEAST_STATE_BYTES: usize = 1 << 20;
+/// The most bytes of an expression that is not regular, and what each of them may make of a program. (Its parts are programs of
+/// their own.)
+const MOST_BACKTRACKING: usize = 4096;
+const BYTES_PER_BYTE: usize = 4096;
+
+/// The expressions of one tokenizer, compiled.
+pub(super) struct Expressions {
+    compiled: HashMap<String, Matcher>,
+    program_bytes: usize,
+    state_bytes: usize,
+}
+
+impl Expressions {
+    pub(super) fn new() -> Expressions {
+        Expressions {
+            compiled: HashMap::new(),
+            program_bytes: MOST_PROGRAM_BYTES,
+            state_bytes: MOST_STATE_BYTES,
+        }
+    }
+
+    /// Compiles an expression, or says what is wrong with it. Equal ones are one.
+    pub(super) fn compile(&mut self, expression: &str) -> std::result::Result<Matcher, String> {
+        if let Some(matcher) = self.compiled.get(expression) {
+            return Ok(matcher.clone());
+        }
+        let matcher = self.compile_new(expression)?;
+        self.compiled.insert(expression.to_owned(), matcher.clone());
+        Ok(matcher)
+    }
+
+    fn compile_new(&mut self, expression: &str) -> std::result::Result<Matcher, String> {
+        let too_large = |left: usize| {
+            format!(
+                "it is too large: {left} of {MOST_PROGRAM_BYTES} bytes are left for a tokenizer's expressions"
+            )
+        };
+        let states = if self.state_bytes < STATE_BYTES { LEAST_STATE_BYTES } else { STATE_BYTES };
+        for size in PROGRAM_BYTES.into_iter().take_while(|&size| size <= self.program_bytes) {
+            match RegexBuilder::new(expression).size_limit(size).dfa_size_limit(states).build() {
+                Ok(regex) => {
+                    self.program_bytes -= size;
+                    self.state_bytes = self.state_bytes.saturating_sub(states);
+                    return Ok(Matcher::Linear(regex));
+                }
+                Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(_) => {
+                    let size = expression.len().saturating_mul(BYTES_PER_BYTE).max(PROGRAM_BYTES[0]);
+                    if expression.len() > MOST_BACKTRACKING || size > self.program_bytes {
+                        return Err(too_large(self.program_bytes));
+                    }
+                    let matcher = Backtracking::new(expression, PROGRAM_BYTES[0], LEAST_STATE_BYTES)?;
+                    self.program_bytes -= size;
+                    return Ok(Matcher::Backtracking(matcher));
+                }
+            }
+        }
+        Err(too_large(self.program_bytes))
+    }
+}
