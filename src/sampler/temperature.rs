@@ -1,5 +1,5 @@
-//! Temperature: logits are divided by it, after the largest has been taken off all of them (which changes no
-//! probability, and lets a tiny temperature overflow to `-inf` only).
+//! Temperature: logits are divided by it. Where a tiny temperature would make an infinity of the largest one, that is taken off all
+//! of them before, which changes no probability, so that they overflow to `-inf` only.
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;
@@ -17,6 +17,7 @@ pub(super) fn apply(candidates: &mut Candidates, temperature: f32) {
         return super::greedy::apply(candidates);
     }
     let max = candidates.max();
+    let max = if (max / temperature).is_finite() { 0.0 } else { max };
     for logit in candidates.logits_mut().1 {
         // Adding 0 turns a -0 into +0, as in `Candidates::fill`.
         *logit = (*logit - max) / temperature + 0.0;

@@ -55,6 +55,24 @@ fn top_k_is_the_head_of_a_sort() {
     }
 }
 
+/// Penalties divide logits, so that they must find the numbers that there were, and not their distances from the largest.
+#[test]
+fn temperatures_divide_and_do_no_more() {
+    let logits = [2.0f32, 1.9, -5.0];
+    let flat = Stage::DynamicTemperature { temperature: 1.0, range: 0.0, exponent: 1.0 };
+    let warm = Stage::DynamicTemperature { temperature: 2.0, range: 0.5, exponent: 1.0 };
+    for heat in [Stage::Temperature(1.0), Stage::Temperature(0.5), flat, warm] {
+        let penalties = Penalties { last_n: 8, repeat: 2.0, frequency: 0.0, presence: 0.0 };
+        let mut sampler = sampler(0, &[heat.clone(), Stage::Penalties(penalties), Stage::Greedy]);
+        assert_eq!(sampler.sample(&logits), Ok(0), "{heat:?}");
+        sampler.accept(0);
+        assert_eq!(sampler.sample(&logits), Ok(1), "{heat:?}");
+    }
+    // Where that would leave infinities alone, the largest is taken off before.
+    let mut tiny = sampler(0, &[Stage::Temperature(1e-40)]);
+    assert_eq!(tiny.sample(&logits), Ok(0));
+}
+
 #[test]
 fn top_p_is_the_shortest_head_of_a_sort_that_reaches_p() {
     for seed in 0..20 {
