@@ -285,7 +285,8 @@ enum ember_event_kind
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * The text of the prompt, if an echo was asked for; the first event.
+     * The text of the prompt, if an echo was asked for and it has any; the first event. (A request of an engine that ends before it
+     * began has none.)
      */
     EMBER_EVENT_ECHO = 0,
     /**
@@ -1424,10 +1425,11 @@ void ember_engine_free(struct ember_engine *engine);
 /**
  * Has `prompt` continued, and writes the request to `out`; free it with ember_request_free. The prompt is the whole text: it
  * is tokenized here (BOS included), waits in the queue, and runs together with other requests. What it gives is what it
- * would give alone. Any thread, and callbacks too.
+ * would give alone (with keys and values in EMBER_KV_F32, but for the last digits of log-probabilities). Any thread, and
+ * callbacks too.
  * `options` NULL: the defaults; of them, the sequence and reuse_prefix mean nothing here; priority does.
  * `sampler` NULL: greedy; otherwise a copy is taken as it is (ember_sampler_clone), random state and all, so that requests
- * which shall differ need samplers of different seeds.
+ * which shall differ need samplers of different seeds; the prompt takes the place of all that it had accepted.
  * `callback` NULL: take the events with ember_request_next. Otherwise it gets them, with `user_data`, on the thread that does
  * the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
  * ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is
@@ -1569,9 +1571,10 @@ const char *ember_status_name(int32_t status);
  * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
  * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
- * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
- * The sampler accepts the tokens of the prompt (ember_sampler_accept), with reuse_prefix those that it has not had yet, and each
- * token as it is generated: penalties count them all.
+ * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; a cancel token may leave it
+ * without the last token of all.
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
+ * all. With reuse_prefix the prompt takes the place of all that was accepted before.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
  * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
  * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
@@ -1706,7 +1709,7 @@ ember_status ember_generate_options_set_n_top(struct ember_generate_options *opt
 
 /**
  * How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
- * with EMBER_FINISH_TIME_LIMIT when a token comes after that. A prompt that runs already is run to its end, or, by an
+ * with EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt that runs already is run to its end, or, by an
  * engine, to the end of the step. 0: any. Default: 0.
  */
 ember_status ember_generate_options_set_time_limit(struct ember_generate_options *options,
@@ -2400,7 +2403,7 @@ ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
  * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
  * tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
  * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
- * of the `n_breakers` texts: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
+ * of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
  * at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
  * tokens the breakers are looked up in.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
@@ -2515,8 +2518,8 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
  * The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
  * with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
  * wanted.
- * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx
- * tokens and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
+ * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx + 1
+ * tokens (the last is not run) and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
  * and others, the sequence having forgotten what it had not in common; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
  * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
@@ -2636,7 +2639,7 @@ ember_status ember_context_state_load(struct ember_context *context,
  * was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
  * symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes
  * when a state is saved to `path` again.
- * Errors: also EMBER_E_IO, EMBER_E_UTF8.
+ * Errors: also EMBER_E_IO (a folder, pipe or device at `path` too), EMBER_E_UTF8.
  */
 ember_status ember_context_state_save_file(const struct ember_context *context,
                                            uint32_t sequence,
@@ -2708,7 +2711,8 @@ ember_status ember_model_tokenize_bytes(const struct ember_model *model,
 
 /**
  * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
- * NUL is added. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
+ * NUL is added. They are taken for the beginning of a text: where tokenizing puts a space before that, it goes again. Tokens that
+ * continue a text keep it in ember_model_token_bytes and in the bytes of events. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
  * writes control tokens as their text instead of leaving them out. Any thread.
  * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
  */

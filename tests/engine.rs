@@ -206,7 +206,7 @@ fn with_few_pages_requests_wait_and_are_run_again() {
     let page = one.memory().0;
     for (share_prefixes, first) in [(false, 0), (true, 0), (false, PLAIN), (true, PLAIN)] {
         let mut o = EngineOptions { share_prefixes, ..small(8) };
-        o.context.kv_limit = Some(8 * page);
+        o.context.kv_limit = Some(6 * page);
         let engine = engine(&model, &o);
         let requests: Vec<Request> = (first..first + 24).map(|i| submit(&engine, i, Sink::Pull)).collect();
         for (i, request) in (first..).zip(&requests) {
@@ -214,7 +214,7 @@ fn with_few_pages_requests_wait_and_are_run_again() {
         }
         let m = engine.metrics();
         assert!(m.n_preempted > 0, "{m:?}");
-        assert_eq!((m.n_pages, m.n_free_pages), (8, 8), "all pages are back");
+        assert_eq!((m.n_pages, m.n_free_pages), (6, 6), "all pages are back");
     }
 }
 

@@ -170,10 +170,11 @@ pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
 
 /// Has `prompt` continued, and writes the request to `out`; free it with ember_request_free. The prompt is the whole text: it
 /// is tokenized here (BOS included), waits in the queue, and runs together with other requests. What it gives is what it
-/// would give alone. Any thread, and callbacks too.
+/// would give alone (with keys and values in EMBER_KV_F32, but for the last digits of log-probabilities). Any thread, and
+/// callbacks too.
 /// `options` NULL: the defaults; of them, the sequence and reuse_prefix mean nothing here; priority does.
 /// `sampler` NULL: greedy; otherwise a copy is taken as it is (ember_sampler_clone), random state and all, so that requests
-/// which shall differ need samplers of different seeds.
+/// which shall differ need samplers of different seeds; the prompt takes the place of all that it had accepted.
 /// `callback` NULL: take the events with ember_request_next. Otherwise it gets them, with `user_data`, on the thread that does
 /// the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
 /// ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is

@@ -21,7 +21,8 @@ use crate::sampler::{Sampler, Stage};
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ember_event_kind {
-    /// The text of the prompt, if an echo was asked for; the first event.
+    /// The text of the prompt, if an echo was asked for and it has any; the first event. (A request of an engine that ends before it
+    /// began has none.)
     EMBER_EVENT_ECHO = 0,
     /// A token was generated.
     EMBER_EVENT_TOKEN = 1,
@@ -253,9 +254,10 @@ fn run(
 /// for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
 /// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
 /// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
-/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt.
-/// The sampler accepts the tokens of the prompt (ember_sampler_accept), with reuse_prefix those that it has not had yet, and each
-/// token as it is generated: penalties count them all.
+/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; a cancel token may leave it
+/// without the last token of all.
+/// The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
+/// all. With reuse_prefix the prompt takes the place of all that was accepted before.
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
 /// The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
 /// freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.

@@ -254,7 +254,7 @@ pub unsafe extern "C" fn ember_generate_options_set_n_top(
 }
 
 /// How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
-/// with EMBER_FINISH_TIME_LIMIT when a token comes after that. A prompt that runs already is run to its end, or, by an
+/// with EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt that runs already is run to its end, or, by an
 /// engine, to the end of the step. 0: any. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_time_limit(

@@ -146,6 +146,11 @@ impl Job {
             return false;
         }
         self.state.set_usage(self.generator.usage());
+        // Nothing that comes later changes that, and what the sequence would hold is of no use here.
+        if let Some(reason) = self.generator.settled() {
+            self.end(reason, metrics);
+            return false;
+        }
         !is_last
     }
 }
@@ -431,10 +436,16 @@ impl Pump {
     /// Tells the tokens that follow from the batch, which took `time`.
     fn tell(&mut self, time: Duration, metrics: &Mutex<Metrics>) {
         let mut ended = Vec::new();
-        let mut n_prefilled = 0;
+        let prefilling = self.active.iter().filter(|a| a.job.is_prefilling);
+        let n_prefilled = prefilling.map(|a| a.n as u64).sum::<u64>();
+        {
+            // Whoever takes the last event may read them at once.
+            let mut metrics = metrics.lock();
+            metrics.n_steps += 1;
+            metrics.n_prefilled += n_prefilled;
+        }
         let mut best = self.best.iter();
         for (i, Active { job, n, .. }) in self.active.iter_mut().enumerate().filter(|(_, a)| a.n > 0) {
-            n_prefilled += if job.is_prefilling { *n as u64 } else { 0 };
             job.generator.fed(*n, time);
             if job.generator.feed().is_empty() {
                 job.is_prefilling = false;
@@ -446,8 +457,5 @@ impl Pump {
         }
         // Only now: emptying a sequence takes the logits away.
         ended.into_iter().rev().for_each(|i| drop(self.release(i)));
-        let mut metrics = metrics.lock();
-        metrics.n_steps += 1;
-        metrics.n_prefilled += n_prefilled;
     }
 }

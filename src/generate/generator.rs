@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
 
+mod end;
 mod run;
 
 /// Why generation ended.
@@ -268,8 +269,17 @@ impl Generator {
         if self.phase == Phase::Echo {
             return Ok(self.tell_echo());
         }
-        if self.usage.finish.is_none() && self.is_overdue() {
-            return Ok(self.end(FinishReason::TimeLimit));
+        if self.usage.finish.is_none()
+            && let Some(reason) = self.settled().or(self.is_overdue().then_some(FinishReason::TimeLimit))
+        {
+            // The last token belongs into the sequence; where it cannot be, that is no other reason.
+            if self.phase == Phase::Tokens {
+                match self.run(context) {
+                    Err(Error::Cancelled(_) | Error::ContextFull(_)) => {}
+                    other => other?,
+                }
+            }
+            return Ok(self.end(reason));
         }
         if self.usage.finish.is_none() && !(self.phase == Phase::Prompt && self.stopping) {
             match self.run(context) {
@@ -368,25 +378,6 @@ impl Generator {
         }
     }
 
-    /// Ends the generation; the last event.
-    pub fn end(&mut self, reason: FinishReason) -> Event<'_> {
-        self.phase = Phase::Ended;
-        self.usage.finish = Some(reason);
-        let text = if reason == FinishReason::Stopped { "" } else { self.text.finish() };
-        Event { text, kind: EventKind::End(reason) }
-    }
-
-    /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
-    /// no text.
-    pub fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    /// Whether the time is over that the generation may take.
-    pub fn is_overdue(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
     /// What was done so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -412,11 +403,8 @@ impl Generator {
         if self.stopping {
             return Ok(Step::End(FinishReason::Stopped));
         }
-        if self.text.is_stopped() {
-            return Ok(Step::End(FinishReason::StopString));
-        }
-        if self.usage.n_generated >= o.max_tokens {
-            return Ok(Step::End(FinishReason::MaxTokens));
+        if let Some(reason) = self.settled() {
+            return Ok(Step::End(reason));
         }
         if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));

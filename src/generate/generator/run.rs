@@ -19,6 +19,11 @@ impl Generator {
             self.resume(context, seq)?;
         }
         self.check_sequence(context)?;
+        if self.feed().is_empty() && self.n_run > 0 && context.end_logits(seq).is_err() {
+            // A step that failed had run it, and other work has taken its logits away since.
+            context.rewind(seq, self.n_run - 1)?;
+            self.n_run -= 1;
+        }
         if let (Phase::Tokens, [id]) = (self.phase, self.feed()) {
             self.run_token(context, *id)?;
         } else if !self.feed().is_empty() {

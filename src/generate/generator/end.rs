@@ -1,0 +1,52 @@
+//! How a generation ends.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use super::{Event, EventKind, FinishReason, Generator, Phase};
+
+impl Generator {
+    /// Why the token of the last event was the last one, if it was: whatever happens afterwards, that is the reason.
+    pub fn settled(&self) -> Option<FinishReason> {
+        match self.phase {
+            Phase::Tokens if self.stopping => Some(FinishReason::Stopped),
+            Phase::Tokens if self.text.is_stopped() => Some(FinishReason::StopString),
+            Phase::Tokens if self.usage.n_generated >= self.options.max_tokens => {
+                Some(FinishReason::MaxTokens)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the generation; the last event. Where the text is at its end, that may complete a stop string, which is the reason then.
+    pub fn end(&mut self, reason: FinishReason) -> Event<'_> {
+        self.phase = Phase::Ended;
+        if reason == FinishReason::Stopped {
+            self.usage.finish = Some(reason);
+            return Event { text: "", kind: EventKind::End(reason) };
+        }
+        let was_stopped = self.text.is_stopped();
+        self.text.finish();
+        let reason = match reason {
+            FinishReason::MaxTokens | FinishReason::EndOfGeneration | FinishReason::ContextFull
+                if self.text.is_stopped() && !was_stopped =>
+            {
+                FinishReason::StopString
+            }
+            other => other,
+        };
+        self.usage.finish = Some(reason);
+        Event { text: self.text.text(), kind: EventKind::End(reason) }
+    }
+
+    /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
+    /// no text.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Whether the time is over that the generation may take.
+    pub fn is_overdue(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
