@@ -202,7 +202,7 @@ pub unsafe extern "C" fn ember_context_state_load(
 /// was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
 /// symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes
 /// when a state is saved to `path` again.
-/// Errors: also EMBER_E_IO, EMBER_E_UTF8.
+/// Errors: also EMBER_E_IO (a folder, pipe or device at `path` too), EMBER_E_UTF8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_save_file(
     context: *const ember_context,

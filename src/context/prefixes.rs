@@ -105,6 +105,28 @@ impl Prefixes {
         }
     }
 
+    /// The node that has `page`, if there is one, and behind which nodes it cannot go: those first.
+    pub fn behind(&self, page: u32) -> Vec<u32> {
+        let nodes = || (0u32..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
+        let mut found: Vec<u32> =
+            nodes().filter(|(_, node)| node.page == Some(page)).map(|(id, _)| id).collect();
+        let mut at = 0;
+        while !self.has_gaps && at < found.len() {
+            let parent = found[at];
+            found.extend(nodes().filter(|(_, node)| node.parent == parent).map(|(id, _)| id));
+            at += 1;
+        }
+        found.reverse();
+        found
+    }
+
+    /// Gives up the page of node `id`, which is the caller's to give back; the node goes too, unless others follow it.
+    pub fn give_up(&mut self, id: u32) -> Option<u32> {
+        let page = self.nodes[id as usize].as_mut()?.page.take();
+        self.remove(id);
+        page
+    }
+
     /// Gives up the page that nobody else has, that can go, and that was of no use for the longest time.
     pub fn evict(&mut self, users: &[u32]) -> Option<u32> {
         let nodes = (0..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
@@ -113,11 +135,8 @@ impl Prefixes {
             let page = node.page.filter(|&page| can_go && users[page as usize] == 1)?;
             Some((id, page, node.used))
         });
-        let (id, page, _) = unused.min_by_key(|&(_, _, used)| used)?;
-        if !self.remove(id) {
-            self.nodes[id as usize].iter_mut().for_each(|node| node.page = None);
-        }
-        Some(page)
+        let (id, ..) = unused.min_by_key(|&(_, _, used)| used)?;
+        self.give_up(id)
     }
 }
 

@@ -10,6 +10,7 @@ use super::prefixes::Prefixes;
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
+mod copies;
 mod shift;
 mod windows;
 
@@ -181,7 +182,11 @@ impl Sequences {
         self.find_copies();
         let needed = n_all + self.copies.len();
         // Counting takes a look at all pages, which most calls can do without.
-        let n_free = if needed == 0 { 0 } else { self.pool.n_free() };
+        let mut n_free = if needed == 0 { 0 } else { self.pool.n_free() };
+        if n_least + self.copies.len() > n_free && self.give_up_kept_copies() {
+            n_free = self.pool.n_free();
+        }
+        let needed = n_all + self.copies.len();
         // Where they are too few for all, what no row sees any more is written to again.
         let (needed, ring) = match needed > n_free {
             true => (n_least + self.copies.len(), self.ring()),
@@ -212,21 +217,6 @@ impl Sequences {
         // Only now, lest a page that is to be copied be taken for another.
         self.copies.iter().for_each(|&(from, _)| self.pool.give_back(from));
         Ok(())
-    }
-
-    /// Puts the shared pages that the plan writes to into `copies`, each with its sequence. The last sequence that has a
-    /// page may write to it.
-    fn find_copies(&mut self) {
-        self.copies.clear();
-        for (seq, s) in self.sequences.iter().enumerate() {
-            let writes_into = s.planned > s.len && !s.len.is_multiple_of(PAGE_LEN);
-            if let Some(&last) = s.pages.last().filter(|_| writes_into) {
-                let left = self.copies.iter().filter(|(page, _)| *page == last).count();
-                if self.pool.users(last) as usize - left > 1 {
-                    self.copies.push((last, seq as u32));
-                }
-            }
-        }
     }
 
     /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind

@@ -22,6 +22,8 @@ const VERSION: u32 = 3;
 /// Set in the number of sequences where they are all those of a context. (States of a context that were written before it was set
 /// there are told by having several.)
 const WHOLE: u32 = 1 << 31;
+/// Set in the number of sequences where keys are those of a long context ([`Model::n_ctx_short`](crate::models::Model)).
+const LONG: u32 = 1 << 30;
 /// In place of a number of tokens: all of them.
 const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
@@ -127,6 +129,13 @@ impl Context {
         ]
     }
 
+    /// Bits in the number of sequences of a state: whether it is of all of them, and whether keys are those of a long context.
+    fn state_bits(&self, seq: Option<u32>) -> u32 {
+        let whole = if seq.is_none() { WHOLE } else { 0 };
+        let n_ctx_short = self.model.threaded().n_ctx_short();
+        whole | if n_ctx_short.is_some_and(|n| self.options.n_ctx > n) { LONG } else { 0 }
+    }
+
     /// Bytes that [`Context::save_state`] would write.
     pub fn state_len(&self, seq: Option<u32>) -> Result<u64> {
         self.model.require_logits()?;
@@ -175,8 +184,7 @@ impl Context {
         sink.u32s(self.state_shape())?;
         let order = self.pages_of(range.clone())?;
         let numbers: HashMap<u32, u32> = order.iter().map(|(page, _)| *page).zip(0..).collect();
-        let whole = if seq.is_none() { WHOLE } else { 0 };
-        sink.u32s([range.len() as u32 | whole, order.len() as u32])?;
+        sink.u32s([range.len() as u32 | self.state_bits(seq), order.len() as u32])?;
         for seq in range.clone() {
             let ids = self.tokens(seq)?;
             let plain = u32::try_from(self.sequences.plain(seq as usize)).unwrap_or(ALL_TOKENS);
@@ -299,8 +307,15 @@ impl Context {
             }
         }
         let (n_entries, n_pages) = (rest.u32()?, rest.u32()? as usize);
-        let is_whole = n_entries != 1;
-        let (n_entries, n_seq) = ((n_entries & !WHOLE) as usize, self.sequences.n_seq());
+        let is_whole = n_entries & !LONG != 1;
+        if (n_entries ^ self.state_bits(seq)) & LONG != 0 {
+            return Err(Error::InvalidArgument(format!(
+                "the state was saved in a context of {} positions than this one of {}: the model's keys are others there",
+                if n_entries & LONG != 0 { "more" } else { "fewer" },
+                self.options.n_ctx
+            )));
+        }
+        let (n_entries, n_seq) = ((n_entries & !(WHOLE | LONG)) as usize, self.sequences.n_seq());
         match seq {
             Some(_) if is_whole => {
                 Err(format!("is of a context with {n_entries} sequences, and not of one sequence"))

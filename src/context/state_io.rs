@@ -27,7 +27,7 @@ impl Context {
     /// written beside it and put in its place when it is whole and on disk. Its permissions stay, and so does a symbolic link to
     /// it. A process that is killed meanwhile leaves the file beside it, `.ember-…tmp`, until a state is saved there again.
     ///
-    /// Errors: also `Io`, beginning with the path.
+    /// Errors: also `Io`, beginning with the path: for what is no file, too.
     pub fn save_state_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let name = path.display().to_string();
         self.replace_file(seq, path).map_err(|e| e.within(&name))
@@ -36,6 +36,11 @@ impl Context {
     fn replace_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
+            return Err(Error::Io(
+                "it is no file that could be replaced, but a folder, a pipe or a device".into(),
+            ));
+        }
         let (file, beside) = beside(path).map_err(failed)?;
         let outcome = self.write_file(seq, &file, path).and_then(|()| {
             fs::rename(&beside, path).map_err(|e| Error::Io(format!("the state cannot be put in place: {e}")))

@@ -26,6 +26,10 @@ impl<B: Backend> Model<B> for DecoderModel<B> {
         &self.info
     }
 
+    fn n_ctx_short(&self) -> Option<usize> {
+        self.decoder.n_ctx_short()
+    }
+
     fn forward(
         &self,
         backend: &mut B,

@@ -122,6 +122,10 @@ pub struct ExpertInfo {
 pub trait Model<B: Backend>: Send + Sync {
     /// Its dimensions.
     fn info(&self) -> &ModelInfo;
+    /// In contexts of more positions than these keys are others, where there is such a number.
+    fn n_ctx_short(&self) -> Option<usize> {
+        None
+    }
     /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`. `Cancelled`
     /// when `batch.watch` ended it, which leaves the keys and values of some layers behind.
     fn forward(

@@ -119,6 +119,11 @@ impl<B: Backend> Decoder<B> {
         windows.reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
+    /// In contexts of more positions than these keys are rotated by other frequencies (LongRoPE).
+    pub fn n_ctx_short(&self) -> Option<usize> {
+        self.attention.iter().find_map(|params| Some(params.rope.as_ref()?.long.as_ref()?.0))
+    }
+
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
     pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
         let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();

@@ -408,6 +408,10 @@ static void states_in_files(const char *program)
 
     FAILS(EMBER_E_IO, "/no/where", ember_context_state_save_file(context, 0, "/no/where/state", NUL, E));
     FAILS(EMBER_E_IO, folder, ember_context_state_save_file(context, 0, folder, NUL, E)); /* a folder is in the way */
+    CHECK(mkfifo(told, 0600) == 0); /* replaced, whoever reads there would wait for ever */
+    FAILS(EMBER_E_IO, "no file that could be replaced", ember_context_state_save_file(context, 0, told, NUL, E));
+    struct stat pipe;
+    CHECK(stat(told, &pipe) == 0 && S_ISFIFO(pipe.st_mode) && remove(told) == 0);
     FAILS(EMBER_E_IO, "nowhere", ember_context_state_load_file(context, 0, "nowhere", NUL, E));
     FAILS(EMBER_E_FORMAT, "README", ember_context_state_load_file(context, 0, "README.md", NUL, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "path", ember_context_state_load_file(context, 0, NULL, NUL, E));
