@@ -232,6 +232,7 @@ def test_refusals(model, engine):
 
 def test_nothing_is_left_behind(model):
     from ember import engine as module
+    from ember._ending import Carried
 
     with ember.Engine(model, n_ctx=256) as engine:
         dropped = engine.submit(PROMPTS[0], max_tokens=240, ignore_eog=True)
@@ -239,7 +240,7 @@ def test_nothing_is_left_behind(model):
         next(dropped)
         del dropped
         assert gone() is None
-    assert not module._inboxes and engine not in [one for one in module._engines if not one.closed]
+    assert not module._inboxes and not [one for one in Carried._under_way if isinstance(one, module._Running)]
 
 
 def test_one_that_is_let_go_on_its_own_thread_is_freed(model):

@@ -1,8 +1,11 @@
 """Stages of a sampler that are Python functions, and DRY."""
 
 import array
+import asyncio
 import gc
 import math
+import subprocess
+import sys
 import threading
 
 import ember
@@ -144,3 +147,61 @@ def test_dry(model):
         ember.Sampler(1).dry(model, -8)
     with pytest.raises(ember.InvalidArgumentError):
         ember.Sampler(1).dry(model, 8, breakers=["x" * 41])
+
+
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration])
+def test_what_would_end_a_loop_is_an_error(model, context, path, kind):
+    def stop(*_arguments):
+        raise kind("enough")
+
+    def check(call):
+        with pytest.raises(RuntimeError, match=kind.__name__) as caught:
+            call()
+        assert isinstance(caught.value.__cause__, kind)
+
+    sampler = ember.Sampler(1).stage(stop)
+    check(lambda: list(context.generate(PROMPT, sampler=sampler)))
+    check(lambda: sampler.sample([1.0]))
+    check(lambda: ember.Model(path, progress=stop))
+    with ember.Engine(model, n_ctx=64) as engine:
+        check(lambda: list(engine.submit(PROMPT, sampler=sampler)))
+
+        async def loop():
+            return [event async for event in engine.submit_async(PROMPT, sampler=sampler)]
+
+        check(lambda: asyncio.run(loop()))
+
+
+WAITING = """
+import sys
+import ember
+
+model = ember.Model(sys.argv[1])
+engine, other = ember.Engine(model, n_ctx=512), ember.Engine(model, n_ctx=64)
+waiting = engine.submit("The", max_tokens=1000, ignore_eog=True)
+first = next(waiting)
+
+
+def wait(call):
+    def stage(tokens, logits):
+        call()
+
+    try:
+        print(engine.complete("The", max_tokens=1, sampler=ember.Sampler(1).stage(stage)).finish_reason.name)
+    except ember.BusyError as error:
+        print("busy")
+
+
+wait(lambda: next(waiting))
+wait(lambda: engine.complete("The", max_tokens=1))
+wait(lambda: engine.submit("The", max_tokens=1))
+wait(lambda: other.complete("The", max_tokens=1))
+sampler = ember.Sampler(1).stage(lambda *candidates: engine.complete("The", max_tokens=1))
+print(ember.Context(model).complete("The", max_tokens=1, sampler=sampler).finish_reason.name)
+print(list(waiting)[-1].finish_reason.name)
+"""
+
+
+def test_a_stage_cannot_wait_for_its_own_engine(path):
+    done = subprocess.run([sys.executable, "-c", WAITING, path], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["busy", "busy", "MAX_TOKENS", "MAX_TOKENS", "MAX_TOKENS", "CONTEXT_FULL"], done.stderr

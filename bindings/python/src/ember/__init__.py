@@ -1,9 +1,12 @@
 """Ember runs language models on the CPU, inside the Python process."""
 
 from ._abi import Backend, EventKind, FinishReason, KvType, LogLevel, Pack, Pooling, Status
-from ._library import CancelToken, lib
+from ._arguments import text
+from ._cancel import CancelToken
+from ._candidates import Stage
+from ._library import lib
 from ._log import set_log
-from .context import Context, ContextInfo, Embeddings, Score, Timings, TokenScore
+from .context import Context, GenerateOptions
 from .engine import AsyncRequest, Engine, EngineMetrics, Request
 from .errors import (
     BufferTooSmallError,
@@ -16,33 +19,36 @@ from .errors import (
     InternalError,
     InvalidArgumentError,
     IoError,
+    MissingFileError,
     NotFoundError,
     OutOfMemoryError,
     QueueFullError,
     UnsupportedError,
     Utf8Error,
 )
-from .generation import Completion, Event, GenerateOptions, Generation, Sampler, TokenLogprob, Usage
-from .metadata import Metadata
+from .generation import Completion, Event, Generation, TokenLogprob, Usage
+from .metadata import Metadata, MetaValue
 from .model import Model, ModelInfo
 from .options import ContextOptions, EngineOptions, LoadOptions, Memory, estimate_memory, inspect
+from .results import ContextInfo, Embeddings, Score, Timings, TokenScore
+from .sampler import Sampler
 
 
 def version() -> str:
     """The version of the library."""
-    text: str = lib.ember_version_string().decode()
-    return text
+    number: str = lib.ember_version_string().decode()
+    return number
 
 
 def build_info() -> str:
     """One line on what the library can do."""
-    text: str = lib.ember_build_info().decode()
-    return text
+    line: str = lib.ember_build_info().decode()
+    return line
 
 
 def has_feature(name: str) -> bool:
     """Whether the library has a part: "chat"."""
-    raw = name.encode()
+    raw = text("name", name)
     return bool(lib.ember_has_feature(raw, len(raw)))
 
 
@@ -77,7 +83,9 @@ __all__ = [
     "LoadOptions",
     "LogLevel",
     "Memory",
+    "MetaValue",
     "Metadata",
+    "MissingFileError",
     "Model",
     "ModelInfo",
     "NotFoundError",
@@ -88,6 +96,7 @@ __all__ = [
     "Request",
     "Sampler",
     "Score",
+    "Stage",
     "Status",
     "Timings",
     "TokenLogprob",

@@ -8,15 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ._abi import ember_candidates_callback
+from ._arguments import function as checked
+from ._ending import Carried
 from ._library import inside, keep_raised
+from ._typing import Floats, Ints
 
-Stage = Callable[["memoryview[int]", "memoryview[float]"], object]
+Stage = Callable[[Ints, Floats], object]
 
 
 def candidates_callback(function: Stage) -> object:
     """A function for C that calls this one with views of the candidates, and keeps what it raises."""
+    checked("a stage", function)
 
     def run(tokens: Any, logits: Any, n: int, _user_data: Any) -> int:
+        if Carried.refused():
+            return 1
         try:
             with inside:
                 _lend(function, tokens, logits, n)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import _thread
-import array
 import ctypes
 import os
 import pathlib
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 from ._abi import FUNCTIONS, Status
-from .errors import BY_STATUS, ClosedError, EmberError, InvalidArgumentError
-
-T = TypeVar("T")
+from ._ending import Carried
+from .errors import BY_STATUS, ClosedError, EmberError
 
 
 def _load() -> Any:
@@ -66,7 +64,11 @@ _raised: dict[int, BaseException] = {}
 
 
 def keep_raised(error: BaseException) -> None:
-    """Keeps what a callback raises on this thread, since no exception can pass through C."""
+    """Keeps what a callback raises on this thread, since no exception can pass through C. Where it comes out, a StopIteration
+    would end a loop over events without a word: as of a generator, it becomes a RuntimeError."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        stop, error = error, RuntimeError(f"a function that Ember called raised {type(error).__name__}")
+        error.__cause__ = stop
     _raised[threading.get_ident()] = error
 
 
@@ -90,10 +92,18 @@ def settle(status: int, err: ctypes.c_void_p) -> None:
         raise_error(status, err)
 
 
+def _status(function: Any, *arguments: Any) -> int:
+    try:
+        status: int = function(*arguments)
+    except ctypes.ArgumentError as error:
+        raise TypeError(f"{function.__name__}: {error}") from None
+    return status
+
+
 def call(function: Any, *arguments: Any) -> None:
     """Calls a C function with an error slot behind its arguments."""
     err = ctypes.c_void_p()
-    settle(function(*arguments, ctypes.byref(err)), err)
+    settle(_status(function, *arguments, ctypes.byref(err)), err)
 
 
 def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any, ...] = ()) -> Any:
@@ -103,7 +113,7 @@ def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any,
         buffer = (kind * guess)()
         needed = ctypes.c_size_t()
         err = ctypes.c_void_p()
-        status = function(*arguments, buffer, guess, ctypes.byref(needed), *tail, ctypes.byref(err))
+        status = _status(function, *arguments, buffer, guess, ctypes.byref(needed), *tail, ctypes.byref(err))
         if status == Status.OK:
             return (kind * needed.value).from_buffer(buffer)
         if status != Status.BUFFER_TOO_SMALL or needed.value <= guess:
@@ -112,57 +122,52 @@ def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any,
         guess = needed.value
 
 
-def unsigned(name: str, value: int, bits: int = 32) -> int:
-    """Checks a number, which ctypes would cut to size without a word."""
-    if not 0 <= value < 1 << bits:
-        raise InvalidArgumentError(f"{name} must be a whole number from 0 to {(1 << bits) - 1}, not {value}")
-    return value
+class Single:
+    """An object that stands for one of the library, so that there is no copy of it."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"{'an' if name[0] in 'AEIOU' else 'a'} {name} cannot be pickled or copied")
 
 
-def text_arrays(texts: Sequence[bytes]) -> tuple[Any, Any, int]:
-    """Texts as arrays of pointers and of lengths, and their number."""
-    n = len(texts)
-    return (ctypes.c_char_p * n)(*texts), (ctypes.c_size_t * n)(*map(len, texts)), n
-
-
-def token_array(tokens: Sequence[int]) -> Any:
-    """Token ids as a C array."""
-    try:
-        ids = array.array("I", tokens)
-    except OverflowError:
-        raise InvalidArgumentError("a token id must be a whole number from 0 to 4294967295") from None
-    return (ctypes.c_uint32 * len(ids)).from_buffer(ids)
-
-
-class Handle:
+class Handle(Single):
     """An object of the C library. `with handle as pointer` is a use of it: closing it meanwhile, on whatever thread, makes
-    further uses an error and frees the object when the last use ends."""
+    further uses an error and frees the object when the last use ends.
 
-    __slots__ = ("_closed", "_free", "_lock", "_noun", "_pointer", "_users", "__weakref__")
+    There is no lock, which a signal's handler, or what the collector frees, would wait for without end on the thread that
+    has it: each step is one of a list's operations, which are whole on any thread. Whatever comes between two of them, the
+    object is freed once, and while nobody uses it."""
+
+    __slots__ = ("_free", "_noun", "_open", "_owned", "_pointer", "_uses", "__weakref__")
+
+    # Around freeing it. Names of this module may be gone when the last handles are freed; those of the class are not.
+    _carried: ClassVar[type[AbstractContextManager[Any]]] = Carried
 
     def __init__(self, noun: str, free: Callable[[int], object], make: Any, *arguments: Any) -> None:
-        self._closed = True  # should making it fail
-        self._pointer = 0
         self._noun = noun
         self._free = free
-        self._lock = threading.Lock()
-        self._users = 0
+        self._uses = [True]  # one for each use; the first is that of being open
+        self._owned: list[int] = []  # the pointer until it is freed
+        self._open = [True]  # empty once it is closed
         out = ctypes.c_void_p()
         try:
             call(make, *arguments, ctypes.byref(out))
+            self._pointer = out.value or 0
+            self._owned.append(self._pointer)
         except BaseException:
             if out.value:
-                free(out.value)
+                self._owned[:] = [out.value]
+            self.close()
             raise
-        self._pointer = out.value or 0
-        self._closed = False
 
     def __enter__(self) -> int:
-        with self._lock:
-            if self._closed:
-                raise ClosedError(f"this {self._noun} was closed")
-            self._users += 1
-            return self._pointer
+        self._uses.append(True)  # before the look at whether it is open: who closes it from now on leaves it to this use
+        if not self._open:
+            self.__exit__()
+            raise ClosedError(f"this {self._noun} was closed")
+        return self._pointer
 
     def __exit__(
         self,
@@ -170,32 +175,37 @@ class Handle:
         error: BaseException | None = None,
         where: TracebackType | None = None,
     ) -> None:
-        with self._lock:
-            self._users -= 1
+        self._uses.pop()
+        if not self._uses:
             pointer = self._take()
-        if pointer:
-            self._free(pointer)
+            if pointer:
+                try:
+                    with self._carried():
+                        self._free(pointer)
+                except ClosedError:
+                    pass  # it ends with the process
 
     def _take(self) -> int:
-        """The pointer, if it is time to free it."""
-        if not self._closed or self._users:
+        """The pointer, for the first who asks, who frees it."""
+        try:
+            return self._owned.pop()
+        except IndexError:
             return 0
-        pointer, self._pointer = self._pointer, 0
-        return pointer
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        return not self._open
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            pointer = self._take()
-        if pointer:
-            self._free(pointer)
+        try:
+            self._open.pop()
+        except IndexError:
+            return  # it was closed before
+        self.__exit__()
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_open"):  # else making it was interrupted, or was a copy that is refused
+            self.close()
 
 
 class Lease:
@@ -211,87 +221,3 @@ class Lease:
         handle = getattr(self, "_handle", None)
         if handle is not None:
             handle.__exit__()
-
-
-class CancelToken:
-    """Ends calls early, from any thread: loading, long prompts, generating, embedding, scoring. One token may serve any
-    number of calls."""
-
-    def __init__(self) -> None:
-        self._handle = Handle("cancel token", lib.ember_cancel_token_free, lib.ember_cancel_token_new)
-
-    def cancel(self) -> None:
-        """Ends the calls under way that were given the token, and those to come."""
-        with self._handle as pointer:
-            lib.ember_cancel_token_cancel(pointer)
-
-    def reset(self) -> None:
-        """Makes the token fit for new calls."""
-        with self._handle as pointer:
-            lib.ember_cancel_token_reset(pointer)
-
-    @property
-    def cancelled(self) -> bool:
-        with self._handle as pointer:
-            return bool(lib.ember_cancel_token_is_cancelled(pointer))
-
-
-class _Errand:
-    """A call that another thread runs while the main thread waits for it or for Ctrl-C."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.function = function
-        self.lock = threading.Lock()
-        self.begun = self.abandoned = False
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        with self.lock:
-            if self.abandoned:
-                return
-            self.begun = True
-        try:
-            self.result = self.function()
-        except BaseException as error:  # handed to the thread that waits
-            self.error = error
-        self.done.set()
-
-    def give_up(self, token: CancelToken) -> None:
-        """Ends the call and waits for that, so that nothing runs behind the caller's back."""
-        with self.lock:
-            self.abandoned = True
-            if not self.begun:
-                return
-        was_cancelled = token.cancelled
-        token.cancel()
-        while not self.done.is_set():
-            try:
-                self.done.wait()
-            except KeyboardInterrupt:
-                continue  # it is ending already
-        if not was_cancelled:
-            token.reset()
-
-
-def interruptible(function: Callable[[], T], token: CancelToken) -> T:
-    """Runs a call that may take long and that `token` ends. Python tells the main thread of Ctrl-C between two steps of
-    Python only, so there the call runs on a thread of its own, and Ctrl-C cancels it."""
-    if threading.current_thread() is not threading.main_thread():
-        return function()
-    errand = _Errand(function)
-    try:
-        _thread.start_new_thread(errand.run, ())
-        errand.done.wait()
-    except BaseException:
-        errand.give_up(token)
-        raise
-    error, errand.error = errand.error, None
-    if error is not None:
-        try:
-            raise error
-        finally:
-            del error  # whose traceback has this frame
-    result: T = errand.result
-    return result

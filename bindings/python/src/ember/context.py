@@ -3,108 +3,160 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, TypedDict
 
-from ._abi import Backend, Pooling, ember_context_info, ember_score_result, ember_timings, ember_token_score
-from ._library import CancelToken, Handle, Lease, call, fill, interruptible, lib, text_arrays, token_array, unsigned
-from .errors import InvalidArgumentError
-from .generation import (
-    Completion,
-    GenerateOptions,
-    Generation,
-    completion_of,
-    options_handle,
-    prompt_of,
-    sampler_of,
+from ._abi import Pooling, ember_score_result, ember_timings, ember_token_score
+from ._arguments import (
+    elements,
+    given,
+    instance,
+    member,
+    real,
+    signed,
+    text_arrays,
+    texts as text_list,
+    unsigned,
+    whole_numbers,
+    wrong_type,
 )
+from ._cancel import CancelToken, FollowingToken, interruptible
+from ._library import Handle, Lease, call, fill, lib
+from ._typing import Floats, Unpack
+from .errors import InvalidArgumentError
+from .generation import Completion, Generation, completion_of
 from .model import Model
 from .options import ContextOptions, Memory, context_options, memory_of
+from .results import ContextInfo, Embeddings, Score, Timings, TokenScore, info_of
+from .sampler import Sampler
 from .state import Sequences
 
-if TYPE_CHECKING:
-    import numpy
-    import numpy.typing
-    from typing_extensions import Unpack
+
+class GenerateOptions(TypedDict, total=False):
+    """How to generate: the keyword arguments of Context.generate, Context.complete and Context.score. None stands for the default.
+
+    Without a sampler and without its arguments (temperature, top_k, top_p, seed) the likeliest token is taken.
+    """
+
+    max_tokens: int | None  # most tokens to generate; 128
+    stop: str | Sequence[str] | None  # texts that end the generation
+    include_stop: bool | None  # whether they are part of the text
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+    sampler: Sampler | None  # instead of the four before
+    logprobs: bool | None  # events tell the log-probability of their token
+    top_logprobs: int | None  # and so many of the likeliest tokens; 64 at most
+    echo: bool | None  # the first event is the prompt's text
+    sequence: int | None  # of the context
+    reuse_prefix: bool | None  # the prompt is the whole conversation; what the sequence has of it is not run again
+    parse_special: bool | None  # the text of control tokens in the prompt stands for these tokens
+    render_special: bool | None  # generated control tokens appear in the text
+    ignore_eog: bool | None  # go on after an end-of-generation token
+    # Seconds from the call on: a token that comes later is the end, with FinishReason.TIME_LIMIT. It is counted in milliseconds,
+    # of which there is one at least: with 0 too, the end comes with the first token that took longer. Infinity is no limit.
+    time_limit: float | None
+    priority: int | None  # of an engine's requests that wait the highest begins; 0
+    # How many tokens stay at the beginning, and how many behind them are forgotten each time the sequence is full (n_ctx), as
+    # Context.shift_sequence does it. Without it the generation ends there. Not with learned positions (GPT-2) nor in an engine.
+    shift: tuple[int, int] | None
+    # Most tokens to guess and run together, from what followed the last ones where they stood before; 32 at most. The text is
+    # the same, only the time differs. Other calls that decode on the context between two events waste the guesses; an engine
+    # makes none.
+    lookup: int | None
+    lookup_ngram: int | None  # how many of the last tokens to look for, 16 at most, down to 2; 3
+    # A context of a smaller model with the same vocabulary, of about the same n_ctx, which guesses where lookup finds nothing.
+    # It is in use while an event is made, which is a BusyError when another call has it then. It may be closed meanwhile.
+    draft: Context | None
+    n_draft: int | None  # most tokens for it to guess, 32 at most; 8
+    draft_sequence: int | None  # of it, for each generation another; 0. It becomes the beginning of the text, whatever it held
+    cancel_token: CancelToken | None
 
 
-class ContextInfo(NamedTuple):
-    """The options in force in a context."""
-
-    n_ctx: int
-    n_seq: int
-    n_batch: int
-    n_threads: int
-    page_len: int  # tokens of a page of the KV cache; a sequence takes whole pages
-    n_pages: int
-    n_free_pages: int  # that no sequence has at the moment
-    backend: Backend
+_PROMPT = "a str or a list of token ids"
+_STAGES = ("seed", "top_k", "top_p", "temperature")
+_NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
+_FLAGS = ("include_stop", "logprobs", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog")
 
 
-def info_of(function: Any, pointer: int) -> ContextInfo:
-    """What ember_context_info_get tells, or its like."""
-    raw = ember_context_info(struct_size=ctypes.sizeof(ember_context_info))
-    call(function, pointer, ctypes.byref(raw))
-    info = ContextInfo(*(getattr(raw, name) for name in ContextInfo._fields))
-    return info._replace(backend=Backend(info.backend))
+def _set_guesses(pointer: int, wanted: dict[str, Any]) -> None:
+    """The options of who guesses tokens."""
+    for name, of in (("lookup_ngram", "lookup"), ("n_draft", "draft"), ("draft_sequence", "draft")):
+        if name in wanted and of not in wanted:
+            raise InvalidArgumentError(f"{name} says nothing without {of}")
+    if "lookup" in wanted:
+        numbers = unsigned("lookup", wanted["lookup"]), unsigned("lookup_ngram", wanted.get("lookup_ngram", 3))
+        call(lib.ember_generate_options_set_lookup, pointer, *numbers)
+    if "draft" in wanted:
+        sequence = unsigned("draft_sequence", wanted.get("draft_sequence", 0))
+        with instance("draft", wanted["draft"], Context)._handle as draft:
+            n_draft = unsigned("n_draft", wanted.get("n_draft", 8))
+            call(lib.ember_generate_options_set_draft, pointer, draft, sequence, n_draft)
 
 
-class Timings(NamedTuple):
-    """Tokens that a context ran, and the nanoseconds they took."""
-
-    load_ns: int  # loading the model
-    n_prefill: int  # tokens of calls with several tokens of a sequence: prompts
-    prefill_ns: int
-    n_decode: int  # tokens of calls with one of each sequence: generation
-    decode_ns: int
-    n_embed: int  # tokens of texts that were embedded
-    embed_ns: int
+def _milliseconds(time_limit: Any) -> int:
+    """As C counts a time limit, for which 0 would be none."""
+    seconds = real("time_limit", time_limit)
+    if not seconds >= 0:
+        raise InvalidArgumentError(f"time_limit must be 0 seconds or more, not {seconds}")
+    return max(1, math.ceil(min(seconds * 1000, 1 << 62)))
 
 
-class TokenScore(NamedTuple):
-    """What a token scores: its log-probability, and how many tokens are likelier at its place."""
+def options_handle(options: GenerateOptions) -> Handle:
+    """The options object of the C library for keyword arguments."""
+    wanted = given(options, GenerateOptions)
+    handle = Handle("options object", lib.ember_generate_options_free, lib.ember_generate_options_new)
+    with handle as pointer:
+        for name, setter in _NUMBERS.items():
+            if name in wanted:
+                function = getattr(lib, f"ember_generate_options_set_{setter}")
+                call(function, pointer, unsigned(name, wanted[name]))
+        for name in _FLAGS:
+            if name in wanted:
+                call(getattr(lib, f"ember_generate_options_set_{name}"), pointer, bool(wanted[name]))
+        if "time_limit" in wanted:
+            call(lib.ember_generate_options_set_time_limit, pointer, _milliseconds(wanted["time_limit"]))
+        priority = signed("priority", wanted.get("priority", 0), 32)
+        call(lib.ember_generate_options_set_priority, pointer, priority)
+        if "shift" in wanted:
+            try:
+                keep, drop = wanted["shift"]
+            except (TypeError, ValueError):
+                what = "two numbers of tokens, those that stay and those that are forgotten"
+                raise wrong_type("shift", what, wanted["shift"]) from None
+            numbers = unsigned("shift[0]", keep), unsigned("shift[1]", drop)
+            call(lib.ember_generate_options_set_shift, pointer, *numbers)
+        _set_guesses(pointer, wanted)
+        stop = wanted.get("stop", ())
+        stops = [stop] if isinstance(stop, str) else stop
+        for raw in text_list("stop", stops, "a str or a list of texts"):
+            call(lib.ember_generate_options_add_stop, pointer, raw, len(raw))
+        if "cancel_token" in wanted:
+            with instance("cancel_token", wanted["cancel_token"], CancelToken)._handle as token:
+                call(lib.ember_generate_options_set_cancel_token, pointer, token)
+    return handle
 
-    token: int
-    logprob: float
-    rank: int
+
+def sampler_of(options: GenerateOptions) -> Sampler | None:
+    """The sampler that keyword arguments ask for."""
+    asked: dict[str, Any] = dict(options)
+    stages = {name: asked[name] for name in _STAGES if asked.get(name) is not None}
+    sampler = options.get("sampler")
+    if sampler is None:
+        return Sampler(**stages) if stages else None
+    if stages:
+        raise InvalidArgumentError(f"{sorted(stages)[0]} is the sampler's to say when one is given")
+    return instance("sampler", sampler, Sampler)
 
 
-class Score(NamedTuple):
-    """How likely a continuation is."""
-
-    logprob: float
-    is_greedy: bool
-    tokens: list[TokenScore]
-    n_prompt: int
-    n_reused: int
-
-
-class Embeddings(Sequence["memoryview[float]"]):
-    """Vectors of `dim` numbers each, float32, which belong to this object. Each is a memory view; `numpy()` is all of them as
-    a matrix and `tolist()` as lists."""
-
-    def __init__(self, values: Any, dim: int) -> None:
-        self._values = memoryview(values).cast("B").cast("f")
-        self.dim = dim
-
-    def __len__(self) -> int:
-        return len(self._values) // self.dim
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        at = range(len(self))[index] * self.dim
-        return self._values[at : at + self.dim]
-
-    def tolist(self) -> list[list[float]]:
-        return [list(vector) for vector in self]
-
-    def numpy(self) -> numpy.typing.NDArray[numpy.float32]:
-        """A matrix over the same memory, a row for each vector. Needs numpy."""
-        import numpy
-
-        return numpy.asarray(self._values, dtype=numpy.float32).reshape(len(self), self.dim)
+def prompt_of(prompt: str | Sequence[int]) -> tuple[Any, bool]:
+    """A prompt as C takes it, and whether it is a text."""
+    if isinstance(prompt, str):
+        return prompt.encode(), True
+    return whole_numbers("prompt", prompt, _PROMPT), False
 
 
 class Context(Sequences):
@@ -114,12 +166,13 @@ class Context(Sequences):
         self, model: Model, *, cancel_token: CancelToken | None = None, **options: Unpack[ContextOptions]
     ) -> None:
         """ContextOptions lists the options. The cancel token may end all of the context's calls."""
-        self._token = cancel_token or CancelToken()
-        self._views: list[memoryview[float]] = []
-        self._model = model
+        leader = None if cancel_token is None else instance("cancel_token", cancel_token, CancelToken)
+        self._model = instance("model", model, Model)._another()  # which may be closed before the context
+        self._token = FollowingToken(leader)
+        self._views = []
         self._n_vocab = model.info.n_vocab
         self._n_embd = model.info.n_embd
-        with context_options(options) as opt, model._handle as pointer, self._token._handle as token:
+        with context_options(options) as opt, self._model._handle as pointer, self._token._handle as token:
             self._handle = Handle("context", lib.ember_context_free, lib.ember_context_new, pointer, opt)
             with self._handle as context:
                 call(lib.ember_context_set_cancel_token, context, token)
@@ -154,21 +207,26 @@ class Context(Sequences):
         sampler = sampler_of(options)
         content, is_text = prompt_of(prompt)
         make = lib.ember_generator_new if is_text else lib.ember_generator_new_tokens
+        draft = options.get("draft")
         with options_handle(options) as opt, self._handle as pointer:
             arguments = (pointer, content, len(content), opt)
+            leases = [Lease(one._handle) for one in (self, sampler, draft) if one is not None]
             if sampler is None:
                 handle = Handle("generation", lib.ember_generator_free, make, *arguments, None)
             else:
                 with sampler._handle as draw:
                     handle = Handle("generation", lib.ember_generator_free, make, *arguments, draw)
-        return Generation(self, handle, sampler, options.get("draft"))
+        return Generation(self, handle, sampler, draft, leases)
 
     def chat(self, messages: Sequence[Mapping[str, object]], **options: Unpack[GenerateOptions]) -> Generation:
         """As generate: the answer to a conversation, written by the model's chat template. Give all of the conversation each
         time; what the sequence holds of it is not run again (unless reuse_prefix is False)."""
-        text = self._model.apply_chat_template(messages)
-        options.setdefault("reuse_prefix", True)
-        return self.generate(self._model.tokenize(text, add_special=False, parse_special=True), **options)
+        with self._handle:  # a context that was closed says so itself
+            conversation = self._model.apply_chat_template(messages)
+            tokens = self._model.tokenize(conversation, add_special=False, parse_special=True)
+        if options.get("reuse_prefix") is None:
+            options["reuse_prefix"] = True
+        return self.generate(tokens, **options)
 
     def complete(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
         """As generate, all at once."""
@@ -187,26 +245,26 @@ class Context(Sequences):
     ) -> Embeddings:
         """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of
         each text. `normalize` None scales vectors to length 1, but not with Pooling.NONE."""
-        if isinstance(texts, (str, bytes)):
-            raise TypeError("embed takes a list of texts, not a single one")
+        wanted = elements("texts", "a list of texts or of lists of token ids", texts)
         options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)
-        contents = [text.encode() if isinstance(text, str) else list(text) for text in texts]
-        n = len(contents)
+        n = len(wanted)
         function: Any
         arguments: tuple[Any, ...]
-        strings = [content for content in contents if isinstance(content, bytes)]
+        strings = [one for one in wanted if isinstance(one, str)]
         with options as opt, self._handle as pointer:
-            call(lib.ember_embed_options_set_pooling, opt, int(pooling))
+            call(lib.ember_embed_options_set_pooling, opt, member("pooling", pooling, Pooling))
             call(lib.ember_embed_options_set_truncate, opt, truncate)
             if normalize is not None:
                 call(lib.ember_embed_options_set_normalize, opt, normalize)
             if len(strings) == n:
-                function, arguments = lib.ember_embed, (pointer, *text_arrays(strings), opt)
+                raw = text_list("texts", strings)
+                function, arguments = lib.ember_embed, (pointer, *text_arrays(raw), opt)
             elif strings:
                 raise InvalidArgumentError("the texts must be all strings or all token ids")
             else:
-                lengths = (ctypes.c_size_t * n)(*map(len, contents))
-                ids = token_array([token for content in contents for token in content])
+                each = [whole_numbers(f"texts[{i}]", one, _PROMPT) for i, one in enumerate(wanted)]
+                lengths = (ctypes.c_size_t * n)(*map(len, each))
+                ids = whole_numbers("texts", [token for one in each for token in one])
                 function, arguments = lib.ember_embed_tokens, (pointer, ids, len(ids), lengths, n, opt)
             values = interruptible(
                 lambda: fill(ctypes.c_float, n * self._n_embd, function, *arguments), self._token
@@ -223,18 +281,22 @@ class Context(Sequences):
         arguments: tuple[Any, ...]
         if isinstance(prompt, str) and isinstance(continuation, str):
             before, behind = prompt.encode(), continuation.encode()
-            function, arguments = lib.ember_score, (before, len(before), behind, len(behind))
+            n_behind = len(behind)
+            function, arguments = lib.ember_score, (before, len(before), behind, n_behind)
         elif isinstance(prompt, str) or isinstance(continuation, str):
             raise InvalidArgumentError("prompt and continuation must be both texts or both token ids")
         else:
-            ids = token_array([*prompt, *continuation])
-            function, arguments = lib.ember_score_tokens, (ids, len(ids), len(prompt))
+            of_prompt = whole_numbers("prompt", prompt, _PROMPT)
+            of_continuation = whole_numbers("continuation", continuation, _PROMPT)
+            n_behind = len(of_continuation)
+            ids = whole_numbers("tokens", [*of_prompt, *of_continuation])
+            function, arguments = lib.ember_score_tokens, (ids, len(ids), len(of_prompt))
         self._forget_logits()
         with options_handle(options) as opt, self._handle as pointer:
             scores = interruptible(
                 lambda: fill(
                     ember_token_score,
-                    len(continuation) + 8,
+                    n_behind + 8,
                     function,
                     pointer,
                     *arguments,
@@ -255,17 +317,16 @@ class Context(Sequences):
         want_logits: Sequence[bool] | None = None,
     ) -> None:
         """Runs tokens through the model; logits() has the results. Without `want_logits` the last token's are wanted."""
-        ids = token_array(tokens)
-        for name, other in (("positions", positions), ("sequences", sequences), ("want_logits", want_logits)):
+        ids = whole_numbers("tokens", tokens)
+        others = {
+            "positions": None if positions is None else whole_numbers("positions", positions),
+            "sequences": None if sequences is None else whole_numbers("sequences", sequences),
+            "want_logits": None if want_logits is None else bytes(map(bool, want_logits)),
+        }
+        for name, other in others.items():
             if other is not None and len(other) != len(ids):
                 raise InvalidArgumentError(f"{name} has {len(other)} elements, tokens {len(ids)}")
-        arguments = (
-            ids,
-            None if positions is None else token_array(positions),
-            None if sequences is None else token_array(sequences),
-            None if want_logits is None else bytes(map(bool, want_logits)),
-            len(ids),
-        )
+        arguments = (ids, *others.values(), len(ids))
         self._forget_logits()
         with self._handle as pointer:
             if len(ids) == 1:
@@ -273,7 +334,7 @@ class Context(Sequences):
             else:
                 interruptible(lambda: call(lib.ember_context_decode, pointer, *arguments), self._token)
 
-    def logits(self, index: int) -> memoryview[float]:
+    def logits(self, index: int) -> Floats:
         """The logits of token `index` of the last decode: n_vocab float32 numbers, read-only, without a copy. They are the
         context's own memory, valid until its next decode, generation, score or rewind: then the view is released, and
         using it is a ValueError. A numpy array made of the view cannot be taken back: copy what is needed for longer."""
@@ -282,16 +343,9 @@ class Context(Sequences):
             call(lib.ember_context_logits, pointer, unsigned("index", index, 64), ctypes.byref(out))
             numbers: Any = (ctypes.c_float * self._n_vocab).from_address(out.value or 0)
             numbers.lease = Lease(self._handle)  # closing the context waits for the view
-        view: memoryview[float] = memoryview(numbers).toreadonly().cast("B").cast("f")
+        view: Floats = memoryview(numbers).toreadonly().cast("B").cast("f")
         self._views.append(view)
         return view
-
-    def _forget_logits(self) -> None:
-        while self._views:
-            try:
-                self._views.pop().release()
-            except BufferError:
-                pass  # something else is made of it
 
     def n_past(self, sequence: int = 0) -> int:
         """The number of tokens in a sequence."""
@@ -320,10 +374,11 @@ class Context(Sequences):
         return self._handle.closed
 
     def close(self) -> None:
-        """Frees the context; a call under way on another thread, and arrays made of its logits, keep its memory until they
-        end. Closing twice is fine."""
+        """Frees the context; a call under way on another thread, its generations, and arrays made of its logits, keep its memory
+        until they end. Closing twice is fine."""
         self._forget_logits()
         self._handle.close()
+        self._model.close()
 
     def __enter__(self) -> Context:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import ctypes
 import itertools
@@ -13,7 +12,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._abi import (
     EMBER_FOREVER,
@@ -23,27 +22,17 @@ from ._abi import (
     ember_event,
     ember_event_callback,
 )
-from ._library import Handle, call, inside, lib, take_raised
-from .context import ContextInfo, info_of
-from .errors import BusyError, ClosedError
-from .generation import (
-    Completion,
-    Event,
-    GenerateOptions,
-    Sampler,
-    Usage,
-    completion_of,
-    event_of,
-    options_handle,
-    prompt_of,
-    sampler_of,
-    usage_of,
-)
+from ._arguments import instance
+from ._ending import Lasting
+from ._library import Handle, Single, call, inside, lib, take_raised
+from ._typing import Unpack
+from .context import GenerateOptions, options_handle, prompt_of, sampler_of
+from .errors import BusyError, ClosedError, EmberError
+from .generation import Completion, Event, Usage, completion_of, event_of, usage_of
 from .model import Model
 from .options import EngineOptions, engine_options
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from .results import ContextInfo, info_of
+from .sampler import Sampler
 
 
 @dataclass(frozen=True)
@@ -73,8 +62,6 @@ class EngineMetrics:
 # What the engines' threads hand events to, by the number that C has. An entry is gone with the last event.
 _inboxes: dict[int, _Inbox] = {}
 _numbers = itertools.count(1)
-# Those that are closed before the interpreter ends, because their threads call Python.
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 class _Inbox:
@@ -84,6 +71,7 @@ class _Inbox:
         self.put = put
         self.sampler = sampler  # whose stages C may call until the end
         self.raised: BaseException | None = None  # by a stage, which ended the request
+        self.end: Event | None = None  # should it get lost on its way
 
 
 def _on_event(raw: Any, number: int) -> int:
@@ -92,7 +80,7 @@ def _on_event(raw: Any, number: int) -> int:
         event = event_of(raw.contents)
         if event.kind is EventKind.END:
             del _inboxes[number]
-            inbox.raised = take_raised()
+            inbox.raised, inbox.end = take_raised(), event
         with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits
             inbox.put(event)
     return 0
@@ -101,30 +89,62 @@ def _on_event(raw: Any, number: int) -> int:
 _CALLBACK: Any = ember_event_callback(_on_event)
 
 
-def _free(pointer: int) -> None:
-    """Frees an engine. The collector may find it on the engine's own thread, which cannot wait for itself: another does."""
-    if inside.depth:
-        threading.Thread(target=lib.ember_engine_free, args=(pointer,), daemon=True).start()
-    else:
+class _Running(Lasting):
+    """An engine, whose thread calls Python: from before it is made until it is freed."""
+
+    __slots__ = ("handle", "left")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle: Callable[[], Handle | None] = lambda: None  # a weak reference, once it is made
+        self.left: list[int] = []  # its pointer, where it is left to stop() to free it
+
+    def stop(self) -> None:
+        handle = self.handle()
+        if handle is not None:
+            handle.close()
+        while self.left:
+            self._free(self.left.pop())
+
+    def make(self, *arguments: Any) -> int:
+        self.begin()
+        status: int = lib.ember_engine_new(*arguments)
+        if status:
+            self.end()
+        return status
+
+    def free(self, pointer: int) -> None:
+        """The collector may find an engine on its own thread, which cannot wait for itself: another does, or, at the end of the
+        interpreter, where none can be started, the main thread."""
+        if not inside.depth:
+            self._free(pointer)
+        elif threading.main_thread().is_alive():
+            threading.Thread(target=self._free, args=(pointer,), daemon=True).start()
+        else:
+            self.left.append(pointer)
+
+    def _free(self, pointer: int) -> None:
         lib.ember_engine_free(pointer)
+        self.end()
 
 
-@atexit.register
-def _close_engines() -> None:
-    for engine in list(_engines):
-        engine.close()
+class _EngineHandle(Handle):
+    __slots__ = ()
+
+    _carried = contextlib.nullcontext  # that it runs is known until it is freed
 
 
-class Engine:
+class Engine(Single):
     """Many generations on one model together, which takes far less time than one after the other. Requests wait in a queue of
     bounded length; each gives what it would give alone. Any number of threads may use an engine at once. A thread of its own
     does the work; only to hand over an event does it need Python's lock."""
 
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         """EngineOptions lists the options; `n_ctx` are the positions of each request."""
-        with engine_options(options) as opt, model._handle as pointer:
-            self._handle = Handle("engine", _free, lib.ember_engine_new, pointer, opt)
-        _engines.add(self)
+        running = _Running()
+        with engine_options(options) as opt, instance("model", model, Model)._handle as pointer:
+            self._handle = _EngineHandle("engine", running.free, running.make, pointer, opt)
+        running.handle = weakref.ref(self._handle)
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Request:
         """Has a prompt continued, which is the whole text or its token ids: an iterator of events. GenerateOptions lists the
@@ -152,19 +172,22 @@ class Engine:
         self, prompt: str | Sequence[int], options: GenerateOptions, put: Callable[[Event], object]
     ) -> tuple[Handle, _Inbox]:
         content, is_text = prompt_of(prompt)
-        make = lib.ember_engine_submit if is_text else lib.ember_engine_submit_tokens
+        function = lib.ember_engine_submit if is_text else lib.ember_engine_submit_tokens
         sampler = sampler_of(options)
         inbox = _Inbox(put, sampler)
         number = next(_numbers)
-        _inboxes[number] = inbox
-        try:
-            with options_handle(options) as opt, self._handle as pointer, contextlib.ExitStack() as stack:
-                draw = None if sampler is None else stack.enter_context(sampler._handle)
-                arguments = pointer, content, len(content), opt, draw, _CALLBACK, number
-                return Handle("request", lib.ember_request_free, make, *arguments), inbox
-        except BaseException:
-            _inboxes.pop(number, None)
-            raise
+
+        def make(*arguments: Any) -> int:
+            _inboxes[number] = inbox  # until the last event, which each request has that was made
+            status: int = function(*arguments)
+            if status:
+                del _inboxes[number]
+            return status
+
+        with options_handle(options) as opt, self._handle as pointer, contextlib.ExitStack() as stack:
+            draw = None if sampler is None else stack.enter_context(sampler._handle)
+            arguments = pointer, content, len(content), opt, draw, _CALLBACK, number
+            return Handle("request", lib.ember_request_free, make, *arguments), inbox
 
     @property
     def info(self) -> ContextInfo:
@@ -199,26 +222,32 @@ class Engine:
         self.close()
 
 
-class _Request:
+class _Request(Single):
     """What requests have in common."""
 
     def __init__(self, engine: Engine, handle: Handle, inbox: _Inbox) -> None:
         self._engine = engine  # lives as long as its requests
         self._handle = handle
         self._inbox = inbox
+        # Of who takes an event. Who finds it locked does not wait: it may be this thread that has it.
         self._lock = threading.Lock()
         self.finish_reason: FinishReason | None = None
 
     def _begin(self) -> bool:
-        """Has this thread, or this task, alone take the next event. False: there is none any more."""
-        if not self._lock.acquire(blocking=False):
+        """Whether there is another event, for this thread, or this task, alone to take."""
+        if self._lock.locked():
             raise BusyError("somebody else is taking an event of this request")
-        if self._handle.closed:
-            self._lock.release()
-            raise ClosedError("this request was closed")
-        if self.finish_reason is not None:
-            self._lock.release()
-        return self.finish_reason is None
+        if self.finish_reason is not None and not self._handle.closed:
+            return False
+        with self._handle as pointer:
+            if inside.depth:  # C knows, when it is to wait, whether this is the engine's own thread
+                try:
+                    call(lib.ember_request_next, pointer, 1, ctypes.byref(_empty_event()))
+                except BusyError:
+                    raise
+                except EmberError:
+                    pass  # what ended the request comes behind its events
+        return True
 
     def _note(self, event: Event) -> Event:
         """Raises what ended the request, if that was an error."""
@@ -262,7 +291,8 @@ def _empty_event() -> Any:
 
 class Request(_Request):
     """A generation that an engine was asked for: an iterator of events, the last of which is of EventKind.END. Leaving it, or
-    the `with` block, ends it. One thread at a time takes its events. Waiting holds neither Python's lock nor up Ctrl-C."""
+    the `with` block, ends it. One thread at a time takes its events. Waiting holds neither Python's lock nor up Ctrl-C. A stage
+    on the engine's own thread, which would wait for itself, gets a BusyError."""
 
     def __init__(self, engine: Engine, handle: Handle, inbox: _Inbox, events: queue.SimpleQueue[Event]) -> None:
         super().__init__(engine, handle, inbox)
@@ -274,10 +304,14 @@ class Request(_Request):
     def __next__(self) -> Event:
         if not self._begin():
             raise StopIteration
-        try:
-            return self._note(self._events.get())
-        finally:
-            self._lock.release()
+        with self._lock:
+            try:
+                return self._note(self._events.get())
+            except BaseException:
+                end = self._inbox.end
+                if end is not None and self.finish_reason is None and self._events.empty():
+                    self._events.put(end)  # what a signal's handler raised came between taking it and noting it
+                raise
 
     def complete(self) -> Completion:
         """Takes all events that are left."""
@@ -307,14 +341,13 @@ class AsyncRequest(_Request):
     async def __anext__(self) -> Event:
         if not self._begin():
             raise StopAsyncIteration
-        try:
-            return self._note(await self._events.get())
-        except asyncio.CancelledError:
-            with contextlib.suppress(ClosedError):
-                self.cancel()
-            raise
-        finally:
-            self._lock.release()
+        with self._lock:
+            try:
+                return self._note(await self._events.get())
+            except asyncio.CancelledError:
+                with contextlib.suppress(ClosedError):
+                    self.cancel()
+                raise
 
     async def complete(self) -> Completion:
         """Takes all events that are left."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any
+
 from ._abi import Status
 
 
@@ -23,13 +29,39 @@ class InvalidArgumentError(EmberError, ValueError):
 
 
 class ClosedError(InvalidArgumentError):
-    """The object was closed."""
+    """The object was closed, or the interpreter is ending."""
 
 
 class IoError(EmberError, OSError):
     """The operating system refused to open, map or read a file."""
 
     status = Status.IO
+
+
+class MissingFileError(IoError, FileNotFoundError):
+    """The file to read does not exist: an IoError with its `filename`."""
+
+    def __init__(self, message: str, status: int | None = None, path: object = None) -> None:
+        super().__init__(message, status)
+        self.errno, self.filename = errno.ENOENT, path
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@contextlib.contextmanager
+def reading(path: Any) -> Iterator[None]:
+    """Around a call that reads the file at `path`: tells whether that exists when it cannot be read."""
+    try:
+        yield
+    except IoError as error:
+        try:
+            os.stat(path)
+        except FileNotFoundError:
+            raise MissingFileError(str(error), error.status, path) from None
+        except (OSError, ValueError):
+            pass
+        raise
 
 
 class FormatError(EmberError):
@@ -57,7 +89,7 @@ class ContextFullError(EmberError):
 
 
 class BusyError(EmberError):
-    """Another thread is using the object; nothing was done."""
+    """Another call is using the object, or is the one that this would wait for; nothing was done."""
 
     status = Status.BUSY
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
-from ._library import Handle, call, fill, lib, raise_error
+from ._library import Handle, Single, call, fill, lib, raise_error
 
 MetaValue = Union[str, int, float, bool, list[str], list[int], list[float], list[bool]]
 
@@ -26,7 +26,7 @@ def _number(kind: int) -> tuple[Any, str]:
     return (ctypes.c_int64(), "i64") if kind in _SIGNED else (ctypes.c_uint64(), "u64")
 
 
-class Metadata(Mapping[str, MetaValue]):
+class Metadata(Single, Mapping[str, MetaValue]):
     """The metadata of a model's file by key: strings, numbers, booleans, and lists of these. Arrays of arrays are left out.
     A list is read when it is asked for, element by element: that takes 2 to 4 microseconds each."""
 

@@ -7,17 +7,18 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from ._abi import EMBER_TOKEN_NONE, Pooling, ember_model_info
-from ._library import CancelToken, Handle, call, fill, interruptible, lib, token_array, unsigned
+from ._abi import EMBER_TOKEN_NONE, Pooling, Status, ember_model_info
+from ._arguments import contents, instance, path_bytes, signed, text, unsigned, whole_numbers, wrong_type
+from ._cancel import CancelToken, FollowingToken, interruptible
+from ._ending import Carried
+from ._library import Handle, Single, call, fill, lib
 from ._loans import Loan, on_release
-from .errors import InvalidArgumentError
+from ._typing import Buffer, Self, Unpack
+from .errors import InvalidArgumentError, reading
 from .metadata import Metadata
 from .options import LoadOptions, Memory, memory_of, model_options
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer, Self, Unpack
 
 
 class OpenFile(Protocol):
@@ -25,6 +26,11 @@ class OpenFile(Protocol):
 
     def fileno(self) -> int: ...
 
+
+def _retain(pointer: int, out: Any, _err: Any) -> int:
+    """ember_model_retain with the arguments and the result of a function that makes something."""
+    out._obj.value = lib.ember_model_retain(pointer)
+    return Status.OK
 
 
 class ModelInfo(NamedTuple):
@@ -54,13 +60,14 @@ class ModelInfo(NamedTuple):
     has_chat_template: bool
 
 
-class Model:
+class Model(Single):
     """A loaded model: immutable, usable from any number of threads at once. Contexts keep alive what they need of it."""
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> None:
         """Loads a GGUF file, or a folder in the layout of Hugging Face. LoadOptions lists the options."""
-        name = os.fsencode(path)
-        self._load(options, lib.ember_model_load, name, len(name))
+        name = path_bytes("path", path)
+        with reading(path):
+            self._load(options, lib.ember_model_load, name, len(name))
 
     @classmethod
     def from_file(
@@ -68,7 +75,10 @@ class Model:
     ) -> Self:
         """The model of a GGUF file that is part of an open file, given as an object with `fileno` or as a file descriptor:
         `length` bytes from `offset` on, up to its end with 0. The file may be closed afterwards."""
-        number = file if isinstance(file, int) else file.fileno()
+        try:
+            number = file if isinstance(file, int) else file.fileno()
+        except AttributeError:
+            raise wrong_type("file", "an open file or a file descriptor", file) from None
         if not 0 <= number < 1 << 31:
             raise InvalidArgumentError(f"{number} is no file descriptor")
         model = cls.__new__(cls)
@@ -77,10 +87,11 @@ class Model:
         return model
 
     @classmethod
-    def from_bytes(cls, data: bytes, **options: Unpack[LoadOptions]) -> Self:
-        """The model of a GGUF file that lies in memory. Ember keeps a copy."""
+    def from_bytes(cls, data: Buffer, **options: Unpack[LoadOptions]) -> Self:
+        """The model of a GGUF file that lies in memory, in bytes or another buffer. Ember keeps a copy."""
         model = cls.__new__(cls)
-        model._load(options, lib.ember_model_load_buffer, data, len(data))
+        raw = contents("data", data)
+        model._load(options, lib.ember_model_load_buffer, raw, len(raw))
         return model
 
     @classmethod
@@ -100,11 +111,13 @@ class Model:
         self, options: LoadOptions, function: Any, *arguments: Any, loaded: Callable[[], None] = lambda: None
     ) -> None:
         def load() -> Handle:
-            handle = Handle("model", lib.ember_model_release, function, *arguments, opt)
+            with Carried(token):
+                handle = Handle("model", lib.ember_model_release, function, *arguments, opt)
             loaded()
             return handle
 
-        token = options.get("cancel_token") or CancelToken()
+        leader = options.get("cancel_token")
+        token = FollowingToken(None if leader is None else instance("cancel_token", leader, CancelToken))
         with model_options(options) as opt, token._handle as cancel:
             call(lib.ember_model_options_set_cancel_token, opt, cancel)
             self._finish(interruptible(load, token))
@@ -122,6 +135,14 @@ class Model:
             fields[name] = fields[name] != 0
         fields["pooling"] = Pooling(fields["pooling"])
         self._info = ModelInfo(**fields)
+
+    def _another(self) -> Model:
+        """The same model, to be closed on its own."""
+        model = Model.__new__(Model)
+        model._info, model._isa = self._info, self._isa
+        with self._handle as pointer:
+            model._handle = Handle("model", lib.ember_model_release, _retain, pointer)
+        return model
 
     @property
     def info(self) -> ModelInfo:
@@ -144,10 +165,10 @@ class Model:
         with self._handle as pointer:
             return memory_of(lib.ember_model_memory, pointer)
 
-    def tokenize(self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
-        """The token ids of a text, or of bytes that need not be UTF-8. `add_special` adds the BOS and EOS tokens that the
-        file asks for; `parse_special` takes the text of control tokens for these tokens."""
-        raw = text.encode() if isinstance(text, str) else text
+    def tokenize(self, text: str | Buffer, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
+        """The token ids of a text, or of bytes or another buffer, which need not be UTF-8. `add_special` adds the BOS and EOS
+        tokens that the file asks for; `parse_special` takes the text of control tokens for these tokens."""
+        raw = text.encode() if isinstance(text, str) else contents("text", text, "a str, bytes or another buffer")
         function = lib.ember_model_tokenize if isinstance(text, str) else lib.ember_model_tokenize_bytes
         with self._handle as pointer:
             ids = fill(
@@ -157,7 +178,7 @@ class Model:
 
     def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """The bytes of tokens, joined."""
-        ids = token_array(tokens)
+        ids = whole_numbers("tokens", tokens)
         with self._handle as pointer:
             out = fill(
                 ctypes.c_char, len(ids) * 6 + 16, lib.ember_model_detokenize, pointer, ids, len(ids), render_special
@@ -204,17 +225,17 @@ class Model:
         content = json.dumps(messages).encode()
         options = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
         with options as opt, self._handle as pointer:
-            for function, text in (
-                (lib.ember_chat_options_set_tools, "" if tools is None else json.dumps(tools)),
-                (lib.ember_chat_options_set_variables, "" if variables is None else json.dumps(variables)),
-                (lib.ember_chat_options_set_template, template),
-                (lib.ember_chat_options_set_template_name, template_name),
+            for name, value in (
+                ("tools", "" if tools is None else json.dumps(tools)),
+                ("variables", "" if variables is None else json.dumps(variables)),
+                ("template", template),
+                ("template_name", template_name),
             ):
-                raw = text.encode()
-                call(function, opt, raw, len(raw))
+                raw = text(name, value)
+                call(getattr(lib, f"ember_chat_options_set_{name}"), opt, raw, len(raw))
             call(lib.ember_chat_options_set_add_generation_prompt, opt, add_generation_prompt)
             if now is not None:
-                call(lib.ember_chat_options_set_now, opt, now)
+                call(lib.ember_chat_options_set_now, opt, signed("now", now, 64))
             out = fill(
                 ctypes.c_char,
                 len(content) + 1024,
@@ -228,7 +249,7 @@ class Model:
 
     def chat_template(self, name: str = "") -> str:
         """The text of one of the model's templates, the default one without a name."""
-        raw = name.encode()
+        raw = text("name", name)
         with self._handle as pointer:
             out = fill(ctypes.c_char, 8192, lib.ember_model_chat_template, pointer, raw, len(raw))
         return str(out.raw, "utf-8")

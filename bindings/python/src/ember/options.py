@@ -6,55 +6,70 @@ import ctypes
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, Union
+from typing import Any, NamedTuple, TypedDict
 
 from ._abi import Backend, KvType, Pack, ember_memory, ember_progress_callback
-from ._library import CancelToken, Handle, call, fill, keep_raised, lib, token_array, unsigned
-from .errors import InvalidArgumentError
+from ._arguments import (
+    function,
+    given,
+    mapping,
+    member,
+    path_bytes,
+    real,
+    signed,
+    text,
+    unsigned,
+    whole_numbers,
+    wrong_type,
+)
+from ._cancel import CancelToken
+from ._ending import Carried
+from ._library import Handle, call, fill, keep_raised, lib
+from .errors import reading
 
 
 class LoadOptions(TypedDict, total=False):
-    """How to load a model: the keyword arguments of Model and of its other constructors."""
+    """How to load a model: the keyword arguments of Model and of its other constructors. None stands for the default."""
 
-    use_mmap: bool  # False reads files that others may change meanwhile
-    pack: Pack
-    isa: str  # the highest instruction-set level to use
-    lock: bool  # keeps the weights in memory, as far as `ulimit -l` allows
-    check_tensors: bool  # looks at every number; one that is not finite is a FormatError
+    use_mmap: bool | None  # False reads files that others may change meanwhile
+    pack: Pack | None
+    isa: str | None  # the highest instruction-set level to use
+    lock: bool | None  # keeps the weights in memory, as far as `ulimit -l` allows
+    check_tensors: bool | None  # looks at every number; one that is not finite is a FormatError
     # Told how far the loading is, from 0 to 1. What it raises ends the loading and comes out of it. The main thread lends
     # the work to another one, which this then runs on.
     progress: Callable[[float], object] | None
-    meta: Mapping[str, Union[bool, int, float, str]]  # keys as if the file had them
-    memory_limit: int  # most bytes of the large buffers of the model and its contexts; 0: no limit
+    meta: Mapping[str, bool | int | float | str] | None  # keys as if the file had them
+    memory_limit: int | None  # most bytes of the large buffers of the model and its contexts; 0: no limit
     cancel_token: CancelToken | None
 
 
 class ContextOptions(TypedDict, total=False):
-    """How to make a context: the keyword arguments of Context. 0 stands for Ember's choice."""
+    """How to make a context: the keyword arguments of Context. None, and 0 for a number, stand for Ember's choice."""
 
-    n_ctx: int  # positions per sequence; what the model was trained on, 4096 at most
-    n_seq: int  # sequences; 1
-    n_batch: int  # rows run through the model at a time
-    n_threads: int  # a thread for each core
-    worker_cpus: Sequence[int]  # what they run on
-    kv_type: KvType  # what keys and values in the cache are rounded to
-    k_type: KvType  # keys alone
-    v_type: KvType  # values alone
-    backend: Backend
+    n_ctx: int | None  # positions per sequence; what the model was trained on, 4096 at most
+    n_seq: int | None  # sequences; 1
+    n_batch: int | None  # rows run through the model at a time
+    n_threads: int | None  # a thread for each core
+    worker_cpus: Sequence[int] | None  # what they run on
+    kv_type: KvType | None  # what keys and values in the cache are rounded to
+    k_type: KvType | None  # keys alone
+    v_type: KvType | None  # values alone
+    backend: Backend | None
     # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
-    kv_limit: int
-    keep_prefixes: bool  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
-    keep_all_positions: bool  # whether sequences keep what the windows of a model without other layers do not reach
-    memory_limit: int  # most bytes of its large buffers; 0: no limit of its own
+    kv_limit: int | None
+    keep_prefixes: bool | None  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
+    keep_all_positions: bool | None  # whether sequences keep what the windows of a model without other layers do not reach
+    memory_limit: int | None  # most bytes of its large buffers; 0: no limit of its own
 
 
 class EngineOptions(ContextOptions, total=False):
     """How to make an engine: the keyword arguments of Engine, and those of its context. The number of sequences and whether
     prefixes are kept are the engine's own matter."""
 
-    n_parallel: int  # how many requests run together; 8
-    max_queue: int  # how many more may wait; 256
-    share_prefixes: bool  # whether what requests begin with alike is computed once; True
+    n_parallel: int | None  # how many requests run together; 8
+    max_queue: int | None  # how many more may wait; 256
+    share_prefixes: bool | None  # whether what requests begin with alike is computed once; True
 
 
 class Memory(NamedTuple):
@@ -66,16 +81,12 @@ class Memory(NamedTuple):
     workspace: int  # what a context computes with
 
 
-def _reject_unknown(options: Mapping[str, object], known: type) -> None:
-    unknown = options.keys() - known.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
-
-
-def _progress_callback(function: Callable[[float], object]) -> object:
+def _progress_callback(progress: Callable[[float], object]) -> object:
     def run(done: float, _user_data: Any) -> int:
+        if Carried.refused():
+            return 1
         try:
-            function(done)
+            progress(done)
         except BaseException as error:  # the load raises it
             keep_raised(error)
             return 1
@@ -93,79 +104,72 @@ class OptionsHandle(Handle):
 
 
 def _set_meta(pointer: int, key: str, value: object) -> None:
-    name = key.encode()
+    name, called = text("a key of meta", key), f"meta[{key!r}]"
     if isinstance(value, bool):
         call(lib.ember_model_options_set_meta_bool, pointer, name, len(name), value)
     elif isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 63:
-            raise InvalidArgumentError(f"meta[{key!r}] is {value}, which does not fit 64 bits with a sign")
-        call(lib.ember_model_options_set_meta_i64, pointer, name, len(name), value)
+        call(lib.ember_model_options_set_meta_i64, pointer, name, len(name), signed(called, value, 64))
     elif isinstance(value, float):
-        call(lib.ember_model_options_set_meta_f64, pointer, name, len(name), value)
+        call(lib.ember_model_options_set_meta_f64, pointer, name, len(name), real(called, value))
     elif isinstance(value, str):
-        raw = value.encode()
+        raw = text(called, value)
         call(lib.ember_model_options_set_meta_string, pointer, name, len(name), raw, len(raw))
     else:
-        raise TypeError(f"meta[{key!r}] must be a bool, an int, a float or a str, not {type(value).__name__}")
+        raise wrong_type(called, "a bool, an int, a float or a str", value)
 
 
 def model_options(options: LoadOptions) -> OptionsHandle:
     """The library's object for options of a load. The cancel token is set by who loads."""
-    _reject_unknown(options, LoadOptions)
+    wanted = given(options, LoadOptions)
     handle = OptionsHandle("options object", lib.ember_model_options_free, lib.ember_model_options_new)
     with handle as pointer:
         for name in ("use_mmap", "lock", "check_tensors"):
-            if name in options:
-                call(getattr(lib, f"ember_model_options_set_{name}"), pointer, bool(options[name]))
-        call(lib.ember_model_options_set_pack, pointer, int(options.get("pack", Pack.AUTO)))
-        isa = options.get("isa", "").encode()
+            if name in wanted:
+                call(getattr(lib, f"ember_model_options_set_{name}"), pointer, bool(wanted[name]))
+        call(lib.ember_model_options_set_pack, pointer, member("pack", wanted.get("pack", Pack.AUTO), Pack))
+        isa = text("isa", wanted.get("isa", ""))
         call(lib.ember_model_options_set_isa, pointer, isa, len(isa))
-        limit = unsigned("memory_limit", options.get("memory_limit", 0), 64)
+        limit = unsigned("memory_limit", wanted.get("memory_limit", 0), 64)
         call(lib.ember_model_options_set_memory_limit, pointer, limit)
-        for key, value in options.get("meta", {}).items():
+        for key, value in mapping("meta", wanted.get("meta", {})).items():
             _set_meta(pointer, key, value)
-        progress = options.get("progress")
-        if progress is not None:
-            handle.callback = _progress_callback(progress)
+        if "progress" in wanted:
+            handle.callback = _progress_callback(function("progress", wanted["progress"]))
             call(lib.ember_model_options_set_progress, pointer, handle.callback, None)
     return handle
 
 
-def context_options(options: ContextOptions) -> Handle:
-    """The library's object for options of a context."""
-    _reject_unknown(options, ContextOptions)
-    given: dict[str, Any] = dict(options)
+def context_options(options: Mapping[str, Any], known: type = ContextOptions) -> Handle:
+    """The library's object for options of a context, which may be among others that are `known`."""
+    wanted = given(options, known)
     handle = Handle("options object", lib.ember_context_options_free, lib.ember_context_options_new)
     with handle as pointer:
         for name in ("n_ctx", "n_seq", "n_batch", "n_threads"):
-            if name in given:
-                call(getattr(lib, f"ember_context_options_set_{name}"), pointer, unsigned(name, given[name]))
-        for name in ("kv_type", "k_type", "v_type", "backend"):
-            if name in given:
-                call(getattr(lib, f"ember_context_options_set_{name}"), pointer, int(given[name]))
-        cpus = token_array(given.get("worker_cpus", ()))
+            if name in wanted:
+                call(getattr(lib, f"ember_context_options_set_{name}"), pointer, unsigned(name, wanted[name]))
+        for name, kind in (("kv_type", KvType), ("k_type", KvType), ("v_type", KvType), ("backend", Backend)):
+            if name in wanted:
+                call(getattr(lib, f"ember_context_options_set_{name}"), pointer, member(name, wanted[name], kind))
+        cpus = whole_numbers("worker_cpus", wanted.get("worker_cpus", ()))
         call(lib.ember_context_options_set_worker_cpus, pointer, cpus, len(cpus))
         for name in ("kv_limit", "memory_limit"):
-            limit = unsigned(name, given.get(name, 0), 64)
+            limit = unsigned(name, wanted.get(name, 0), 64)
             call(getattr(lib, f"ember_context_options_set_{name}"), pointer, limit)
         for name in ("keep_prefixes", "keep_all_positions"):
-            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, bool(given.get(name, False)))
+            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, bool(wanted.get(name, False)))
     return handle
 
 
 def engine_options(options: EngineOptions) -> Handle:
     """The library's object for options of an engine that has a thread of its own."""
-    _reject_unknown(options, EngineOptions)
-    given: dict[str, Any] = dict(options)
-    own = {name: given.pop(name) for name in ("n_parallel", "max_queue", "share_prefixes") if name in given}
-    context: Any = given
+    wanted = given(options, EngineOptions)
     handle = Handle("options object", lib.ember_engine_options_free, lib.ember_engine_options_new)
-    with handle as pointer, context_options(context) as of_context:
+    with handle as pointer, context_options(wanted, EngineOptions) as of_context:
         call(lib.ember_engine_options_set_context_options, pointer, of_context)
         for name in ("n_parallel", "max_queue"):
-            if name in own:
-                call(getattr(lib, f"ember_engine_options_set_{name}"), pointer, unsigned(name, own[name]))
-        call(lib.ember_engine_options_set_share_prefixes, pointer, bool(own.get("share_prefixes", True)))
+            if name in wanted:
+                call(getattr(lib, f"ember_engine_options_set_{name}"), pointer, unsigned(name, wanted[name]))
+        call(lib.ember_engine_options_set_share_prefixes, pointer, bool(wanted.get("share_prefixes", True)))
         call(lib.ember_engine_options_set_thread, pointer, True)
     return handle
 
@@ -182,15 +186,21 @@ def estimate_memory(
 ) -> Memory:
     """What the model at `path` and one context over it would take with these options, without loading it. Limits in the
     options do not count."""
-    name = os.fsencode(path)
-    with model_options(model or {}) as model_pointer, context_options(context or {}) as context_pointer:
+    name = path_bytes("path", path)
+    with (
+        model_options(model or {}) as model_pointer,
+        context_options(context or {}) as context_pointer,
+        reading(path),
+        Carried(),
+    ):
         return memory_of(lib.ember_memory_estimate, name, len(name), model_pointer, context_pointer)
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What the header of the model at `path` says, and whether this build would load it; ember_model_inspect of ember.h lists
     the keys. No weight is read."""
-    name = os.fsencode(path)
-    text = fill(ctypes.c_char, 16384, lib.ember_model_inspect, name, len(name))
-    result: dict[str, Any] = json.loads(text.raw)
+    name = path_bytes("path", path)
+    with reading(path), Carried():
+        header = fill(ctypes.c_char, 16384, lib.ember_model_inspect, name, len(name))
+    result: dict[str, Any] = json.loads(header.raw)
     return result

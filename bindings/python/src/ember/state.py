@@ -8,8 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Union
 
 from ._abi import EMBER_ALL_SEQUENCES, ember_read_callback, ember_write_callback
-from ._library import Handle, call, fill, keep_raised, lib, token_array, unsigned
-from .errors import InvalidArgumentError
+from ._arguments import contents, path_bytes, unsigned, whole_numbers
+from ._cancel import FollowingToken
+from ._ending import Carried
+from ._library import Handle, Single, call, fill, keep_raised, lib
+from ._typing import Floats
+from .errors import InvalidArgumentError, reading
 
 
 class Writable(Protocol):
@@ -30,13 +34,16 @@ Path = Union[str, "os.PathLike[str]"]
 def _or_all(sequence: int | None) -> int:
     if sequence is None:
         return EMBER_ALL_SEQUENCES
-    if unsigned("sequence", sequence) == EMBER_ALL_SEQUENCES:
-        raise InvalidArgumentError(f"there is no sequence {sequence}")
-    return sequence
+    number = unsigned("sequence", sequence)
+    if number == EMBER_ALL_SEQUENCES:
+        raise InvalidArgumentError(f"there is no sequence {number}")
+    return number
 
 
 def _writer(write: Callable[[Any], Any]) -> object:
     def run(data: int, n: int, _user_data: Any) -> int:
+        if Carried.refused():
+            return 1
         try:
             rest = memoryview(ctypes.string_at(data, n))
             while rest:
@@ -53,6 +60,8 @@ def _writer(write: Callable[[Any], Any]) -> object:
 
 def _reader(read: Callable[[int], bytes]) -> object:
     def run(buffer: int, capacity: int, _user_data: Any) -> int:
+        if Carried.refused():
+            return -1
         try:
             data = bytes(read(capacity))
         except BaseException as error:  # the call that loads raises it
@@ -66,13 +75,19 @@ def _reader(read: Callable[[int], bytes]) -> object:
     return callback
 
 
-class Sequences:
+class Sequences(Single):
     """What a context does with its sequences. In place of a sequence's number None stands for all of them."""
 
     _handle: Handle
+    _token: FollowingToken
+    _views: list[Floats]
 
     def _forget_logits(self) -> None:
-        raise NotImplementedError
+        while self._views:
+            try:
+                self._views.pop().release()
+            except BufferError:
+                pass  # something else is made of it
 
     def copy_sequence(self, source: int, target: int, n_tokens: int) -> None:
         """Makes sequence `target` the first `n_tokens` tokens of sequence `source`. The two share memory until they differ, so
@@ -103,7 +118,7 @@ class Sequences:
         has to run for its logits), and returns how many those are: what the sequence has of it already, or, with
         keep_prefixes, whole pages that were kept of other texts. Decode the rest, then."""
         self._forget_logits()
-        ids = token_array(tokens)
+        ids = whole_numbers("tokens", tokens)
         out = ctypes.c_size_t()
         limit = max(0, len(ids) - 1) if most is None else unsigned("most", most, 64)
         with self._handle as pointer:
@@ -122,7 +137,7 @@ class Sequences:
         """Makes a sequence what a state of one sequence says, or the whole context what a state of a context says. `state` is
         bytes, a mmap, or another buffer. On an error all is as it was. Load states of your own only."""
         self._forget_logits()
-        raw = state if isinstance(state, bytes) else bytes(memoryview(state))
+        raw = contents("state", state)
         with self._handle as pointer:
             call(lib.ember_context_state_load, pointer, _or_all(sequence), raw, len(raw))
 
@@ -132,10 +147,11 @@ class Sequences:
         number = _or_all(sequence)
         with self._handle as pointer:
             if isinstance(target, (str, os.PathLike)):
-                name = os.fsencode(target)
+                name = path_bytes("target", target)
                 call(lib.ember_context_state_save_file, pointer, number, name, len(name))
             else:
-                call(lib.ember_context_state_write, pointer, number, _writer(target.write), None)
+                with Carried():
+                    call(lib.ember_context_state_write, pointer, number, _writer(target.write), None)
 
     def load_state_from(self, source: Path | Readable, *, sequence: int | None = None) -> None:
         """As load_state, from a path or from what has a method `read`, until that gives no more."""
@@ -143,7 +159,9 @@ class Sequences:
         number = _or_all(sequence)
         with self._handle as pointer:
             if isinstance(source, (str, os.PathLike)):
-                name = os.fsencode(source)
-                call(lib.ember_context_state_load_file, pointer, number, name, len(name))
+                name = path_bytes("source", source)
+                with reading(source):
+                    call(lib.ember_context_state_load_file, pointer, number, name, len(name))
             else:
-                call(lib.ember_context_state_read, pointer, number, _reader(source.read), None)
+                with Carried():
+                    call(lib.ember_context_state_read, pointer, number, _reader(source.read), None)
