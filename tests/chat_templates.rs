@@ -149,5 +149,17 @@ fn arguments_that_are_wrong_are_named() {
         ChatInput { variables: Some("{\"messages\":1}".into()), ..ChatInput::default() },
         "\"messages\"",
     );
+    let large = r#"[{"content":"\"11111111111111111111111","a":-9223372036854775809}]"#;
+    fails(large, ChatInput::default(), "messages has the integer -9223372036854775809, which is too large");
+    fails(&format!("[{}]", "1".repeat(1000)), ChatInput::default(), "too large");
+    fails(
+        "[]",
+        ChatInput { variables: Some("{\"a\":18446744073709551616}".into()), ..ChatInput::default() },
+        "too large",
+    );
     assert_eq!(template.render("[]", &ChatInput::default()).unwrap(), "0None");
+    let numbers = r#"[{"a":[18446744073709551615,-9223372036854775808,10000000000000000000.0,1e25]}]"#;
+    let template = ChatTemplate::parse("{{ messages[0].a | tojson }}").unwrap();
+    let wanted = "[18446744073709551615, -9223372036854775808, 1e+19, 1e+25]";
+    assert_eq!(template.render(numbers, &ChatInput::default()).unwrap(), wanted);
 }

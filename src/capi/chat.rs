@@ -93,13 +93,17 @@ type RoleOf = fn(&Tokenizer) -> Option<u32>;
 
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
-    use crate::chat::{ChatInput, ChatTemplate, ROOM_PER_BYTE};
+    use crate::chat::{ChatInput, ChatTemplate, room, template_room};
     use crate::memory::expect_room;
+    let compiled = |text: &str| {
+        expect_room(template_room(text), "a chat template of this length")?;
+        ChatTemplate::parse(text)
+    };
     let template = match &options.template {
-        Some(template) => ChatTemplate::parse(template)?,
+        Some(template) => compiled(template)?,
         None => {
             let text = template_of(model, options.template_name.as_deref(), options.tools.is_some())?;
-            ChatTemplate::parse(text).map_err(|e| e.within(model.name()))?
+            compiled(text).map_err(|e| e.within(model.name()))?
         }
     };
     let roles: [(&str, RoleOf); 4] = [
@@ -118,8 +122,9 @@ fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<St
         }
     }
     let ChatOptions { tools, variables, add_generation_prompt, now, .. } = options;
-    let more = [&tools, &variables].into_iter().flatten().map(String::len).sum::<usize>();
-    expect_room((messages.len() + more).saturating_mul(ROOM_PER_BYTE), "a conversation of this length")?;
+    let more = [&tools, &variables].into_iter().flatten();
+    let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
+    expect_room(n_bytes, "a conversation of this length")?;
     template.render(messages, &ChatInput { tools, variables, add_generation_prompt, special_tokens, now })
 }
 

@@ -11,9 +11,40 @@ use crate::error::{Error, Result};
 
 /// Reads `text`, which `what` names in errors.
 pub(super) fn parse(text: &str, what: &str, budget: &mut Budget) -> Result<Value> {
+    if let Some(number) = large_integer(text) {
+        return Err(Error::InvalidArgument(format!(
+            "{what} has the integer {number:.40}, which is too large"
+        )));
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let value = Seed(budget).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     value.map_err(|e| Error::InvalidArgument(format!("{what} cannot be read as JSON: {e}")))
+}
+
+/// The first integer of a JSON text that has no exact value here: the reader would make a float of it.
+fn large_integer(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let (mut at, mut quoted) = (0, false);
+    while let Some(byte) = bytes.get(at) {
+        let mut n = 1;
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => n = 2,
+            b'-' | b'0'..=b'9' if !quoted => {
+                let is_part = |b: &&u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+                n = bytes[at..].iter().take_while(is_part).count();
+                let number = &text[at..at + n];
+                let digits = number.strip_prefix('-').unwrap_or(number);
+                let is_integer = digits.len() > 18 && digits.bytes().all(|b| b.is_ascii_digit());
+                if is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return Some(number);
+                }
+            }
+            _ => {}
+        }
+        at += n;
+    }
+    None
 }
 
 struct Seed<'b>(&'b mut Budget);

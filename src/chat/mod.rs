@@ -15,9 +15,24 @@ use jinja::Template;
 use jinja::fault::{Budget, Fault, Kind};
 use jinja::value::{Dict, Value};
 
-/// Bytes of memory that a rendering may take for each byte of its messages: their text parsed, put together with others, copied by
-/// filters, and the result.
-pub const ROOM_PER_BYTE: usize = 16;
+/// Bytes of memory that a rendering usually takes for JSON text that it is given, and that reading it takes at most: for each
+/// byte, its text parsed, put together with others, copied by filters, and the result; and what elements, entries, lists
+/// and objects take however short they are, counted by the characters that begin or separate them.
+pub fn room(json: &str) -> usize {
+    json.bytes().fold(json.len().saturating_mul(16), |sum, byte| {
+        sum.saturating_add(match byte {
+            b'[' | b'{' => 128,
+            b',' => 96,
+            b':' => 320,
+            _ => 0,
+        })
+    })
+}
+
+/// Bytes of memory that compiling a template takes at most.
+pub fn template_room(source: &str) -> usize {
+    source.len().min(jinja::MOST_BYTES) * 384
+}
 
 /// What a conversation is rendered with, besides its messages.
 #[derive(Debug, Clone, Default)]
@@ -130,7 +145,11 @@ fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
             return Err(wrong(&format!("messages[{i}]"), "an object", message));
         };
         let names = ["reasoning_content", "thinking", "reasoning"];
-        let reasoning = names.iter().find_map(|n| dict.get_str(n).filter(|v| !matches!(v, Value::None)));
+        let mut reasoning = None;
+        for name in names {
+            let given = dict.get_str(name, budget).map_err(internal)?;
+            reasoning = reasoning.or(given.filter(|v| !matches!(v, Value::None)));
+        }
         out.push(match reasoning {
             None => message.clone(),
             Some(reasoning) => {

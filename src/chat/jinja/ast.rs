@@ -117,6 +117,13 @@ pub(super) struct Args {
     pub(super) spread_named: Option<Box<Expr>>,
 }
 
+impl Args {
+    pub(super) fn is_empty(&self) -> bool {
+        let spread = self.spread.is_some() || self.spread_named.is_some();
+        self.positional.is_empty() && self.named.is_empty() && !spread
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum ExprKind {
     Const(Value),

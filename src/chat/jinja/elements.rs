@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::text;
-use super::value::{List, Value};
+use super::value::{List, STRING, Value};
 use super::{filters, ops, predicates};
 
 /// What values are sorted and compared by where case does not matter.
@@ -14,7 +14,7 @@ fn folded(value: &Value, case_sensitive: bool, budget: &mut Budget) -> Res<Value
     match value {
         Value::Str(text) if !case_sensitive => {
             budget.bytes(text.len())?;
-            Ok(Value::from(text.to_lowercase()))
+            super::strings::cased(text.to_lowercase(), budget)
         }
         other => Ok(other.clone()),
     }
@@ -32,6 +32,7 @@ fn sort_by_key(items: &mut [(Value, Value)], reverse: bool, budget: &mut Budget)
         (Some(a), Some(b)) => a.cmp(b),
         _ => a.number().partial_cmp(&b.number()).unwrap_or(Ordering::Equal),
     };
+    // No key is NaN, so this is a total order.
     items.sort_by(|a, b| if reverse { order(&b.0, &a.0) } else { order(&a.0, &b.0) });
     Ok(())
 }
@@ -41,6 +42,7 @@ pub(super) fn dict_sort(value: &Value, args: CallArgs, budget: &mut Budget) -> R
     let [case, by, reverse] = args.bind("dictsort", ["case_sensitive", "by", "reverse"])?;
     let case = case.is_some_and(|v| v.is_true());
     let Value::Dict(dict) = value else { return fail(format!("{} has no keys to sort", value.type_name())) };
+    budget.bytes(dict.entries().len().saturating_mul(std::mem::size_of::<(Value, Value)>()))?;
     let by_value = by.as_ref().and_then(Value::str) == Some("value");
     let mut keyed = Vec::new();
     for (key, value) in dict.entries() {
@@ -58,7 +60,9 @@ fn attribute(machine: &mut Machine<'_>, value: &Value, path: Option<&Value>) -> 
         None | Some(Value::None) => Ok(value.clone()),
         Some(Value::Str(path)) => {
             let mut value = value.clone();
+            machine.budget.scan(path)?;
             for part in path.split('.') {
+                machine.budget.bytes(part.len() + STRING)?;
                 let key = part.parse().map_or_else(|_| Value::from(part), Value::Int);
                 value = machine.item(&value, &key)?;
             }
@@ -69,6 +73,7 @@ fn attribute(machine: &mut Machine<'_>, value: &Value, path: Option<&Value>) -> 
 }
 
 /// `sort`, `unique`, `min`, `max`, `groupby`, `sum` and `join`, of the elements or of one of their attributes.
+#[inline(never)]
 pub(super) fn by_attribute(
     machine: &mut Machine<'_>,
     name: &str,
@@ -87,6 +92,7 @@ pub(super) fn by_attribute(
     let get = |name: &str| names.iter().position(|n| *n == name).and_then(|i| bound[i].clone());
     let path = get("attribute");
     let items = value.iterate(&mut machine.budget)?;
+    machine.budget.bytes(items.len().saturating_mul(std::mem::size_of::<(Value, Value)>()))?;
     let mut keyed = Vec::with_capacity(items.len());
     for item in items {
         let mut found = attribute(machine, &item, path.as_ref())?;
@@ -146,8 +152,10 @@ pub(super) fn by_attribute(
                     best = Some((key, item));
                 }
             }
-            Ok(best
-                .map_or_else(|| Value::Undefined(format!("the {name} of nothing").into()), |(_, item)| item))
+            match best {
+                Some((_, item)) => Ok(item),
+                None => Value::undefined(&format!("the {name} of nothing"), budget),
+            }
         }
         "groupby" => {
             sort_by_key(&mut keyed, false, budget)?;
@@ -178,39 +186,59 @@ fn some_items(value: &Value, budget: &mut Budget) -> Res<Vec<Value>> {
     if value.is_true() { value.iterate(budget) } else { Ok(Vec::new()) }
 }
 
+/// Arguments once more.
+fn again(positional: &[Value], named: &[(String, Value)], budget: &mut Budget) -> Res<CallArgs> {
+    budget.bytes(positional.len() * 48)?;
+    for (name, _) in named {
+        budget.bytes(name.len() + 64)?;
+    }
+    Ok(CallArgs { positional: positional.to_vec(), named: named.to_vec() })
+}
+
 /// `map`: an attribute of each element, or another filter for each.
+#[inline(never)]
 pub(super) fn map(machine: &mut Machine<'_>, value: Value, args: CallArgs) -> Res<Value> {
     let items = some_items(&value, &mut machine.budget)?;
     let mut out = Vec::with_capacity(items.len());
     let mut positional = args.positional.into_iter();
     match positional.next() {
-        None => {
-            let [path, default] = CallArgs { positional: Vec::new(), named: args.named }
-                .bind("map", ["attribute", "default"])?;
-            for item in items {
-                let found = attribute(machine, &item, path.as_ref())?;
-                out.push(match (&default, found.is_undefined()) {
-                    (Some(default), true) => default.clone(),
-                    _ => found,
-                });
-            }
-        }
+        None => map_attribute(machine, items, args.named, &mut out)?,
         Some(filter) => {
             let Some(filter) = filter.str() else { return fail("map needs the name of a filter") };
             let rest: Vec<Value> = positional.collect();
+            machine.enter()?;
             for item in items {
                 machine.enter()?;
-                machine.budget.bytes(48 * (rest.len() + args.named.len()))?;
-                let args = CallArgs { positional: rest.clone(), named: args.named.clone() };
+                let args = again(&rest, &args.named, &mut machine.budget)?;
                 out.push(filters::apply(machine, filter, item, args)?);
                 machine.depth -= 1;
             }
+            machine.depth -= 1;
         }
     }
     Ok(Value::Lazy(List::new(out, &mut machine.budget)?))
 }
 
+#[inline(never)]
+fn map_attribute(
+    machine: &mut Machine<'_>,
+    items: Vec<Value>,
+    named: Vec<(String, Value)>,
+    out: &mut Vec<Value>,
+) -> Res<()> {
+    let [path, default] = CallArgs { positional: Vec::new(), named }.bind("map", ["attribute", "default"])?;
+    for item in items {
+        let found = attribute(machine, &item, path.as_ref())?;
+        out.push(match (&default, found.is_undefined()) {
+            (Some(default), true) => default.clone(),
+            _ => found,
+        });
+    }
+    Ok(())
+}
+
 /// `select`, `reject`, `selectattr` and `rejectattr`.
+#[inline(never)]
 pub(super) fn select(machine: &mut Machine<'_>, name: &str, value: Value, args: CallArgs) -> Res<Value> {
     let wanted = name.starts_with("select");
     let mut positional = args.positional.into_iter();
@@ -230,8 +258,7 @@ pub(super) fn select(machine: &mut Machine<'_>, name: &str, value: Value, args: 
         let holds = match &test {
             None => subject.is_true(),
             Some(Value::Str(test)) => {
-                machine.budget.bytes(48 * (rest.len() + args.named.len()))?;
-                let args = CallArgs { positional: rest.clone(), named: args.named.clone() };
+                let args = again(&rest, &args.named, &mut machine.budget)?;
                 predicates::check(machine, test, &subject, args)?
             }
             Some(other) => {

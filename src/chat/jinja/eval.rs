@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use super::ast::{Args, Binary, Expr, ExprKind, For, Macro};
+use super::ast::{Args, Binary, Compare, Expr, ExprKind, For, Macro};
 use super::fault::{Budget, Fault, Res, fail};
-use super::value::{Dict, List, Value};
+use super::value::{Dict, List, STRING, Value};
 use super::{filters, functions, methods, ops, predicates};
 use crate::chat::clock::Clock;
 
-/// How deep statements, expressions and calls may lie in each other while a template runs.
-const MOST_DEPTH: u32 = 400;
+/// How deep statements, expressions and calls may lie in each other while a template runs. One level takes at most about 400
+/// bytes of the stack; what takes more, as loops and arguments do, counts as two.
+const MOST_DEPTH: u32 = 224;
 
 /// Names and what they stand for; later ones hide earlier ones.
 pub(super) type Frame<'t> = Vec<(&'t str, Value)>;
@@ -86,91 +87,135 @@ impl<'t> Machine<'t> {
         }
     }
 
-    /// The value of an expression.
+    /// The value of an expression. What recurses has small frames: each kind of expression that is more than a few lines has
+    /// a function of its own, which is not inlined.
     pub(super) fn eval(&mut self, expr: &'t Expr) -> Res<Value> {
         self.enter()?;
-        let value = match &expr.kind {
-            ExprKind::Const(value) => value.clone(),
-            ExprKind::Name(name) => self.look_up(name),
-            ExprKind::List(items) => {
-                let items = self.eval_all(items)?;
-                Value::List(List::new(items, &mut self.budget)?)
-            }
-            ExprKind::Tuple(items) => {
-                let items = self.eval_all(items)?;
-                Value::Tuple(List::new(items, &mut self.budget)?)
-            }
-            ExprKind::Dict(pairs) => self.dict(pairs)?,
-            ExprKind::Field(object, name) => {
-                let object = self.eval(object)?;
-                self.field(&object, name)?
-            }
-            ExprKind::Item(object, key) => {
-                let object = self.eval(object)?;
-                let key = self.eval(key)?;
-                self.item(&object, &key)?
-            }
-            ExprKind::Slice(object, parts) => {
-                let object = self.eval(object)?;
-                let mut bounds = [const { None }; 3];
-                for (bound, part) in bounds.iter_mut().zip(parts) {
-                    *bound = part.as_ref().map(|part| self.eval(part)).transpose()?;
-                }
-                ops::slice(&object, bounds, &mut self.budget)?
-            }
-            ExprKind::Call(callee, args) => self.call_expr(callee, args)?,
-            ExprKind::Filter { value, name, args } => {
-                let value = self.eval(value)?;
-                let args = self.args(args)?;
-                filters::apply(self, name, value, args)?
-            }
-            ExprKind::Test { value, name, args, negated } => {
-                let value = self.eval(value)?;
-                let args = self.args(args)?;
-                Value::Bool(predicates::check(self, name, &value, args)? != *negated)
-            }
-            ExprKind::Not(value) => Value::Bool(!self.eval(value)?.is_true()),
-            ExprKind::Negate(value) => {
-                let value = self.eval(value)?;
-                ops::binary(Binary::Sub, &Value::Int(0), &number(value)?, &mut self.budget)?
-            }
-            ExprKind::Plus(value) => {
-                let value = self.eval(value)?;
-                number(value)?
-            }
-            ExprKind::Binary(op, left, right) => self.binary(*op, left, right)?,
-            ExprKind::Compare(first, rest) => {
-                let mut left = self.eval(first)?;
-                let mut holds = true;
-                for (op, right) in rest {
-                    let right = self.eval(right)?;
-                    holds = ops::compare(*op, &left, &right, &mut self.budget)?;
-                    if !holds {
-                        break;
-                    }
-                    left = right;
-                }
-                Value::Bool(holds)
-            }
-            ExprKind::If { test, then, otherwise } => {
-                if self.eval(test)?.is_true() {
-                    self.eval(then)?
-                } else if let Some(otherwise) = otherwise {
-                    self.eval(otherwise)?
-                } else {
-                    Value::Undefined("the value of an \"if\" without \"else\"".into())
-                }
-            }
-        };
+        let value = self.eval_kind(&expr.kind)?;
         self.depth -= 1;
         Ok(value)
     }
 
-    fn eval_all(&mut self, exprs: &'t [Expr]) -> Res<Vec<Value>> {
-        exprs.iter().map(|e| self.eval(e)).collect()
+    #[inline(always)]
+    fn eval_kind(&mut self, kind: &'t ExprKind) -> Res<Value> {
+        match kind {
+            ExprKind::Const(value) => Ok(value.clone()),
+            ExprKind::Name(name) => self.look_up(name),
+            ExprKind::List(items) => self.list(items).map(Value::List),
+            ExprKind::Tuple(items) => self.list(items).map(Value::Tuple),
+            ExprKind::Dict(pairs) => self.dict(pairs),
+            ExprKind::Field(object, name) => self.field_expr(object, name),
+            ExprKind::Item(object, key) => self.item_expr(object, key),
+            ExprKind::Slice(object, parts) => self.slice(object, parts),
+            ExprKind::Call(callee, args) => self.call_expr(callee, args),
+            ExprKind::Filter { value, name, args } => self.filter(value, name, args),
+            ExprKind::Test { value, name, args, negated } => self.test(value, name, args, *negated),
+            ExprKind::Not(value) => self.truth(value).map(|is_true| Value::Bool(!is_true)),
+            ExprKind::Negate(value) => self.sign(value, true),
+            ExprKind::Plus(value) => self.sign(value, false),
+            ExprKind::Binary(op, left, right) => self.binary(*op, left, right),
+            ExprKind::Compare(first, rest) => self.compare(first, rest),
+            ExprKind::If { test, then, otherwise } => {
+                let chosen = if self.truth(test)? { Some(then) } else { otherwise.as_ref() };
+                match chosen {
+                    Some(chosen) => self.eval(chosen),
+                    None => Value::undefined("the value of an \"if\" without \"else\"", &mut self.budget),
+                }
+            }
+        }
     }
 
+    /// Whether an expression counts as true.
+    #[inline(never)]
+    pub(super) fn truth(&mut self, expr: &'t Expr) -> Res<bool> {
+        Ok(self.eval(expr)?.is_true())
+    }
+
+    #[inline(never)]
+    fn field_expr(&mut self, object: &'t Expr, name: &'t str) -> Res<Value> {
+        let object = self.eval(object)?;
+        self.field(&object, name)
+    }
+
+    #[inline(never)]
+    fn item_expr(&mut self, object: &'t Expr, key: &'t Expr) -> Res<Value> {
+        let object = self.eval(object)?;
+        let key = self.eval(key)?;
+        self.item(&object, &key)
+    }
+
+    #[inline(never)]
+    fn slice(&mut self, object: &'t Expr, parts: &'t [Option<Box<Expr>>; 3]) -> Res<Value> {
+        let object = self.eval(object)?;
+        let mut bounds = [const { None }; 3];
+        for (bound, part) in bounds.iter_mut().zip(parts) {
+            if let Some(part) = part {
+                *bound = Some(self.eval(part)?);
+            }
+        }
+        ops::slice(&object, bounds, &mut self.budget)
+    }
+
+    #[inline(never)]
+    fn filter(&mut self, value: &'t Expr, name: &'t str, args: &'t Args) -> Res<Value> {
+        let value = self.eval(value)?;
+        self.filter_value(value, name, args)
+    }
+
+    /// Passes a value through a filter.
+    #[inline(never)]
+    pub(super) fn filter_value(&mut self, value: Value, name: &'t str, args: &'t Args) -> Res<Value> {
+        let args = self.args(args)?;
+        filters::apply(self, name, value, args)
+    }
+
+    #[inline(never)]
+    fn test(&mut self, value: &'t Expr, name: &'t str, args: &'t Args, negated: bool) -> Res<Value> {
+        let value = self.eval(value)?;
+        let args = self.args(args)?;
+        Ok(Value::Bool(predicates::check(self, name, &value, args)? != negated))
+    }
+
+    #[inline(never)]
+    fn sign(&mut self, value: &'t Expr, negative: bool) -> Res<Value> {
+        let value = number(self.eval(value)?)?;
+        match negative {
+            true => ops::binary(Binary::Sub, &Value::Int(0), &value, &mut self.budget),
+            false => Ok(value),
+        }
+    }
+
+    #[inline(never)]
+    fn compare(&mut self, first: &'t Expr, rest: &'t [(Compare, Expr)]) -> Res<Value> {
+        let mut left = self.eval(first)?;
+        for (op, right) in rest {
+            let right = self.eval(right)?;
+            if !ops::compare(*op, &left, &right, &mut self.budget)? {
+                return Ok(Value::Bool(false));
+            }
+            left = right;
+        }
+        Ok(Value::Bool(true))
+    }
+
+    #[inline(never)]
+    fn list(&mut self, items: &'t [Expr]) -> Res<Arc<List>> {
+        let items = self.eval_all(items)?;
+        List::new(items, &mut self.budget)
+    }
+
+    fn eval_all(&mut self, exprs: &'t [Expr]) -> Res<Vec<Value>> {
+        self.budget.bytes(exprs.len() * std::mem::size_of::<Value>())?;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            values.push(self.eval(expr)?);
+        }
+        Ok(values)
+    }
+
+    #[inline(never)]
     fn dict(&mut self, pairs: &'t [(Expr, Expr)]) -> Res<Value> {
+        self.budget.bytes(pairs.len() * std::mem::size_of::<(Value, Value)>())?;
         let mut entries = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             entries.push((self.eval(key)?, self.eval(value)?));
@@ -178,6 +223,7 @@ impl<'t> Machine<'t> {
         Ok(Value::Dict(Dict::new(entries, &mut self.budget)?))
     }
 
+    #[inline(never)]
     fn binary(&mut self, op: Binary, left: &'t Expr, right: &'t Expr) -> Res<Value> {
         let left = self.eval(left)?;
         match (op, left.is_true()) {
@@ -189,41 +235,59 @@ impl<'t> Machine<'t> {
         ops::binary(op, &left, &right, &mut self.budget)
     }
 
-    fn look_up(&self, name: &str) -> Value {
-        let found = self.frames.iter().rev().find_map(|frame| frame.iter().rev().find(|(n, _)| *n == name));
-        match (found, functions::find(name)) {
-            (Some((_, value)), _) => value.clone(),
-            (None, Some(function)) => Value::Function(function),
-            (None, None) => Value::Undefined(format!("\"{name}\"").into()),
+    /// The innermost variable called `name`.
+    pub(super) fn variable(&mut self, name: &str) -> Res<Option<&Value>> {
+        self.budget.steps(self.frames.len() / 16)?;
+        for frame in self.frames.iter().rev() {
+            let names = frame.iter().rev().map(|(n, _)| *n);
+            if let Some(from_end) = self.budget.position(names, name)? {
+                return Ok(frame.iter().nth_back(from_end).map(|(_, value)| value));
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, name: &str) -> Res<Value> {
+        if let Some(value) = self.variable(name)? {
+            return Ok(value.clone());
+        }
+        match functions::find(name) {
+            Some(function) => Ok(Value::Function(function)),
+            None => Value::missing(name, "", &mut self.budget),
         }
     }
 
     /// `object.name`.
+    #[inline(never)]
     pub(super) fn field(&mut self, object: &Value, name: &str) -> Res<Value> {
-        let missing = || Ok(Value::Undefined(format!("\"{name}\" of {}", object.type_name()).into()));
-        match object {
-            Value::Undefined(_) => Err(object.undefined_error()),
+        let found = match object {
+            Value::Undefined(_) => return Err(object.undefined_error()),
             Value::Namespace(id) => {
-                let fields = self.namespaces.get(*id);
-                match fields.and_then(|fields| fields.iter().find(|(n, _)| n == name)) {
-                    Some((_, value)) => Ok(value.clone()),
-                    None => missing(),
-                }
+                let fields = self.namespaces.get(*id).map_or(&[][..], |fields| fields);
+                let at = self.budget.position(fields.iter().map(|(n, _)| n.as_str()), name)?;
+                at.map(|at| fields[at].1.clone())
             }
-            Value::Loop(id) => match functions::loop_field(self, *id, name)? {
-                Some(value) => Ok(value),
-                None => missing(),
-            },
-            _ if methods::has(object, name) => Ok(Value::Method(Arc::new((object.clone(), name.to_owned())))),
-            Value::Dict(dict) => match dict.get_str(name) {
-                Some(value) => Ok(value.clone()),
-                None => missing(),
-            },
-            _ => missing(),
+            Value::Loop(id) => functions::loop_field(self, *id, name)?,
+            _ if methods::has(object, name) => {
+                self.budget.bytes(std::mem::size_of::<(Value, String)>() + 2 * STRING)?;
+                Some(Value::Method(Arc::new((object.clone(), name.to_owned()))))
+            }
+            Value::Dict(dict) => dict.get_str(name, &mut self.budget)?.cloned(),
+            _ => None,
+        };
+        match found {
+            Some(value) => Ok(value),
+            None => self.no_field(object, name),
         }
     }
 
+    fn no_field(&mut self, object: &Value, name: &str) -> Res<Value> {
+        Value::missing(name, &format!(" of {}", object.type_name()), &mut self.budget)
+    }
+
     /// `object[key]`.
+    #[inline(never)]
     pub(super) fn item(&mut self, object: &Value, key: &Value) -> Res<Value> {
         let at = |len: usize| {
             let index = key.integer()?;
@@ -235,7 +299,7 @@ impl<'t> Machine<'t> {
             Value::Dict(dict) => dict.get(key, &mut self.budget)?.cloned(),
             Value::List(list) | Value::Tuple(list) => at(list.items.len()).map(|i| list.items[i].clone()),
             Value::Str(text) => {
-                self.budget.steps(text.len() / 16)?;
+                self.budget.scan(text)?;
                 let c = at(text.chars().count()).and_then(|i| text.chars().nth(i));
                 c.map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str))
             }
@@ -246,16 +310,22 @@ impl<'t> Machine<'t> {
             (None, Value::Str(name)) if !matches!(object, Value::Dict(_)) => self.field(object, name),
             (None, Value::Str(name)) => match methods::has(object, name) {
                 true => self.field(object, name),
-                false => Ok(Value::Undefined(format!("\"{name}\" of {}", object.type_name()).into())),
+                false => self.no_field(object, name),
             },
-            (None, _) => Ok(Value::Undefined(format!("an element of {}", object.type_name()).into())),
+            (None, _) => Value::undefined(&format!("an element of {}", object.type_name()), &mut self.budget),
         }
     }
 
     /// Evaluates arguments.
+    #[inline(never)]
     pub(super) fn args(&mut self, args: &'t Args) -> Res<CallArgs> {
+        if args.is_empty() {
+            return Ok(CallArgs::default());
+        }
+        self.enter()?;
         let mut out = CallArgs { positional: self.eval_all(&args.positional)?, named: Vec::new() };
         for (name, value) in &args.named {
+            self.budget.bytes(name.len() + STRING)?;
             out.named.push((name.clone(), self.eval(value)?));
         }
         if let Some(list) = &args.spread {
@@ -270,26 +340,37 @@ impl<'t> Machine<'t> {
                 out.named.push((name.to_owned(), value.clone()));
             }
         }
+        self.depth -= 1;
         Ok(out)
     }
 
+    #[inline(never)]
     fn call_expr(&mut self, callee: &'t Expr, args: &'t Args) -> Res<Value> {
         if let ExprKind::Field(object, name) = &callee.kind {
-            let object = self.eval(object)?;
-            if methods::has(&object, name) {
-                let args = self.args(args)?;
-                return methods::call(self, &object, name, args);
-            }
-            let value = self.field(&object, name)?;
-            let args = self.args(args)?;
-            return self.call(&value, args);
+            return self.call_field(object, name, args);
         }
         let callee = self.eval(callee)?;
+        self.call_value(&callee, args)
+    }
+
+    #[inline(never)]
+    fn call_field(&mut self, object: &'t Expr, name: &'t str, args: &'t Args) -> Res<Value> {
+        let object = self.eval(object)?;
+        if methods::has(&object, name) {
+            let args = self.args(args)?;
+            return methods::call(self, &object, name, args);
+        }
+        let value = self.field(&object, name)?;
+        self.call_value(&value, args)
+    }
+
+    fn call_value(&mut self, callee: &Value, args: &'t Args) -> Res<Value> {
         let args = self.args(args)?;
-        self.call(&callee, args)
+        self.call(callee, args)
     }
 
     /// Calls a value.
+    #[inline(never)]
     pub(super) fn call(&mut self, callee: &Value, args: CallArgs) -> Res<Value> {
         match callee {
             Value::Function(name) => functions::call(self, name, args),
@@ -298,25 +379,36 @@ impl<'t> Machine<'t> {
                 None => fail("a macro is called that is not there any more"),
             },
             Value::Method(method) => methods::call(self, &method.0, &method.1, args),
-            Value::Loop(id) => {
-                let [items] = args.bind("loop", ["items"])?;
-                self.recurse(*id, items.unwrap_or(Value::None))
-            }
+            Value::Loop(id) => self.recurse(*id, args),
             Value::Undefined(_) => Err(callee.undefined_error()),
             other => fail(format!("{} cannot be called", other.type_name())),
         }
     }
 
+    #[inline(never)]
     fn call_macro(&mut self, value: MacroValue<'t>, args: CallArgs) -> Res<Value> {
         self.enter()?;
-        let definition = value.definition;
-        let mut frame: Frame<'t> = Vec::with_capacity(definition.params.len());
-        let mut positional = args.positional.into_iter();
-        let mut named = args.named;
         // The frames that the macro does not see are put aside.
         let hidden = self.frames.split_off(value.frames.min(self.frames.len()));
+        self.bind_params(value.definition, args)?;
+        let text = self.captured(&value.definition.body)?;
+        self.frames.pop();
+        self.frames.extend(hidden);
+        self.depth -= 1;
+        Ok(Value::from(text))
+    }
+
+    /// A new frame with the parameters of a macro.
+    #[inline(never)]
+    fn bind_params(&mut self, definition: &'t Macro, args: CallArgs) -> Res<()> {
+        let n = definition.params.len();
+        self.budget.bytes(n.saturating_mul(std::mem::size_of::<(&str, Value)>()))?;
+        self.budget.steps(n)?;
+        let mut frame: Frame<'t> = Vec::with_capacity(n);
+        let mut positional = args.positional.into_iter();
+        let mut named = args.named;
         for (name, default) in &definition.params {
-            let by_name = named.iter().position(|(n, _)| n == name).map(|i| named.swap_remove(i).1);
+            let by_name = self.take_named(&mut named, name)?;
             let value = match (positional.next().or(by_name), default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => {
@@ -325,26 +417,26 @@ impl<'t> Machine<'t> {
                     frame = self.frames.pop().unwrap_or_default();
                     value
                 }
-                (None, None) => Value::Undefined(format!("the parameter \"{name}\"").into()),
+                (None, None) => Value::undefined(&format!("the parameter \"{name}\""), &mut self.budget)?,
             };
             frame.push((name, value));
         }
-        if let Some(i) = named.iter().position(|(n, _)| n == "caller") {
-            frame.push(("caller", named.swap_remove(i).1));
+        if let Some(caller) = self.take_named(&mut named, "caller")? {
+            frame.push(("caller", caller));
         }
         if let Some((name, _)) = named.first() {
             return fail(format!("the macro \"{}\" has no parameter \"{name}\"", definition.name));
         }
         if positional.next().is_some() {
-            let n = definition.params.len();
             return fail(format!("the macro \"{}\" takes at most {n} arguments", definition.name));
         }
         self.frames.push(frame);
-        let text = self.captured(&definition.body)?;
-        self.frames.pop();
-        self.frames.extend(hidden);
-        self.depth -= 1;
-        Ok(Value::from(text))
+        Ok(())
+    }
+
+    fn take_named(&mut self, named: &mut Vec<(String, Value)>, name: &str) -> Res<Option<Value>> {
+        let at = self.budget.position(named.iter().map(|(n, _)| n.as_str()), name)?;
+        Ok(at.map(|at| named.swap_remove(at).1))
     }
 }
 

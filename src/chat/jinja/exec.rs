@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::ast::{Args, Block, For, Macro, Stmt, StmtKind, Target};
+use super::ast::{Args, Block, Expr, ExprKind, For, Macro, Stmt, StmtKind, Target};
 use super::eval::{CallArgs, Frame, LoopState, Machine, MacroValue};
 use super::fault::{Res, fail};
+use super::text;
 use super::value::Value;
-use super::{filters, text};
 
 /// What happens behind a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,13 +17,20 @@ pub(super) enum Flow {
     Continue,
 }
 
+/// Filters behind each other, with their arguments.
+type Filters = [(String, Args)];
+
 impl<'t> Machine<'t> {
     /// Runs statements in the frame that is there.
+    #[inline(never)]
     pub(super) fn block(&mut self, block: &'t Block) -> Res<Flow> {
         self.enter()?;
         for statement in block {
             self.budget.steps(1)?;
-            let flow = self.statement(statement).map_err(|fault| fault.at(statement.line))?;
+            let flow = match self.statement(statement) {
+                Ok(flow) => flow,
+                Err(fault) => return Err(fault.at(statement.line)),
+            };
             if flow != Flow::Next {
                 self.depth -= 1;
                 return Ok(flow);
@@ -48,6 +55,7 @@ impl<'t> Machine<'t> {
         Ok(self.outputs.pop().unwrap_or_default())
     }
 
+    #[inline(never)]
     fn write(&mut self, written: &str) -> Res<()> {
         match self.outputs.last_mut() {
             Some(out) => self.budget.push(out, written),
@@ -55,53 +63,29 @@ impl<'t> Machine<'t> {
         }
     }
 
+    #[inline(never)]
     fn statement(&mut self, statement: &'t Stmt) -> Res<Flow> {
         match &statement.kind {
             StmtKind::Data(data) => self.write(data)?,
-            StmtKind::Print(value) => {
-                let value = self.eval(value)?;
-                if let Some(out) = self.outputs.last_mut() {
-                    text::push_str(out, &value, &mut self.budget)?;
-                }
-            }
+            StmtKind::Print(value) => self.print(value)?,
             StmtKind::If { arms, otherwise } => {
                 for (test, body) in arms {
-                    if self.eval(test)?.is_true() {
+                    if self.truth(test)? {
                         return self.block(body);
                     }
                 }
                 return self.block(otherwise);
             }
-            StmtKind::For(definition) => {
-                let items = self.eval(&definition.items)?;
-                return self.run_loop(definition, items, 1);
-            }
-            StmtKind::Set { target, value } => {
-                let value = self.eval(value)?;
-                self.assign(target, value)?;
-            }
-            StmtKind::SetBlock { target, filters, body } => {
-                let value = self.filtered(filters, body)?;
-                self.assign(target, value)?;
-            }
+            StmtKind::For(definition) => return self.for_loop(definition),
+            StmtKind::Set { target, value } => self.set(target, value)?,
+            StmtKind::SetBlock { target, filters, body } => self.set_block(target, filters, body)?,
             StmtKind::With { names, body } => {
-                let mut values = Vec::new();
-                for (_, value) in names {
-                    values.push(self.eval(value)?);
-                }
-                self.frames.push(Vec::new());
-                for ((target, _), value) in names.iter().zip(values) {
-                    self.assign(target, value)?;
-                }
+                self.open_with(names)?;
                 let flow = self.block(body)?;
                 self.frames.pop();
                 return Ok(flow);
             }
-            StmtKind::FilterBlock { filters, body } => {
-                let value = self.filtered(filters, body)?;
-                let value = text::str(&value, &mut self.budget)?;
-                self.write(&value)?;
-            }
+            StmtKind::FilterBlock { filters, body } => self.filter_block(filters, body)?,
             StmtKind::Macro(definition) => {
                 let value = self.define(definition)?;
                 self.store(&definition.name, value)?;
@@ -113,15 +97,57 @@ impl<'t> Machine<'t> {
         Ok(Flow::Next)
     }
 
+    #[inline(never)]
+    fn print(&mut self, value: &'t Expr) -> Res<()> {
+        let value = self.eval(value)?;
+        match self.outputs.last_mut() {
+            Some(out) => text::push_str(out, &value, &mut self.budget),
+            None => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn set(&mut self, target: &'t Target, value: &'t Expr) -> Res<()> {
+        let value = self.eval(value)?;
+        self.assign(target, value)
+    }
+
+    #[inline(never)]
+    fn set_block(&mut self, target: &'t Target, filters: &'t Filters, body: &'t Block) -> Res<()> {
+        let value = self.filtered(filters, body)?;
+        self.assign(target, value)
+    }
+
+    #[inline(never)]
+    fn filter_block(&mut self, filters: &'t Filters, body: &'t Block) -> Res<()> {
+        let value = self.filtered(filters, body)?;
+        let value = text::str(&value, &mut self.budget)?;
+        self.write(&value)
+    }
+
+    /// A new frame with the names of a `with`, whose values do not see each other.
+    #[inline(never)]
+    fn open_with(&mut self, names: &'t [(Target, Expr)]) -> Res<()> {
+        self.budget.bytes(names.len() * std::mem::size_of::<Value>())?;
+        let mut values = Vec::with_capacity(names.len());
+        for (_, value) in names {
+            values.push(self.eval(value)?);
+        }
+        self.frames.push(Vec::new());
+        names.iter().zip(values).try_for_each(|((target, _), value)| self.assign(target, value))
+    }
+
     /// The text of a block, passed through filters.
-    fn filtered(&mut self, filters: &'t [(String, Args)], body: &'t Block) -> Res<Value> {
+    #[inline(never)]
+    fn filtered(&mut self, filters: &'t Filters, body: &'t Block) -> Res<Value> {
+        self.enter()?;
         self.frames.push(Vec::new());
         let mut value = Value::from(self.captured(body)?);
         self.frames.pop();
         for (name, args) in filters {
-            let args = self.args(args)?;
-            value = filters::apply(self, name, value, args)?;
+            value = self.filter_value(value, name, args)?;
         }
+        self.depth -= 1;
         Ok(value)
     }
 
@@ -131,8 +157,9 @@ impl<'t> Machine<'t> {
         Ok(Value::Macro(self.macros.len() - 1))
     }
 
-    fn call_with(&mut self, call: &'t super::ast::Expr, body: &'t Macro) -> Res<()> {
-        let super::ast::ExprKind::Call(callee, args) = &call.kind else {
+    #[inline(never)]
+    fn call_with(&mut self, call: &'t Expr, body: &'t Macro) -> Res<()> {
+        let ExprKind::Call(callee, args) = &call.kind else {
             return fail("\"call\" needs a call");
         };
         let callee = self.eval(callee)?;
@@ -146,8 +173,8 @@ impl<'t> Machine<'t> {
     fn store(&mut self, name: &'t str, value: Value) -> Res<()> {
         self.budget.steps(1)?;
         if let Some(frame) = self.frames.last_mut() {
-            match frame.iter_mut().find(|(n, _)| *n == name) {
-                Some(slot) => slot.1 = value,
+            match self.budget.position(frame.iter().map(|(n, _)| *n), name)? {
+                Some(at) => frame[at].1 = value,
                 None => frame.push((name, value)),
             }
         }
@@ -155,6 +182,7 @@ impl<'t> Machine<'t> {
     }
 
     /// Assigns `value` to `target`.
+    #[inline(never)]
     pub(super) fn assign(&mut self, target: &'t Target, value: Value) -> Res<()> {
         match target {
             Target::Name(name) => self.store(name, value),
@@ -170,8 +198,7 @@ impl<'t> Machine<'t> {
                 targets.iter().zip(values).try_for_each(|(target, value)| self.assign(target, value))
             }
             Target::Field(name, field) => {
-                let found = self.frames.iter().rev().find_map(|frame| frame.iter().find(|(n, _)| n == name));
-                let Some((_, Value::Namespace(id))) = found else {
+                let Some(Value::Namespace(id)) = self.variable(name)? else {
                     return fail(format!("\"{name}\" is no namespace, so its fields cannot be assigned to"));
                 };
                 if field.starts_with('_') {
@@ -187,8 +214,8 @@ impl<'t> Machine<'t> {
     pub(super) fn set_field(&mut self, id: usize, field: &str, value: Value) -> Res<()> {
         let Some(fields) = self.namespaces.get_mut(id) else { return fail("a namespace is gone") };
         self.budget.steps(fields.len())?;
-        match fields.iter_mut().find(|(n, _)| n == field) {
-            Some(slot) => slot.1 = value,
+        match self.budget.position(fields.iter().map(|(n, _)| n.as_str()), field)? {
+            Some(at) => fields[at].1 = value,
             None => {
                 self.budget.bytes(field.len() + 64)?;
                 fields.push((field.to_owned(), value));
@@ -197,21 +224,42 @@ impl<'t> Machine<'t> {
         Ok(())
     }
 
-    /// Runs a loop over `items`; `depth` counts the levels of a recursive one.
-    pub(super) fn run_loop(&mut self, definition: &'t For, items: Value, depth: usize) -> Res<Flow> {
+    #[inline(never)]
+    fn for_loop(&mut self, definition: &'t For) -> Res<Flow> {
+        let items = self.eval(&definition.items)?;
+        self.run_loop(definition, items, 1)
+    }
+
+    /// What a loop goes through: the elements of `items` that its condition holds for.
+    #[inline(never)]
+    fn loop_items(&mut self, definition: &'t For, items: Value) -> Res<Vec<Value>> {
         let mut items = items.iterate(&mut self.budget)?;
         if let Some(filter) = &definition.filter {
             let mut kept = Vec::new();
             for item in items {
                 self.frames.push(Vec::new());
                 self.assign(&definition.target, item.clone())?;
-                if self.eval(filter)?.is_true() {
+                if self.truth(filter)? {
                     kept.push(item);
                 }
                 self.frames.pop();
             }
             items = kept;
         }
+        Ok(items)
+    }
+
+    /// Runs a loop over `items`; `depth` counts the levels of a recursive one.
+    #[inline(never)]
+    fn run_loop(&mut self, definition: &'t For, items: Value, depth: usize) -> Res<Flow> {
+        self.enter()?;
+        let flow = self.rounds(definition, items, depth)?;
+        self.depth -= 1;
+        Ok(flow)
+    }
+
+    fn rounds(&mut self, definition: &'t For, items: Value, depth: usize) -> Res<Flow> {
+        let items = self.loop_items(definition, items)?;
         if items.is_empty() {
             return self.scoped(Vec::new(), &definition.otherwise);
         }
@@ -229,8 +277,7 @@ impl<'t> Machine<'t> {
         for (index, item) in items.iter().enumerate() {
             self.budget.steps(1)?;
             self.loops[id].index = index;
-            self.frames.push(vec![("loop", Value::Loop(id))]);
-            self.assign(&definition.target, item.clone())?;
+            self.open_round(id, &definition.target, item)?;
             let flow = self.block(&definition.body)?;
             self.frames.pop();
             if flow == Flow::Break {
@@ -241,9 +288,18 @@ impl<'t> Machine<'t> {
         Ok(Flow::Next)
     }
 
-    /// Runs the recursive loop number `id` again, over `items`; gives its text.
-    pub(super) fn recurse(&mut self, id: usize, items: Value) -> Res<Value> {
+    #[inline(never)]
+    fn open_round(&mut self, id: usize, target: &'t Target, item: &Value) -> Res<()> {
+        self.frames.push(vec![("loop", Value::Loop(id))]);
+        self.assign(target, item.clone())
+    }
+
+    /// Runs the recursive loop number `id` again, over the elements of the argument; gives its text.
+    #[inline(never)]
+    pub(super) fn recurse(&mut self, id: usize, args: CallArgs) -> Res<Value> {
         self.enter()?;
+        let [items] = args.bind("loop", ["items"])?;
+        let items = items.unwrap_or(Value::None);
         let Some(state) = self.loops.get(id) else { return fail("a loop is called that has ended") };
         let (definition, depth, frames) = (state.definition, state.depth, state.frames);
         if !definition.recursive {

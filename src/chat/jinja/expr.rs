@@ -10,7 +10,28 @@ use super::value::Value;
 /// How deep the tree of an expression may be: the length of a chain of operators, say.
 const MOST_DEPTH: u32 = 160;
 /// How deep parentheses and the like may lie in each other.
-const MOST_NESTING: u32 = 40;
+const MOST_NESTING: u32 = 24;
+
+/// How tightly operators bind, the loosest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Or,
+    And,
+    Not,
+    Compare,
+    Sum,
+    Concat,
+    Product,
+    Power,
+}
+
+/// An operator between operands, or before one.
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    Not,
+    Binary(Binary),
+    Compare(Compare),
+}
 
 /// The deepest of some expressions.
 fn deepest<'e>(parts: impl IntoIterator<Item = &'e Expr>) -> u32 {
@@ -41,6 +62,7 @@ fn children(kind: &ExprKind) -> u32 {
 }
 
 impl Parser<'_> {
+    #[inline(never)]
     fn node(&self, kind: ExprKind) -> Res<Expr> {
         let depth = children(&kind) + 1;
         if depth > MOST_DEPTH {
@@ -59,14 +81,19 @@ impl Parser<'_> {
         if self.nesting > MOST_NESTING {
             return self.error(format!("expressions lie more than {MOST_NESTING} deep in each other"));
         }
-        let mut value = self.or()?;
+        let mut value = self.operators()?;
         while self.take_name("if") {
-            let test = Box::new(self.or()?);
-            let otherwise = if self.take_name("else") { Some(Box::new(self.expression()?)) } else { None };
-            value = self.node(ExprKind::If { test, then: Box::new(value), otherwise })?;
+            value = self.condition(Box::new(value))?;
         }
         self.nesting -= 1;
         Ok(value)
+    }
+
+    #[inline(never)]
+    fn condition(&mut self, then: Box<Expr>) -> Res<Expr> {
+        let test = Box::new(self.operators()?);
+        let otherwise = if self.take_name("else") { Some(Box::new(self.expression()?)) } else { None };
+        self.node(ExprKind::If { test, then, otherwise })
     }
 
     /// Expressions with commas between them are a tuple, one alone is itself.
@@ -76,9 +103,10 @@ impl Parser<'_> {
 
     /// As [`Parser::tuple`], where a bare `if` means something else.
     pub(super) fn tuple_without_if(&mut self) -> Res<Expr> {
-        self.tuple_of(Parser::or)
+        self.tuple_of(Parser::operators)
     }
 
+    #[inline(never)]
     fn tuple_of(&mut self, part: fn(&mut Self) -> Res<Expr>) -> Res<Expr> {
         let first = part(self)?;
         if !self.is_op(",") {
@@ -95,93 +123,103 @@ impl Parser<'_> {
         self.node(ExprKind::Tuple(items))
     }
 
-    fn or(&mut self) -> Res<Expr> {
-        let mut left = self.and()?;
-        while self.take_name("or") {
-            let right = self.and()?;
-            left = self.node(ExprKind::Binary(Binary::Or, Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
-    }
-
-    fn and(&mut self) -> Res<Expr> {
-        let mut left = self.not()?;
-        while self.take_name("and") {
-            let right = self.not()?;
-            left = self.node(ExprKind::Binary(Binary::And, Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
-    }
-
-    fn not(&mut self) -> Res<Expr> {
-        let mut n = 0;
-        while self.take_name("not") {
-            n += 1;
-        }
-        let mut value = self.compare()?;
-        for _ in 0..n {
-            value = self.node(ExprKind::Not(Box::new(value)))?;
-        }
-        Ok(value)
-    }
-
-    fn compare(&mut self) -> Res<Expr> {
-        let first = self.sum()?;
-        let mut rest = Vec::new();
+    /// Operands with operators between them, and `not` before them. Those that wait for their right sides are kept in lists,
+    /// so that precedences cost no recursion.
+    #[inline(never)]
+    fn operators(&mut self) -> Res<Expr> {
+        let mut waiting: Vec<(Level, Op)> = Vec::new();
+        let mut operands = Vec::new();
         loop {
-            let op = match self.peek() {
-                Tok::Op("==") => Compare::Eq,
-                Tok::Op("!=") => Compare::Ne,
-                Tok::Op("<") => Compare::Lt,
-                Tok::Op("<=") => Compare::Le,
-                Tok::Op(">") => Compare::Gt,
-                Tok::Op(">=") => Compare::Ge,
-                Tok::Name(name) if name == "in" => Compare::In,
-                Tok::Name(name) if name == "not" && matches!(self.peek_at(1), Tok::Name(n) if n == "in") => {
+            while waiting.last().is_none_or(|(level, _)| *level <= Level::Not) && self.take_name("not") {
+                waiting.push((Level::Not, Op::Not));
+            }
+            operands.push(self.operand()?);
+            let next = self.operator();
+            let level = next.map_or(Level::Or, |(level, _)| level);
+            // A comparison behind another is one chain with it.
+            while let Some((_, op)) =
+                waiting.pop_if(|(before, _)| *before > level || (*before == level && level != Level::Compare))
+            {
+                self.reduce(op, &mut waiting, &mut operands)?;
+            }
+            let Some((level, op)) = next else { break };
+            waiting.push((level, op));
+        }
+        operands.pop().map_or_else(|| self.unexpected("an expression"), Ok)
+    }
+    /// The operator at the front, which is passed over.
+    #[inline(never)]
+    fn operator(&mut self) -> Option<(Level, Op)> {
+        let binary = |level, op| (level, Op::Binary(op));
+        let compare = |op| (Level::Compare, Op::Compare(op));
+        let found = match self.peek() {
+            Tok::Name(name) => match name.as_str() {
+                "or" => binary(Level::Or, Binary::Or),
+                "and" => binary(Level::And, Binary::And),
+                "in" => compare(Compare::In),
+                "not" if matches!(self.peek_at(1), Tok::Name(n) if n == "in") => {
                     self.next();
-                    Compare::NotIn
+                    compare(Compare::NotIn)
                 }
-                _ => break,
-            };
-            self.next();
-            rest.push((op, self.sum()?));
-        }
-        if rest.is_empty() { Ok(first) } else { self.node(ExprKind::Compare(Box::new(first), rest)) }
+                _ => return None,
+            },
+            Tok::Op(op) => match *op {
+                "==" => compare(Compare::Eq),
+                "!=" => compare(Compare::Ne),
+                "<" => compare(Compare::Lt),
+                "<=" => compare(Compare::Le),
+                ">" => compare(Compare::Gt),
+                ">=" => compare(Compare::Ge),
+                "+" => binary(Level::Sum, Binary::Add),
+                "-" => binary(Level::Sum, Binary::Sub),
+                "~" => binary(Level::Concat, Binary::Concat),
+                "*" => binary(Level::Product, Binary::Mul),
+                "/" => binary(Level::Product, Binary::Div),
+                "//" => binary(Level::Product, Binary::FloorDiv),
+                "%" => binary(Level::Product, Binary::Rem),
+                "**" => binary(Level::Power, Binary::Pow),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        self.next();
+        Some(found)
     }
 
-    /// A chain of operators of one precedence, whose operands `part` reads.
-    fn chain(&mut self, ops: &[(&str, Binary)], part: fn(&mut Self) -> Res<Expr>) -> Res<Expr> {
-        let mut left = part(self)?;
-        while let Some(&(op, binary)) = ops.iter().find(|(op, _)| self.is_op(op)) {
-            self.need_op(op)?;
-            let right = part(self)?;
-            left = self.node(ExprKind::Binary(binary, Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
+    /// Puts the last operands together by an operator that waited for them; comparisons are a chain.
+    #[inline(never)]
+    fn reduce(&self, op: Op, waiting: &mut Vec<(Level, Op)>, operands: &mut Vec<Expr>) -> Res<()> {
+        let Some(right) = operands.pop() else { return self.unexpected("an expression") };
+        let kind = match op {
+            Op::Not => ExprKind::Not(Box::new(right)),
+            Op::Binary(op) => {
+                let Some(left) = operands.pop() else { return self.unexpected("an expression") };
+                ExprKind::Binary(op, Box::new(left), Box::new(right))
+            }
+            Op::Compare(op) => {
+                let mut rest = vec![(op, right)];
+                while let Some(Op::Compare(op)) = waiting.last().map(|(_, op)| *op)
+                    && let Some(part) = operands.pop()
+                {
+                    waiting.pop();
+                    rest.push((op, part));
+                }
+                rest.reverse();
+                let Some(first) = operands.pop() else { return self.unexpected("an expression") };
+                ExprKind::Compare(Box::new(first), rest)
+            }
+        };
+        operands.push(self.node(kind)?);
+        Ok(())
     }
 
-    fn sum(&mut self) -> Res<Expr> {
-        self.chain(&[("+", Binary::Add), ("-", Binary::Sub)], Parser::concat)
-    }
-
-    fn concat(&mut self) -> Res<Expr> {
-        self.chain(&[("~", Binary::Concat)], Parser::product)
-    }
-
-    fn product(&mut self) -> Res<Expr> {
-        let ops = [("*", Binary::Mul), ("/", Binary::Div), ("//", Binary::FloorDiv), ("%", Binary::Rem)];
-        self.chain(&ops, Parser::power)
-    }
-
-    fn power(&mut self) -> Res<Expr> {
-        self.chain(&[("**", Binary::Pow)], Parser::unary_with_filters)
-    }
-
-    fn unary_with_filters(&mut self) -> Res<Expr> {
+    #[inline(never)]
+    fn operand(&mut self) -> Res<Expr> {
         let value = self.unary()?;
         self.filters(value)
     }
 
+    #[inline(never)]
     fn unary(&mut self) -> Res<Expr> {
         let mut signs = Vec::new();
         while self.is_op("-") || self.is_op("+") {
@@ -196,6 +234,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
+    #[inline(never)]
     fn primary(&mut self) -> Res<Expr> {
         let kind = match self.peek() {
             Tok::Name(name) => match name.as_str() {
@@ -214,15 +253,7 @@ impl Parser<'_> {
             }
             Tok::Int(n) => ExprKind::Const(Value::Int(*n)),
             Tok::Float(x) => ExprKind::Const(Value::Float(*x)),
-            Tok::Op("(") => {
-                self.next();
-                if self.take_op(")") {
-                    return self.node(ExprKind::Tuple(Vec::new()));
-                }
-                let inner = self.tuple()?;
-                self.need_op(")")?;
-                return Ok(inner);
-            }
+            Tok::Op("(") => return self.parentheses(),
             Tok::Op("[") => {
                 self.next();
                 let items = self.items("]", Parser::expression)?;
@@ -230,12 +261,7 @@ impl Parser<'_> {
             }
             Tok::Op("{") => {
                 self.next();
-                let pair = |p: &mut Self| {
-                    let key = p.expression()?;
-                    p.need_op(":")?;
-                    Ok((key, p.expression()?))
-                };
-                let pairs = self.items("}", pair)?;
+                let pairs = self.items("}", Parser::pair)?;
                 return self.node(ExprKind::Dict(pairs));
             }
             _ => return self.unexpected("an expression"),
@@ -244,8 +270,27 @@ impl Parser<'_> {
         self.node(kind)
     }
 
+    #[inline(never)]
+    fn parentheses(&mut self) -> Res<Expr> {
+        self.next();
+        if self.take_op(")") {
+            return self.node(ExprKind::Tuple(Vec::new()));
+        }
+        let inner = self.tuple()?;
+        self.need_op(")")?;
+        Ok(inner)
+    }
+
+    #[inline(never)]
+    fn pair(&mut self) -> Res<(Expr, Expr)> {
+        let key = self.expression()?;
+        self.need_op(":")?;
+        Ok((key, self.expression()?))
+    }
+
     /// What stands between brackets, with commas, up to and with `end`.
-    fn items<T>(&mut self, end: &str, part: impl Fn(&mut Self) -> Res<T>) -> Res<Vec<T>> {
+    #[inline(never)]
+    fn items<T>(&mut self, end: &str, part: fn(&mut Self) -> Res<T>) -> Res<Vec<T>> {
         let mut items = Vec::new();
         while !self.take_op(end) {
             if !items.is_empty() {
@@ -259,6 +304,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
+    #[inline(never)]
     fn postfix(&mut self, mut value: Expr) -> Res<Expr> {
         loop {
             let inner = Box::new(value);
@@ -274,14 +320,14 @@ impl Parser<'_> {
             } else if self.take_op("[") {
                 self.subscript(inner)?
             } else if self.is_op("(") {
-                let args = Box::new(self.args()?);
-                self.node(ExprKind::Call(inner, args))?
+                self.call(inner)?
             } else {
                 return Ok(*inner);
             };
         }
     }
 
+    #[inline(never)]
     fn subscript(&mut self, value: Box<Expr>) -> Res<Expr> {
         let mut parts: [Option<Box<Expr>>; 3] = [None, None, None];
         let mut n = 0;
@@ -303,6 +349,7 @@ impl Parser<'_> {
     }
 
     /// Arguments in parentheses.
+    #[inline(never)]
     pub(super) fn args(&mut self) -> Res<Args> {
         let mut args = Args::default();
         let mut first = true;
@@ -315,42 +362,60 @@ impl Parser<'_> {
                 }
             }
             first = false;
-            if self.take_op("**") {
-                args.spread_named = Some(Box::new(self.expression()?));
-            } else if self.take_op("*") {
-                args.spread = Some(Box::new(self.expression()?));
-            } else if let (Tok::Name(name), Tok::Op("=")) = (self.peek(), self.peek_at(1)) {
-                self.next();
-                self.next();
-                args.named.push((name.clone(), self.expression()?));
-            } else if args.named.is_empty() {
-                args.positional.push(self.expression()?);
-            } else {
-                return self.error("an argument without a name follows one with");
-            }
+            self.argument(&mut args)?;
         }
         Ok(args)
     }
 
+    #[inline(never)]
+    fn argument(&mut self, args: &mut Args) -> Res<()> {
+        if self.take_op("**") {
+            args.spread_named = Some(Box::new(self.expression()?));
+        } else if self.take_op("*") {
+            args.spread = Some(Box::new(self.expression()?));
+        } else if let (Tok::Name(name), Tok::Op("=")) = (self.peek(), self.peek_at(1)) {
+            self.next();
+            self.next();
+            args.named.push((name.clone(), self.expression()?));
+        } else if args.named.is_empty() {
+            args.positional.push(self.expression()?);
+        } else {
+            return self.error("an argument without a name follows one with");
+        }
+        Ok(())
+    }
+
     /// Filters, tests and calls behind a value.
+    #[inline(never)]
     fn filters(&mut self, mut value: Expr) -> Res<Expr> {
         loop {
-            if self.take_op("|") {
-                let (name, args) = self.filter_name_and_args()?;
-                let kind = ExprKind::Filter { value: Box::new(value), name, args: Box::new(args) };
-                value = self.node(kind)?;
+            let inner = Box::new(value);
+            value = if self.take_op("|") {
+                self.filter(inner)?
             } else if self.take_name("is") {
-                value = self.test(value)?;
+                self.test(inner)?
             } else if self.is_op("(") {
-                let args = Box::new(self.args()?);
-                value = self.node(ExprKind::Call(Box::new(value), args))?;
+                self.call(inner)?
             } else {
-                return Ok(value);
-            }
+                return Ok(*inner);
+            };
         }
     }
 
-    fn test(&mut self, value: Expr) -> Res<Expr> {
+    #[inline(never)]
+    fn filter(&mut self, value: Box<Expr>) -> Res<Expr> {
+        let (name, args) = self.filter_name_and_args()?;
+        self.node(ExprKind::Filter { value, name, args: Box::new(args) })
+    }
+
+    #[inline(never)]
+    fn call(&mut self, callee: Box<Expr>) -> Res<Expr> {
+        let args = Box::new(self.args()?);
+        self.node(ExprKind::Call(callee, args))
+    }
+
+    #[inline(never)]
+    fn test(&mut self, value: Box<Expr>) -> Res<Expr> {
         let negated = self.take_name("not");
         let name = self.need_name()?;
         let mut args = Args::default();
@@ -369,6 +434,6 @@ impl Parser<'_> {
                 args.positional.push(self.postfix(arg)?);
             }
         }
-        self.node(ExprKind::Test { value: Box::new(value), name, args: Box::new(args), negated })
+        self.node(ExprKind::Test { value, name, args: Box::new(args), negated })
     }
 }

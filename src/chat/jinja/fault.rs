@@ -75,7 +75,7 @@ impl Budget {
         Budget { steps: steps + n.saturating_mul(100), bytes: text + n.saturating_mul(256) }
     }
 
-    /// Pays for `n` steps: a node of the template or of a value visited, or 64 bytes compared.
+    /// Pays for `n` steps: a node of the template or of a value visited, 16 bytes of text gone through, or 64 compared.
     pub(crate) fn steps(&mut self, n: usize) -> Res<()> {
         match self.steps.checked_sub(n as u64) {
             Some(left) => {
@@ -95,6 +95,29 @@ impl Budget {
             }
             None => Err(Fault::limit("it makes more text and values than a template may")),
         }
+    }
+
+    /// Pays for going through `text`: looking for something in it, counting its characters, reading it as a number.
+    pub(crate) fn scan(&mut self, text: &str) -> Res<()> {
+        self.steps(text.len() / 16)
+    }
+
+    /// Where `name` is among `names`, paid for: a step for 16 of them, and for 64 bytes compared.
+    pub(crate) fn position<'n>(
+        &mut self,
+        mut names: impl Iterator<Item = &'n str>,
+        name: &str,
+    ) -> Res<Option<usize>> {
+        let (mut looked_at, mut compared) = (0, 0);
+        let found = names.position(|other| {
+            looked_at += 1;
+            other.len() == name.len() && {
+                compared += name.len();
+                other == name
+            }
+        });
+        self.steps(looked_at / 16 + compared / 64)?;
+        Ok(found)
     }
 
     /// Appends `text` to `out`, paid for.

@@ -2,11 +2,13 @@
 //! (<https://jinja.palletsprojects.com/en/stable/templates/#builtin-filters>)
 #![forbid(unsafe_code)]
 
+use std::num::IntErrorKind;
+
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::methods::call_on_str;
 use super::text::{self, JsonStyle};
-use super::value::{List, Value};
+use super::value::{List, Value, whole};
 use super::{elements, format, strings};
 
 const NAMES: [&str; 45] = [
@@ -64,27 +66,31 @@ pub(super) fn is_known(name: &str) -> bool {
 /// `value | name(args)`.
 pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: CallArgs) -> Res<Value> {
     match name {
-        "map" => return elements::map(machine, value, args),
-        "select" | "reject" | "selectattr" | "rejectattr" => {
-            return elements::select(machine, name, value, args);
-        }
+        "map" => elements::map(machine, value, args),
+        "select" | "reject" | "selectattr" | "rejectattr" => elements::select(machine, name, value, args),
         "sort" | "unique" | "min" | "max" | "groupby" | "sum" | "join" => {
-            return elements::by_attribute(machine, name, value, args);
+            elements::by_attribute(machine, name, value, args)
         }
-        "attr" => {
-            let [Some(Value::Str(field))] = args.bind(name, ["name"])? else {
-                return fail("attr needs a name");
-            };
-            return match &value {
-                Value::Dict(_) => {
-                    Ok(Value::Undefined(format!("the attribute \"{field}\" of an object").into()))
-                }
-                other => machine.field(other, &field),
-            };
-        }
-        _ => {}
+        "attr" => attribute(machine, &value, args),
+        _ => plain(name, value, args, &mut machine.budget),
     }
-    let budget = &mut machine.budget;
+}
+
+#[inline(never)]
+fn attribute(machine: &mut Machine<'_>, value: &Value, args: CallArgs) -> Res<Value> {
+    let [Some(Value::Str(name))] = args.bind("attr", ["name"])? else {
+        return fail("attr needs a name");
+    };
+    match value {
+        Value::Dict(_) => Value::missing(&name, " as an attribute of an object", &mut machine.budget),
+        other => machine.field(other, &name),
+    }
+}
+
+/// A filter that looks at nothing but its value and arguments. It is not inlined, so that filters that call filters recurse
+/// with small frames.
+#[inline(never)]
+fn plain(name: &str, value: Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     match name {
         "lower" | "upper" | "capitalize" => call_on_str(&value, name, args, budget),
         "center" => {
@@ -103,18 +109,15 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
         }
         "replace" => {
             let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
-            let part = |value: Option<Value>, budget: &mut Budget| match value {
-                Some(value) => text::str(&value, budget),
-                None => fail("replace needs two strings"),
-            };
-            let (old, new) = (part(old, budget)?, part(new, budget)?);
-            let count = count.and_then(|n| n.integer()).and_then(|n| usize::try_from(n).ok());
-            let whole = text::str(&value, budget)?;
-            strings::replace(&whole, &old, &new, count, budget).map(Value::from)
+            let (Some(old), Some(new)) = (old, new) else { return fail("replace needs two strings") };
+            let mut positional = vec![text::str(&old, budget)?.into(), text::str(&new, budget)?.into()];
+            positional.extend(count);
+            call_on_str(&value, name, CallArgs { positional, named: Vec::new() }, budget)
         }
         "title" => {
             let [] = args.bind(name, [])?;
-            Ok(Value::from(strings::title_words(&text::str(&value, budget)?)))
+            let text = text::str(&value, budget)?;
+            strings::cased(strings::title_words(&text), budget)
         }
         "string" | "safe" => {
             let [] = args.bind(name, [])?;
@@ -145,10 +148,7 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
         }
         "length" | "count" => {
             let [] = args.bind(name, [])?;
-            match value.len() {
-                Some(n) => Ok(Value::Int(n as i128)),
-                None => fail(format!("{} has no length", value.type_name())),
-            }
+            Ok(Value::Int(value.len(budget)? as i128))
         }
         "default" | "d" => {
             let [default, boolean] = args.bind(name, ["default_value", "boolean"])?;
@@ -163,10 +163,12 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
         }
         "first" | "last" => {
             let [] = args.bind(name, [])?;
-            let missing = || Value::Undefined(format!("the {name} element of nothing").into());
             let mut items = value.iterate(budget)?;
             let found = if name == "last" { items.pop() } else { items.into_iter().next() };
-            Ok(found.unwrap_or_else(missing))
+            match found {
+                Some(found) => Ok(found),
+                None => Value::undefined(&format!("the {name} element of nothing"), budget),
+            }
         }
         "reverse" => {
             let [] = args.bind(name, [])?;
@@ -182,7 +184,7 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
             let [] = args.bind(name, [])?;
             let pairs = match &value {
                 Value::Undefined(_) => Vec::new(),
-                Value::Dict(dict) => pairs(dict.entries().to_vec(), budget)?,
+                Value::Dict(dict) => pairs(dict.entries(), budget)?,
                 other => return fail(format!("{} has no items", other.type_name())),
             };
             Ok(Value::Lazy(List::new(pairs, budget)?))
@@ -199,26 +201,20 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
                 _ => fail(format!("{} has no absolute value", value.type_name())),
             }
         }
-        "round" => round(&value, args),
+        "round" => round(&value, args, budget),
         "int" => {
             let [default, base] = args.bind(name, ["default", "base"])?;
             let base = base.and_then(|b| b.integer()).and_then(|b| u32::try_from(b).ok()).unwrap_or(10);
-            let parsed = match &value {
-                Value::Float(x) if x.is_finite() => Some(x.trunc() as i128),
-                Value::Str(text) if (2..=36).contains(&base) => {
-                    let text = text.trim();
-                    let float =
-                        || text.parse::<f64>().ok().filter(|x| x.is_finite()).map(|x| x.trunc() as i128);
-                    i128::from_str_radix(text, base).ok().or_else(float)
-                }
-                other => other.integer(),
-            };
+            let parsed = integer(&value, base, budget)?;
             Ok(parsed.map_or(default.unwrap_or(Value::Int(0)), Value::Int))
         }
         "float" => {
             let [default] = args.bind(name, ["default"])?;
             let parsed = match &value {
-                Value::Str(text) => text.trim().parse().ok(),
+                Value::Str(text) => {
+                    budget.scan(text)?;
+                    text.trim().parse().ok()
+                }
                 other => other.number().map(|n| n.float()),
             };
             Ok(parsed.map_or(default.unwrap_or(Value::Float(0.0)), Value::Float))
@@ -228,8 +224,36 @@ pub(super) fn apply(machine: &mut Machine<'_>, name: &str, value: Value, args: C
     }
 }
 
-fn pairs(entries: Vec<(Value, Value)>, budget: &mut Budget) -> Res<Vec<Value>> {
-    entries.into_iter().map(|(key, value)| Ok(Value::Tuple(List::new(vec![key, value], budget)?))).collect()
+/// Keys and values as tuples.
+pub(super) fn pairs(entries: &[(Value, Value)], budget: &mut Budget) -> Res<Vec<Value>> {
+    let mut out = Vec::new();
+    for (key, value) in entries {
+        out.push(Value::Tuple(List::new(vec![key.clone(), value.clone()], budget)?));
+    }
+    Ok(out)
+}
+
+/// What the filter `int` makes of a value: `None` when that is no number.
+fn integer(value: &Value, base: u32, budget: &mut Budget) -> Res<Option<i128>> {
+    let of_float = |x: f64| match whole(x) {
+        None if x.is_finite() => fail("a number is too large"),
+        whole => Ok(whole),
+    };
+    match value {
+        Value::Float(x) => of_float(*x),
+        Value::Str(text) if (2..=36).contains(&base) => {
+            budget.scan(text)?;
+            let text = text.trim();
+            match i128::from_str_radix(text, base) {
+                Ok(n) => Ok(Some(n)),
+                Err(e) if matches!(e.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
+                    fail("a number is too large")
+                }
+                Err(_) => text.parse().map_or(Ok(None), of_float),
+            }
+        }
+        other => Ok(other.integer()),
+    }
 }
 
 fn escape(text: &str, budget: &mut Budget) -> Res<Value> {
@@ -253,16 +277,13 @@ fn indent(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let (first, blank) = (is_true(first), is_true(blank));
     let indentation = match width {
         None => "    ".to_owned(),
-        Some(Value::Str(text)) => text.to_string(),
+        Some(text @ Value::Str(_)) => text::str(&text, budget)?,
         Some(width) => strings::pad("", "rjust", width.integer().unwrap_or(0), " ", budget)?,
     };
     let whole = text::str(value, budget)?;
-    let mut lines = strings::lines(&whole, false);
-    if whole.is_empty() || whole.ends_with('\n') {
-        lines.push("");
-    }
+    let last = (whole.is_empty() || whole.ends_with('\n')).then_some("");
     let mut out = String::new();
-    for (i, line) in lines.into_iter().enumerate() {
+    for (i, line) in strings::lines(&whole, false).chain(last).enumerate() {
         budget.push(&mut out, if i > 0 { "\n" } else { "" })?;
         let wanted = if i == 0 { first } else { blank || !line.is_empty() };
         budget.push(&mut out, if wanted { &indentation } else { "" })?;
@@ -277,13 +298,15 @@ fn to_json(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let is_true = |value: Option<Value>| value.is_some_and(|v| v.is_true());
     let indent = match indent {
         None | Some(Value::None) => None,
-        Some(Value::Str(text)) => Some(text.to_string()),
+        Some(text @ Value::Str(_)) => Some(text::str(&text, budget)?),
         Some(width) => Some(strings::pad("", "rjust", width.integer().unwrap_or(0), " ", budget)?),
     };
     let (item_separator, key_separator) = match separators {
         None | Some(Value::None) => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
         Some(Value::Tuple(pair) | Value::List(pair)) => match &pair.items[..] {
-            [Value::Str(item), Value::Str(key)] => (item.to_string(), key.to_string()),
+            [item @ Value::Str(_), key @ Value::Str(_)] => {
+                (text::str(item, budget)?, text::str(key, budget)?)
+            }
             _ => return fail("the separators of tojson are two strings"),
         },
         Some(_) => return fail("the separators of tojson are two strings"),
@@ -293,7 +316,7 @@ fn to_json(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     text::json(value, &style, budget).map(Value::from)
 }
 
-fn round(value: &Value, args: CallArgs) -> Res<Value> {
+fn round(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let [precision, method] = args.bind("round", ["precision", "method"])?;
     let Some(number) = value.number() else {
         return fail(format!("{} cannot be rounded", value.type_name()));
@@ -307,7 +330,8 @@ fn round(value: &Value, args: CallArgs) -> Res<Value> {
         None | Some("common") => match precision {
             // Python rounds the decimal number, not the scaled one.
             0..=300 => {
-                format!("{:.*}", precision as usize, number.float()).parse().unwrap_or(scaled / factor)
+                let decimal = format::fixed(number.float(), precision as usize, budget)?;
+                decimal.parse().unwrap_or(scaled / factor)
             }
             _ => libm::rint(scaled) / factor,
         },

@@ -4,17 +4,19 @@
 use super::eval::CallArgs;
 use super::fault::{Budget, Res, fail};
 use super::text;
-use super::value::Value;
+use super::value::{Value, whole};
 
 /// Python's `pattern % args`, with `%s`, `%r`, `%d`, `%i`, `%f` and `%x`, a width, a precision and the flags `-` and `0`.
 pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<String> {
     let mut values = match args {
-        Value::Tuple(list) => list.items.clone().into_iter(),
-        other => vec![other.clone()].into_iter(),
+        Value::Tuple(list) => list.items.iter(),
+        other => std::slice::from_ref(other).iter(),
     };
+    budget.scan(pattern)?;
     let mut out = String::new();
     let mut rest = pattern;
     while let Some(at) = rest.find('%') {
+        budget.steps(1)?;
         budget.push(&mut out, &rest[..at])?;
         rest = &rest[at + 1..];
         let mut value = None;
@@ -23,11 +25,12 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
                 return fail("a key in a format does not end");
             };
             let Value::Dict(dict) = args else { return fail("a format with keys needs an object") };
-            value = Some(dict.get_str(key).cloned().ok_or_else(|| {
-                super::fault::Fault::failed(format!("the format's key \"{key}\" is missing"))
-            })?);
+            value = dict.get_str(key, budget)?;
+            if value.is_none() {
+                return fail(format!("the format's key \"{key}\" is missing"));
+            }
             rest = tail;
-            values = Vec::new().into_iter();
+            values = [].iter();
         }
         let flags = rest.len() - rest.trim_start_matches(['-', '0']).len();
         let (flags, tail) = rest.split_at(flags);
@@ -43,7 +46,7 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
             continue;
         }
         let Some(value) = value.or_else(|| values.next()) else { return fail("a format has too few values") };
-        let body = converted(kind, &value, precision, budget)?;
+        let body = converted(kind, value, precision, budget)?;
         pad(&mut out, &body, flags, width.unwrap_or(0), budget)?;
     }
     if values.next().is_some() && !matches!(args, Value::Dict(_)) {
@@ -75,9 +78,12 @@ fn converted(kind: char, value: &Value, precision: Option<usize>, budget: &mut B
         ('r', _) => text::repr(value, budget)?,
         ('d' | 'i', Some(number)) => match value.integer() {
             Some(n) => n.to_string(),
-            None => (number.float().trunc() as i128).to_string(),
+            None => match whole(number.float()) {
+                Some(n) => n.to_string(),
+                None => return fail("a number is too large"),
+            },
         },
-        ('f', Some(number)) => format!("{:.*}", precision.unwrap_or(6), number.float()),
+        ('f', Some(number)) => fixed(number.float(), precision.unwrap_or(6), budget)?,
         ('x', Some(_)) if value.integer().is_some_and(|n| n >= 0) => {
             format!("{:x}", value.integer().unwrap_or(0))
         }
@@ -85,7 +91,16 @@ fn converted(kind: char, value: &Value, precision: Option<usize>, budget: &mut B
     })
 }
 
+/// A number with so many digits behind the point.
+pub(super) fn fixed(x: f64, precision: usize, budget: &mut Budget) -> Res<String> {
+    // There are at most 309 digits before it, which take much longer each than the bytes of a text.
+    let text = format!("{x:.precision$}");
+    budget.steps(text.len() / 4)?;
+    Ok(text)
+}
+
 fn pad(out: &mut String, body: &str, flags: &str, width: usize, budget: &mut Budget) -> Res<()> {
+    budget.scan(body)?;
     let missing = width.saturating_sub(body.chars().count());
     budget.bytes(body.len() + missing)?;
     if flags.contains('-') {
@@ -103,11 +118,13 @@ fn pad(out: &mut String, body: &str, flags: &str, width: usize, budget: &mut Bud
 
 /// Python's `pattern.format(…)`, with `{}`, `{0}` and `{name}`.
 pub(super) fn braces(pattern: &str, args: &CallArgs, budget: &mut Budget) -> Res<String> {
+    budget.scan(pattern)?;
     let mut out = String::new();
     let mut rest = pattern;
     let mut next = 0;
     let mut numbered = false;
     while let Some(at) = rest.find(['{', '}']) {
+        budget.steps(1)?;
         budget.push(&mut out, &rest[..at])?;
         let bracket = &rest[at..at + 1];
         rest = &rest[at + 1..];
@@ -127,7 +144,8 @@ pub(super) fn braces(pattern: &str, args: &CallArgs, budget: &mut Budget) -> Res
             numbered = true;
             args.positional.get(index)
         } else {
-            args.named.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+            let at = budget.position(args.named.iter().map(|(n, _)| n.as_str()), name)?;
+            at.map(|at| &args.named[at].1)
         };
         if numbered && next > 0 {
             return fail("a format has brackets with numbers and without");

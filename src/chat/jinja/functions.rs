@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::eval::{CallArgs, Machine};
-use super::fault::{Fault, Res, fail};
+use super::fault::{Budget, Fault, Res, fail};
 use super::text;
-use super::value::{Dict, List, Value};
+use super::value::{Dict, List, STRING, Value};
 
 const NAMES: [&str; 5] = ["range", "dict", "namespace", "raise_exception", "strftime_now"];
 /// As in the sandbox of the Jinja2 package.
@@ -18,6 +18,7 @@ pub(super) fn find(name: &str) -> Option<&'static str> {
 }
 
 /// Calls a function.
+#[inline(never)]
 pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res<Value> {
     match name {
         "range" => range(machine, args),
@@ -58,23 +59,25 @@ pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res
 fn fields(machine: &mut Machine<'_>, args: CallArgs) -> Res<Vec<(String, Value)>> {
     let mut out = Vec::new();
     for value in args.positional {
-        let pairs: Vec<(Value, Value)> = match &value {
-            Value::Dict(dict) => dict.entries().to_vec(),
+        let mut add = |key: &Value, value: &Value, budget: &mut Budget| {
+            let Some(name) = key.str() else { return fail("a field's name is a string") };
+            budget.bytes(name.len() + 64)?;
+            out.push((name.to_owned(), value.clone()));
+            Ok(())
+        };
+        let budget = &mut machine.budget;
+        match &value {
+            Value::Dict(dict) => {
+                dict.entries().iter().try_for_each(|(key, value)| add(key, value, budget))?;
+            }
             other => {
-                let mut pairs = Vec::new();
-                for pair in other.iterate(&mut machine.budget)? {
-                    let [key, value] = &pair.iterate(&mut machine.budget)?[..] else {
+                for pair in other.iterate(budget)? {
+                    let [key, value] = &pair.iterate(budget)?[..] else {
                         return fail("an object is made of pairs");
                     };
-                    pairs.push((key.clone(), value.clone()));
+                    add(key, value, budget)?;
                 }
-                pairs
             }
-        };
-        for (key, value) in pairs {
-            let Some(name) = key.str() else { return fail("a field's name is a string") };
-            machine.budget.bytes(name.len() + 64)?;
-            out.push((name.to_owned(), value));
         }
     }
     out.extend(args.named);
@@ -106,9 +109,11 @@ pub(super) fn loop_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Re
     let Some(state) = machine.loops.get(id) else { return fail("a loop is used that has ended") };
     let (index, n) = (state.index, state.items.len());
     let int = |n: usize| Value::Int(n as i128);
-    let neighbour = |item: Option<&Value>, what: &str| {
-        item.cloned().unwrap_or_else(|| Value::Undefined(format!("there is no {what} item, which").into()))
+    let neighbour = |item: Option<&Value>, what: &str, budget: &mut Budget| match item {
+        Some(item) => Ok(item.clone()),
+        None => Value::undefined(&format!("there is no {what} item, which"), budget),
     };
+    let budget = &mut machine.budget;
     Ok(Some(match name {
         "index" => int(index + 1),
         "index0" => int(index),
@@ -119,9 +124,12 @@ pub(super) fn loop_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Re
         "length" => int(n),
         "depth" => int(state.depth),
         "depth0" => int(state.depth - 1),
-        "previtem" => neighbour(index.checked_sub(1).and_then(|i| state.items.get(i)), "previous"),
-        "nextitem" => neighbour(state.items.get(index + 1), "next"),
-        "cycle" | "changed" => Value::Method(Arc::new((Value::Loop(id), name.to_owned()))),
+        "previtem" => neighbour(index.checked_sub(1).and_then(|i| state.items.get(i)), "previous", budget)?,
+        "nextitem" => neighbour(state.items.get(index + 1), "next", budget)?,
+        "cycle" | "changed" => {
+            budget.bytes(std::mem::size_of::<(Value, String)>() + 2 * STRING)?;
+            Value::Method(Arc::new((Value::Loop(id), name.to_owned())))
+        }
         _ => return Ok(None),
     }))
 }

@@ -4,8 +4,8 @@
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::lexer::is_space;
-use super::value::{List, Value};
-use super::{format, functions, strings, text};
+use super::value::{List, STRING, Value};
+use super::{filters, format, functions, strings, text};
 
 const STR: [&str; 39] = [
     "capitalize",
@@ -68,6 +68,7 @@ pub(super) fn has(value: &Value, name: &str) -> bool {
 }
 
 /// Calls a method.
+#[inline(never)]
 pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: CallArgs) -> Res<Value> {
     let refused = match value {
         Value::Dict(_) => DICT_REFUSED.contains(&name),
@@ -88,15 +89,13 @@ pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: C
                 return Ok(dict.get(&key, budget)?.cloned().or(default).unwrap_or(Value::None));
             }
             let [] = args.bind(name, [])?;
-            let mut items = Vec::with_capacity(dict.entries().len());
-            for (key, value) in dict.entries() {
-                items.push(match name {
-                    "keys" => key.clone(),
-                    "values" => value.clone(),
-                    "items" => Value::Tuple(List::new(vec![key.clone(), value.clone()], budget)?),
-                    _ => return Ok(Value::Dict(std::sync::Arc::clone(dict))),
-                });
-            }
+            let entries = dict.entries();
+            let items = match name {
+                "copy" => return Ok(value.clone()),
+                "items" => filters::pairs(entries, budget)?,
+                "keys" => entries.iter().map(|(key, _)| key.clone()).collect(),
+                _ => entries.iter().map(|(_, value)| value.clone()).collect(),
+            };
             Ok(Value::List(List::new(items, budget)?))
         }
         Value::List(list) | Value::Tuple(list) => {
@@ -122,7 +121,7 @@ pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: C
 }
 
 /// An argument that is a string.
-fn need<'v>(value: &'v Option<Value>, name: &str) -> Res<&'v str> {
+fn need<'v>(value: Option<&'v Value>, name: &str) -> Res<&'v str> {
     match value {
         Some(Value::Str(text)) => Ok(text),
         Some(other) => fail(format!("{name} needs a string, not {}", other.type_name())),
@@ -134,20 +133,21 @@ fn need<'v>(value: &'v Option<Value>, name: &str) -> Res<&'v str> {
 fn optional<'v>(value: &'v Option<Value>, name: &str) -> Res<Option<&'v str>> {
     match value {
         None | Some(Value::None) => Ok(None),
-        value => need(value, name).map(Some),
+        Some(value) => need(Some(value), name).map(Some),
     }
 }
 
 fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Value> {
-    // What is made is at most three times as long as the text (upper case of some letters), or is paid for below.
+    // The text is gone through, and so are arguments that are strings. What is made is no longer than the text, or is paid
+    // for below.
     budget.bytes(text.len())?;
+    budget.scan(text)?;
+    for argument in args.positional.iter().chain(args.named.iter().map(|(_, value)| value)) {
+        budget.scan(argument.str().unwrap_or_default())?;
+    }
     let all = |test: fn(char) -> bool| Ok(Value::Bool(!text.is_empty() && text.chars().all(test)));
     let cased = |wanted: fn(char) -> bool, other: fn(char) -> bool| {
         Ok(Value::Bool(text.chars().any(wanted) && !text.chars().any(other)))
-    };
-    let texts = |parts: Vec<&str>, budget: &mut Budget| {
-        let items = parts.into_iter().map(Value::from).collect();
-        List::new(items, budget)
     };
     match name {
         "format" => format::braces(text, &args, budget).map(Value::from),
@@ -159,17 +159,20 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             };
             if let Some(Value::Tuple(affixes)) = &affix {
                 for affix in &affixes.items {
-                    if matches(need(&Some(affix.clone()), name)?) {
+                    let affix = need(Some(affix), name)?;
+                    budget.steps(1 + affix.len().min(text.len()) / 64)?;
+                    if matches(affix) {
                         return Ok(Value::Bool(true));
                     }
                 }
                 return Ok(Value::Bool(false));
             }
-            Ok(Value::Bool(matches(need(&affix, name)?)))
+            Ok(Value::Bool(matches(need(affix.as_ref(), name)?)))
         }
         "strip" | "lstrip" | "rstrip" => {
             let [chars] = args.bind(name, ["chars"])?;
-            Ok(Value::from(strings::strip(text, optional(&chars, name)?, name != "rstrip", name != "lstrip")))
+            let (chars, start, end) = (optional(&chars, name)?, name != "rstrip", name != "lstrip");
+            strings::strip(text, chars, start, end, budget).map(Value::from)
         }
         "split" | "rsplit" => {
             let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
@@ -178,30 +181,36 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             if separator == Some("") {
                 return fail("the separator of split is empty");
             }
-            let parts = strings::split(text, separator, most, name == "rsplit");
-            Ok(Value::List(texts(parts, budget)?))
+            let parts = strings::split(text, separator, most, name == "rsplit", budget)?;
+            Ok(Value::List(List::new(parts, budget)?))
         }
         "splitlines" => {
             let [keep] = args.bind(name, ["keepends"])?;
             let keep = keep.is_some_and(|keep| keep.is_true());
-            Ok(Value::List(texts(strings::lines(text, keep), budget)?))
+            let mut parts = Vec::new();
+            for line in strings::lines(text, keep) {
+                strings::push_part(&mut parts, line, budget)?;
+            }
+            Ok(Value::List(List::new(parts, budget)?))
         }
         "partition" | "rpartition" => {
             let [separator] = args.bind(name, ["sep"])?;
-            let separator = need(&separator, name)?;
+            let separator = need(separator.as_ref(), name)?;
             let found =
                 if name == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
             let parts = match (found, name) {
-                (Some((before, after)), _) => vec![before, separator, after],
-                (None, "partition") => vec![text, "", ""],
-                (None, _) => vec!["", "", text],
+                (Some((before, after)), _) => [before, separator, after],
+                (None, "partition") => [text, "", ""],
+                (None, _) => ["", "", text],
             };
-            Ok(Value::Tuple(texts(parts, budget)?))
+            budget.bytes(separator.len() + parts.len() * STRING)?;
+            Ok(Value::Tuple(List::new(parts.map(Value::from).to_vec(), budget)?))
         }
         "replace" => {
             let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
             let count = count.and_then(|n| n.integer()).and_then(|n| usize::try_from(n).ok());
-            strings::replace(text, need(&old, name)?, need(&new, name)?, count, budget).map(Value::from)
+            strings::replace(text, need(old.as_ref(), name)?, need(new.as_ref(), name)?, count, budget)
+                .map(Value::from)
         }
         "join" => {
             let [items] = args.bind(name, ["iterable"])?;
@@ -209,14 +218,13 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             let mut out = String::new();
             for (i, item) in items.iterate(budget)?.into_iter().enumerate() {
                 budget.push(&mut out, if i > 0 { text } else { "" })?;
-                let item = Some(item);
-                budget.push(&mut out, need(&item, name)?)?;
+                budget.push(&mut out, need(Some(&item), name)?)?;
             }
             Ok(Value::from(out))
         }
         "count" | "find" | "rfind" | "index" | "rindex" => {
             let [part] = args.bind(name, ["sub"])?;
-            let part = need(&part, name)?;
+            let part = need(part.as_ref(), name)?;
             if name == "count" {
                 return Ok(Value::Int(text.matches(part).count() as i128));
             }
@@ -229,7 +237,7 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
         }
         "removeprefix" | "removesuffix" => {
             let [affix] = args.bind(name, ["affix"])?;
-            let affix = need(&affix, name)?;
+            let affix = need(affix.as_ref(), name)?;
             let rest =
                 if name == "removeprefix" { text.strip_prefix(affix) } else { text.strip_suffix(affix) };
             Ok(Value::from(rest.unwrap_or(text)))
@@ -243,11 +251,11 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
         _ => {
             let [] = args.bind(name, [])?;
             match name {
-                "upper" => Ok(Value::from(text.to_uppercase())),
-                "lower" | "casefold" => Ok(Value::from(text.to_lowercase())),
-                "title" => Ok(Value::from(strings::title(text))),
-                "capitalize" => Ok(Value::from(strings::capitalize(text))),
-                "swapcase" => Ok(Value::from(strings::swap_case(text))),
+                "upper" => strings::cased(text.to_uppercase(), budget),
+                "lower" | "casefold" => strings::cased(text.to_lowercase(), budget),
+                "title" => strings::cased(strings::title(text), budget),
+                "capitalize" => strings::cased(strings::capitalize(text), budget),
+                "swapcase" => strings::cased(strings::swap_case(text), budget),
                 "isalnum" => all(char::is_alphanumeric),
                 "isalpha" => all(char::is_alphabetic),
                 "isascii" => Ok(Value::Bool(text.is_ascii())),

@@ -4,6 +4,9 @@
 //! them: in those we tried, forty assignments of `s ~ s` fill the memory, comparing lists that hold each other twice takes
 //! for ever, and a namespace that holds itself overflows the stack. Here every step and every byte is paid for from a
 //! [`Budget`], trees and values have a bounded depth, and no value can hold itself.
+//!
+//! The deepest templates and values take at most 100 KB of the stack in a release build and 150 KB with little optimization.
+//! That is why functions which recurse have their less common parts in others, which are not inlined.
 #![forbid(unsafe_code)]
 
 mod ast;
@@ -33,7 +36,7 @@ use fault::{Budget, Fault, Res};
 use value::Value;
 
 /// The longest template, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+pub(super) const MOST_BYTES: usize = 1 << 20;
 
 /// A template, compiled.
 #[derive(Debug)]

@@ -99,6 +99,9 @@ fn floats(op: Binary, a: f64, b: f64) -> Res<Value> {
     if b == 0.0 && matches!(op, Binary::Div | Binary::FloorDiv | Binary::Rem) {
         return fail("a number is divided by zero");
     }
+    if op == Binary::Pow && a == 0.0 && b < 0.0 {
+        return fail("zero is raised to a negative power");
+    }
     let rem = || {
         let r = libm::fmod(a, b);
         if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
@@ -135,7 +138,8 @@ pub(super) fn contains(container: &Value, item: &Value, budget: &mut Budget) -> 
     match container {
         Value::Str(text) => match item {
             Value::Str(part) => {
-                budget.steps(text.len() / 16)?;
+                budget.scan(text)?;
+                budget.scan(part)?;
                 Ok(text.contains(&**part))
             }
             other => fail(format!("{} cannot be looked for in a string", other.type_name())),
@@ -169,39 +173,47 @@ pub(super) fn slice(value: &Value, parts: [Option<Value>; 3], budget: &mut Budge
             },
         };
     }
-    let pick = |len: usize| positions(bounds, len);
     match value {
         Value::Str(text) => {
             budget.bytes(text.len())?;
-            let chars: Vec<char> = text.chars().collect();
-            Ok(Value::from(pick(chars.len())?.into_iter().map(|i| chars[i]).collect::<String>()))
+            budget.scan(text)?;
+            let part = positions(bounds, text.chars().count())?;
+            let part: String = match bounds[2].unwrap_or(1) {
+                1 => text.chars().skip(part.clone().next().unwrap_or(0)).take(part.len()).collect(),
+                _ => {
+                    budget.bytes(text.len().saturating_mul(std::mem::size_of::<char>()))?;
+                    let chars: Vec<char> = text.chars().collect();
+                    part.map(|i| chars[i]).collect()
+                }
+            };
+            Ok(Value::from(part))
         }
         Value::List(list) | Value::Tuple(list) => {
-            budget.bytes(list.items.len().saturating_mul(8))?;
-            let items = pick(list.items.len())?.into_iter().map(|i| list.items[i].clone()).collect();
-            let part = List::new(items, budget)?;
+            let part = positions(bounds, list.items.len())?;
+            budget.bytes(part.len().saturating_mul(std::mem::size_of::<Value>()))?;
+            let part = List::new(part.map(|i| list.items[i].clone()).collect(), budget)?;
             Ok(if matches!(value, Value::List(_)) { Value::List(part) } else { Value::Tuple(part) })
         }
         Value::Undefined(_) => Err(value.undefined_error()),
-        other => Ok(Value::Undefined(format!("a slice of {}", other.type_name()).into())),
+        other => Value::undefined(&format!("a slice of {}", other.type_name()), budget),
     }
 }
 
 /// The positions that a slice takes of `len`.
-fn positions([start, stop, step]: [Option<i64>; 3], len: usize) -> Res<Vec<usize>> {
+fn positions(
+    [start, stop, step]: [Option<i64>; 3],
+    len: usize,
+) -> Res<impl Clone + ExactSizeIterator<Item = usize>> {
     let step = step.unwrap_or(1);
     let len = len as i64;
     let (low, high) = if step < 0 { (-1, len - 1) } else { (0, len) };
     let clamp = |bound: i64| (if bound < 0 { bound.saturating_add(len) } else { bound }).clamp(low, high);
     let (first, end) = if step < 0 { (high, low) } else { (low, high) };
-    let (mut at, stop) = (start.map_or(first, clamp), stop.map_or(end, clamp));
+    let (at, stop) = (start.map_or(first, clamp), stop.map_or(end, clamp));
     if step == 0 {
         return fail("the step of a slice is zero");
     }
-    let mut out = Vec::new();
-    while if step > 0 { at < stop } else { at > stop } {
-        out.push(at as usize);
-        at = at.saturating_add(step);
-    }
-    Ok(out)
+    let reaches = if step > 0 { at < stop } else { at > stop };
+    let n = if reaches { at.abs_diff(stop).div_ceil(step.unsigned_abs()) as usize } else { 0 };
+    Ok((0..n).map(move |i| (at + i as i64 * step) as usize))
 }

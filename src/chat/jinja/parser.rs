@@ -1,18 +1,26 @@
 //! From tokens to statements.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use super::ast::{Args, Block, Expr, ExprKind, For, Macro, Stmt, StmtKind, Target};
 use super::fault::{Fault, Res};
 use super::lexer::{Tok, Token};
 
 /// How deep blocks may lie in each other.
-const MOST_BLOCKS: u32 = 48;
+const MOST_BLOCKS: u32 = 32;
 
 /// Reads the tokens of a whole template.
 pub(super) fn parse(tokens: &[Token]) -> Res<Block> {
     let mut parser = Parser { tokens, at: 0, blocks: 0, loops: 0, nesting: 0 };
     let (block, _) = parser.block(&[])?;
     Ok(block)
+}
+
+#[cold]
+#[inline(never)]
+fn unclosed<T>(line: u32, ends: &[&str]) -> Res<T> {
+    Err(Fault::syntax(line, format!("there is no \"{}\"", ends.join("\" or \""))))
 }
 
 /// The tokens and the place in them.
@@ -45,10 +53,14 @@ impl<'a> Parser<'a> {
         token
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn error<T>(&self, message: impl Into<String>) -> Res<T> {
         Err(Fault::syntax(self.line(), message))
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Res<T> {
         let what = match self.peek() {
             Tok::Name(name) => format!("\"{name}\""),
@@ -118,16 +130,7 @@ impl<'a> Parser<'a> {
             let line = self.line();
             let kind = match self.next() {
                 Tok::Data(text) => StmtKind::Data(text.clone()),
-                Tok::PrintBegin => {
-                    let value = self.tuple()?;
-                    match self.next() {
-                        Tok::PrintEnd => StmtKind::Print(value),
-                        _ => {
-                            self.at -= 1;
-                            return self.unexpected("\"}}\"");
-                        }
-                    }
-                }
+                Tok::PrintBegin => self.print_statement()?,
                 Tok::BlockBegin => {
                     if let Some(end) = ends.iter().find(|end| self.is_name(end)) {
                         self.at += 1;
@@ -140,13 +143,26 @@ impl<'a> Parser<'a> {
                     self.blocks -= 1;
                     return Ok((block, ""));
                 }
-                _ => return Err(Fault::syntax(opened, format!("there is no \"{}\"", ends.join("\" or \"")))),
+                _ => return unclosed(opened, ends),
             };
             block.push(Stmt { line, kind });
         }
     }
 
+    #[inline(never)]
+    fn print_statement(&mut self) -> Res<StmtKind> {
+        let value = self.tuple()?;
+        match self.next() {
+            Tok::PrintEnd => Ok(StmtKind::Print(value)),
+            _ => {
+                self.at -= 1;
+                self.unexpected("\"}}\"")
+            }
+        }
+    }
+
     /// The body of a block up to `end`, behind the end of the tag that opens it.
+    #[inline(never)]
     fn body(&mut self, end: &'static str) -> Res<Block> {
         self.need_block_end()?;
         let (block, _) = self.block(&[end])?;
@@ -154,25 +170,17 @@ impl<'a> Parser<'a> {
         Ok(block)
     }
 
+    #[inline(never)]
     fn statement(&mut self) -> Res<StmtKind> {
         let name = self.need_name()?;
         match name.as_str() {
             "if" => self.if_statement(),
             "for" => self.for_statement(),
             "set" => self.set_statement(),
-            "macro" => {
-                let name = self.need_name()?;
-                Ok(StmtKind::Macro(Box::new(self.macro_rest(name, "endmacro")?)))
-            }
+            "macro" => self.macro_statement(),
             "call" => self.call_statement(),
             "with" => self.with_statement(),
-            "filter" => {
-                let mut filters = vec![self.filter_name_and_args()?];
-                while self.take_op("|") {
-                    filters.push(self.filter_name_and_args()?);
-                }
-                Ok(StmtKind::FilterBlock { filters, body: self.body("endfilter")? })
-            }
+            "filter" => self.filter_statement(),
             // Marks what the assistant says; the text is the same without it. It is a scope of its own.
             "generation" => Ok(StmtKind::With { names: Vec::new(), body: self.body("endgeneration")? }),
             "break" | "continue" if self.loops > 0 => {
@@ -184,6 +192,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    #[inline(never)]
     fn if_statement(&mut self) -> Res<StmtKind> {
         let mut arms = Vec::new();
         loop {
@@ -204,7 +213,24 @@ impl<'a> Parser<'a> {
         }
     }
 
+    #[inline(never)]
     fn for_statement(&mut self) -> Res<StmtKind> {
+        let mut definition = self.for_header()?;
+        self.loops += 1;
+        let (body, end) = self.block(&["endfor", "else"])?;
+        self.loops -= 1;
+        definition.body = body;
+        if end == "else" {
+            self.need_block_end()?;
+            (definition.otherwise, _) = self.block(&["endfor"])?;
+        }
+        self.need_block_end()?;
+        Ok(StmtKind::For(definition))
+    }
+
+    /// A loop without its blocks.
+    #[inline(never)]
+    fn for_header(&mut self) -> Res<Box<For>> {
         let target = self.targets()?;
         if !self.take_name("in") {
             return self.unexpected("\"in\"");
@@ -213,19 +239,11 @@ impl<'a> Parser<'a> {
         let filter = if self.take_name("if") { Some(self.expression()?) } else { None };
         let recursive = self.take_name("recursive");
         self.need_block_end()?;
-        self.loops += 1;
-        let (body, end) = self.block(&["endfor", "else"])?;
-        self.loops -= 1;
-        let mut otherwise = Vec::new();
-        if end == "else" {
-            self.need_block_end()?;
-            (otherwise, _) = self.block(&["endfor"])?;
-        }
-        self.need_block_end()?;
-        Ok(StmtKind::For(Box::new(For { target, items, filter, recursive, body, otherwise })))
+        Ok(Box::new(For { target, items, filter, recursive, body: Vec::new(), otherwise: Vec::new() }))
     }
 
     /// Names, with commas or in parentheses.
+    #[inline(never)]
     fn targets(&mut self) -> Res<Target> {
         let first = self.target()?;
         if !self.is_op(",") {
@@ -261,6 +279,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    #[inline(never)]
     fn set_statement(&mut self) -> Res<StmtKind> {
         let target = match (self.peek(), self.peek_at(1), self.peek_at(2)) {
             (Tok::Name(name), Tok::Op("."), Tok::Name(field)) => {
@@ -274,6 +293,11 @@ impl<'a> Parser<'a> {
             self.need_block_end()?;
             return Ok(StmtKind::Set { target, value });
         }
+        self.set_block(target)
+    }
+
+    #[inline(never)]
+    fn set_block(&mut self, target: Target) -> Res<StmtKind> {
         let mut filters = Vec::new();
         while self.take_op("|") {
             filters.push(self.filter_name_and_args()?);
@@ -281,6 +305,7 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::SetBlock { target, filters, body: self.body("endset")? })
     }
 
+    #[inline(never)]
     fn with_statement(&mut self) -> Res<StmtKind> {
         let mut names = Vec::new();
         while !matches!(self.peek(), Tok::BlockEnd) {
@@ -294,6 +319,7 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::With { names, body: self.body("endwith")? })
     }
 
+    #[inline(never)]
     fn call_statement(&mut self) -> Res<StmtKind> {
         let params = if self.is_op("(") { self.params()? } else { Vec::new() };
         let call = self.expression()?;
@@ -304,10 +330,21 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::Call { call, body: Box::new(Macro { name: "caller".into(), params, body }) })
     }
 
-    fn macro_rest(&mut self, name: String, end: &'static str) -> Res<Macro> {
+    #[inline(never)]
+    fn macro_statement(&mut self) -> Res<StmtKind> {
+        let name = self.need_name()?;
         let params = self.params()?;
-        let body = self.macro_body(end)?;
-        Ok(Macro { name, params, body })
+        let body = self.macro_body("endmacro")?;
+        Ok(StmtKind::Macro(Box::new(Macro { name, params, body })))
+    }
+
+    #[inline(never)]
+    fn filter_statement(&mut self) -> Res<StmtKind> {
+        let mut filters = vec![self.filter_name_and_args()?];
+        while self.take_op("|") {
+            filters.push(self.filter_name_and_args()?);
+        }
+        Ok(StmtKind::FilterBlock { filters, body: self.body("endfilter")? })
     }
 
     fn macro_body(&mut self, end: &'static str) -> Res<Block> {
@@ -317,14 +354,19 @@ impl<'a> Parser<'a> {
         Ok(body)
     }
 
+    #[inline(never)]
     fn params(&mut self) -> Res<Vec<(String, Option<Expr>)>> {
         let mut params: Vec<(String, Option<Expr>)> = Vec::new();
+        let mut names = HashSet::new();
         self.need_op("(")?;
         while !self.take_op(")") {
             if !params.is_empty() {
                 self.need_op(",")?;
             }
             let name = self.need_name()?;
+            if !names.insert(name.clone()) {
+                return self.error(format!("the parameter \"{name}\" is there twice"));
+            }
             let default = if self.take_op("=") { Some(self.expression()?) } else { None };
             if default.is_none() && params.last().is_some_and(|(_, default)| default.is_some()) {
                 return self.error(format!("the parameter \"{name}\" without a default follows one with"));
@@ -335,10 +377,12 @@ impl<'a> Parser<'a> {
     }
 
     /// A filter behind its `|`: a name and, maybe, arguments.
+    #[inline(never)]
     pub(super) fn filter_name_and_args(&mut self) -> Res<(String, Args)> {
         let mut name = self.need_name()?;
         while self.take_op(".") {
-            name = format!("{name}.{}", self.need_name()?);
+            name.push('.');
+            name.push_str(&self.need_name()?);
         }
         let args = if self.is_op("(") { self.args()? } else { Args::default() };
         Ok((name, args))

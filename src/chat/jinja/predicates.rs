@@ -59,6 +59,7 @@ fn is_known(name: &str) -> bool {
 }
 
 /// Whether `value is name(args)`.
+#[inline(never)]
 pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: CallArgs) -> Res<bool> {
     if let Some((_, op)) = COMPARISONS.iter().find(|(n, _)| *n == name) {
         let [Some(other)] = args.bind(name, ["other"])? else {
@@ -95,8 +96,8 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
         "float" => matches!(value, Value::Float(_)),
         "string" => matches!(value, Value::Str(_)),
         "mapping" => matches!(value, Value::Dict(_)),
-        "sequence" => value.len().is_some(),
-        "iterable" => value.len().is_some() || matches!(value, Value::Lazy(_) | Value::Loop(_)),
+        "sequence" => value.has_length(),
+        "iterable" => value.has_length() || matches!(value, Value::Lazy(_) | Value::Loop(_)),
         "callable" => {
             matches!(
                 value,
@@ -111,6 +112,7 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
         "even" => parity()? == 0,
         "lower" | "upper" => {
             let text = text::str(value, &mut machine.budget)?;
+            machine.budget.scan(&text)?;
             let (has_lower, has_upper) =
                 (text.chars().any(char::is_lowercase), text.chars().any(char::is_uppercase));
             if name == "lower" { has_lower && !has_upper } else { has_upper && !has_lower }

@@ -1,33 +1,53 @@
 //! What Python's string methods do, on `str`.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use super::fault::{Budget, Res, fail};
 use super::lexer::is_space;
+use super::value::{STRING, Value};
 
 /// `text` without white space, or without `chars`, at its ends.
-pub(super) fn strip<'t>(text: &'t str, chars: Option<&str>, start: bool, end: bool) -> &'t str {
-    let goes = |c: char| chars.map_or(is_space(c), |chars| chars.contains(c));
+pub(super) fn strip<'t>(
+    text: &'t str,
+    chars: Option<&str>,
+    start: bool,
+    end: bool,
+    budget: &mut Budget,
+) -> Res<&'t str> {
+    budget.bytes(chars.map_or(0, str::len).saturating_mul(8))?;
+    let chars: Option<HashSet<char, ahash::RandomState>> = chars.map(|chars| chars.chars().collect());
+    let goes = |c: char| chars.as_ref().map_or(is_space(c), |chars| chars.contains(&c));
     let text = if start { text.trim_start_matches(goes) } else { text };
-    if end { text.trim_end_matches(goes) } else { text }
+    Ok(if end { text.trim_end_matches(goes) } else { text })
 }
 
 /// The parts of `text` between separators, or between white space; at most `most` cuts, from the end if `from_end`.
-pub(super) fn split<'t>(
-    text: &'t str,
+pub(super) fn split(
+    text: &str,
     separator: Option<&str>,
     most: Option<usize>,
     from_end: bool,
-) -> Vec<&'t str> {
-    let most = most.unwrap_or(usize::MAX - 1);
-    let mut parts: Vec<&str> = Vec::new();
+    budget: &mut Budget,
+) -> Res<Vec<Value>> {
+    let most = most.unwrap_or(usize::MAX);
+    let mut parts = Vec::new();
     match (separator, from_end) {
-        (Some(separator), false) => parts.extend(text.splitn(most + 1, separator)),
-        (Some(separator), true) => parts.extend(text.rsplitn(most + 1, separator)),
+        (Some(separator), false) => {
+            for part in text.splitn(most.saturating_add(1), separator) {
+                push_part(&mut parts, part, budget)?;
+            }
+        }
+        (Some(separator), true) => {
+            for part in text.rsplitn(most.saturating_add(1), separator) {
+                push_part(&mut parts, part, budget)?;
+            }
+        }
         (None, false) => {
             let mut rest = text.trim_start_matches(is_space);
             while !rest.is_empty() {
                 let end = rest.find(is_space).filter(|_| parts.len() < most).unwrap_or(rest.len());
-                parts.push(if parts.len() < most { &rest[..end] } else { rest });
+                push_part(&mut parts, &rest[..end], budget)?;
                 rest = rest[end..].trim_start_matches(is_space);
             }
         }
@@ -37,7 +57,7 @@ pub(super) fn split<'t>(
                 let cut =
                     rest.char_indices().rev().find(|(_, c)| is_space(*c)).filter(|_| parts.len() < most);
                 let start = cut.map_or(0, |(i, c)| i + c.len_utf8());
-                parts.push(&rest[start..]);
+                push_part(&mut parts, &rest[start..], budget)?;
                 rest = rest[..start].trim_end_matches(is_space);
             }
         }
@@ -45,27 +65,42 @@ pub(super) fn split<'t>(
     if from_end {
         parts.reverse();
     }
-    parts
+    Ok(parts)
+}
+
+/// Adds a part of a text that is paid for already.
+pub(super) fn push_part(parts: &mut Vec<Value>, part: &str, budget: &mut Budget) -> Res<()> {
+    budget.bytes(STRING)?;
+    parts.push(Value::from(part));
+    Ok(())
 }
 
 /// The lines of `text`, with what ends them or without.
-pub(super) fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
+pub(super) fn lines(text: &str, keep_ends: bool) -> impl Iterator<Item = &str> {
     let ends = |c: char| {
         matches!(
             c,
             '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
         )
     };
-    let mut out = Vec::new();
     let mut rest = text;
-    while !rest.is_empty() {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
         let end = rest.find(ends).unwrap_or(rest.len());
         let tail = &rest[end..];
         let n = if tail.starts_with("\r\n") { 2 } else { tail.chars().next().map_or(0, char::len_utf8) };
-        out.push(&rest[..if keep_ends { end + n } else { end }]);
+        let line = &rest[..if keep_ends { end + n } else { end }];
         rest = &rest[end + n..];
-    }
-    out
+        Some(line)
+    })
+}
+
+/// A text made of another that is paid for, character by character.
+pub(super) fn cased(made: String, budget: &mut Budget) -> Res<Value> {
+    budget.bytes(made.len())?;
+    Ok(Value::from(made))
 }
 
 /// `text` with `old` replaced by `new`, at most `count` times.
@@ -87,6 +122,7 @@ pub(super) fn pad(text: &str, how: &str, width: i128, fill: &str, budget: &mut B
     let (Some(fill), None) = (chars.next(), chars.next()) else {
         return fail("the filling is one character");
     };
+    budget.scan(text)?;
     let n = text.chars().count();
     let width = usize::try_from(width).unwrap_or(if width < 0 { 0 } else { usize::MAX });
     let missing = width.saturating_sub(n);

@@ -1,6 +1,7 @@
 //! Values as text: as Python's `str` and `repr` write them, and as JSON the way Python's `json.dumps` does.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::fault::{Budget, Res, fail};
@@ -167,7 +168,10 @@ impl Json<'_> {
                 self.close(list.items.is_empty(), "]", budget)
             }
             Value::Dict(dict) => {
-                let mut entries: Vec<(String, &Value)> = Vec::new();
+                budget.bytes(
+                    dict.entries().len().saturating_mul(std::mem::size_of::<(Cow<'_, str>, &Value)>()),
+                )?;
+                let mut entries: Vec<(Cow<'_, str>, &Value)> = Vec::with_capacity(dict.entries().len());
                 for (key, value) in dict.entries() {
                     budget.steps(1)?;
                     entries.push((key_text(key)?, value));
@@ -261,13 +265,13 @@ fn json_float(x: f64) -> String {
 }
 
 /// A key, which JSON has as a string.
-fn key_text(key: &Value) -> Res<String> {
+fn key_text(key: &Value) -> Res<Cow<'_, str>> {
     Ok(match key {
-        Value::Str(text) => text.to_string(),
+        Value::Str(text) => Cow::Borrowed(&**text),
         Value::None => "null".into(),
         Value::Bool(b) => if *b { "true" } else { "false" }.into(),
-        Value::Int(n) => n.to_string(),
-        Value::Float(x) => json_float(*x),
+        Value::Int(n) => n.to_string().into(),
+        Value::Float(x) => json_float(*x).into(),
         other => return fail(format!("{} cannot be a key in JSON", other.type_name())),
     })
 }

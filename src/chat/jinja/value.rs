@@ -15,6 +15,14 @@ use super::fault::{Budget, Fault, Res, fail};
 pub(crate) const MOST_DEPTH: u32 = 160;
 /// What an element of a list or an object costs of a rendering's memory.
 const ELEMENT: usize = 48;
+/// What a list or an object costs besides its elements.
+const LIST: usize = 64;
+/// What a string costs besides its bytes.
+pub(crate) const STRING: usize = 32;
+/// How many characters of a name an undefined value keeps.
+const SHOWN: usize = 64;
+/// Objects with more entries than this have an index.
+const FEW: usize = 8;
 
 /// A value.
 #[derive(Debug, Clone)]
@@ -52,10 +60,14 @@ pub(crate) struct List {
 #[derive(Debug, Default)]
 pub(crate) struct Dict {
     entries: Vec<(Value, Value)>,
-    /// Where the entries with strings for keys are, once there are many.
-    index: HashMap<Arc<str>, usize, ahash::RandomState>,
+    /// How many of the entries have strings for keys.
+    n_strings: usize,
+    /// Where those are, once there are many entries.
+    index: Option<Box<Index>>,
     depth: u32,
 }
+
+type Index = HashMap<Arc<str>, usize, ahash::RandomState>;
 
 impl From<String> for Value {
     fn from(text: String) -> Value {
@@ -79,10 +91,11 @@ fn depth_above<'v>(children: impl Iterator<Item = &'v Value>) -> Res<u32> {
 
 impl List {
     /// The elements, paid for.
-    pub(crate) fn new(items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
-        budget.bytes(items.len().saturating_mul(ELEMENT))?;
+    pub(crate) fn new(mut items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
+        budget.bytes(items.len().saturating_mul(ELEMENT).saturating_add(LIST))?;
         budget.steps(items.len())?;
         let depth = depth_above(items.iter())?;
+        items.shrink_to_fit();
         Ok(Arc::new(List { items, depth }))
     }
 }
@@ -90,36 +103,49 @@ impl List {
 impl Dict {
     /// The entries, paid for; of entries with the same key the last one counts, at the place of the first.
     pub(crate) fn new(entries: Vec<(Value, Value)>, budget: &mut Budget) -> Res<Arc<Dict>> {
-        budget.bytes(entries.len().saturating_mul(4 * ELEMENT))?;
-        let mut dict = Dict { depth: depth_above(entries.iter().map(|(_, v)| v))?, ..Dict::default() };
+        budget.bytes(entries.len().saturating_mul(4 * ELEMENT).saturating_add(LIST))?;
+        let depth = depth_above(entries.iter().map(|(_, v)| v))?;
+        let mut dict = Dict { entries: Vec::with_capacity(entries.len()), depth, ..Dict::default() };
         for (key, value) in entries {
             match dict.position(&key, budget)? {
                 Some(at) => dict.entries[at].1 = value,
                 None => dict.push(key, value)?,
             }
         }
+        dict.entries.shrink_to_fit();
         Ok(Arc::new(dict))
     }
 
     fn push(&mut self, key: Value, value: Value) -> Res<()> {
         match &key {
             Value::Str(text) => {
-                self.index.insert(Arc::clone(text), self.entries.len());
+                self.n_strings += 1;
+                if let Some(index) = &mut self.index {
+                    index.insert(Arc::clone(text), self.entries.len());
+                }
             }
             Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
             Value::Tuple(_) => return fail("a tuple cannot be the key of an object here"),
             other => return fail(format!("{} cannot be the key of an object", other.type_name())),
         }
         self.entries.push((key, value));
+        if self.entries.len() > FEW && self.index.is_none() {
+            let entries = self.entries.iter().enumerate();
+            let strings = entries.filter_map(|(i, (key, _))| match key {
+                Value::Str(text) => Some((Arc::clone(text), i)),
+                _ => None,
+            });
+            self.index = Some(Box::new(strings.collect()));
+        }
         Ok(())
     }
 
     fn position(&self, key: &Value, budget: &mut Budget) -> Res<Option<usize>> {
         budget.steps(1)?;
         if let Value::Str(text) = key {
-            return Ok(self.index.get(text).copied());
+            return self.position_of(text, budget);
         }
-        if self.index.len() == self.entries.len() {
+        if self.n_strings == self.entries.len() {
             return Ok(None);
         }
         budget.steps(self.entries.len())?;
@@ -135,9 +161,18 @@ impl Dict {
         Ok(self.position(key, budget)?.map(|at| &self.entries[at].1))
     }
 
+    fn position_of(&self, key: &str, budget: &mut Budget) -> Res<Option<usize>> {
+        let n = if self.index.is_some() { 1 } else { self.entries.len() };
+        budget.steps(key.len().saturating_mul(n) / 64)?;
+        Ok(match &self.index {
+            Some(index) => index.get(key).copied(),
+            None => self.entries.iter().position(|(k, _)| k.str() == Some(key)),
+        })
+    }
+
     /// The value of a key that is a string.
-    pub(crate) fn get_str(&self, key: &str) -> Option<&Value> {
-        self.index.get(key).map(|&at| &self.entries[at].1)
+    pub(crate) fn get_str(&self, key: &str, budget: &mut Budget) -> Res<Option<&Value>> {
+        Ok(self.position_of(key, budget)?.map(|at| &self.entries[at].1))
     }
 
     pub(crate) fn entries(&self) -> &[(Value, Value)] {
@@ -169,14 +204,43 @@ impl PartialEq for Number {
 
 impl PartialOrd for Number {
     fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
-        match (self, other) {
-            (Number::Int(a), Number::Int(b)) => Some(a.cmp(b)),
-            (a, b) => a.float().partial_cmp(&b.float()),
+        match (*self, *other) {
+            (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
+            (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b),
+            (Number::Int(a), Number::Float(b)) => against_float(a, b),
+            (Number::Float(a), Number::Int(b)) => against_float(b, a).map(Ordering::reverse),
         }
     }
 }
 
+/// The order of an integer and a float by what they are, not by what is left of the integer in a float.
+fn against_float(n: i128, x: f64) -> Option<Ordering> {
+    match whole(x) {
+        Some(whole) => Some(n.cmp(&whole).then(0.0.partial_cmp(&(x - x.trunc()))?)),
+        None => 0.0.partial_cmp(&x),
+    }
+}
+
+/// A float without what follows its point; `None` when no integer here is as large.
+pub(crate) fn whole(x: f64) -> Option<i128> {
+    // Both bounds are powers of two, and so floats.
+    (i128::MIN as f64 <= x && x < -(i128::MIN as f64)).then_some(x as i128)
+}
+
 impl Value {
+    /// What stands for something that is not there, paid for; a long name is cut.
+    pub(crate) fn undefined(what: &str, budget: &mut Budget) -> Res<Value> {
+        budget.bytes(what.len() + STRING)?;
+        Ok(Value::Undefined(what.into()))
+    }
+
+    /// What stands for something called `name` that `of` has not, paid for.
+    pub(crate) fn missing(name: &str, of: &str, budget: &mut Budget) -> Res<Value> {
+        let shown = name.char_indices().nth(SHOWN).map_or(name, |(end, _)| &name[..end]);
+        let more = if shown.len() < name.len() { "…" } else { "" };
+        Value::undefined(&format!("\"{shown}{more}\"{of}"), budget)
+    }
+
     fn depth(&self) -> u32 {
         match self {
             Value::List(list) | Value::Tuple(list) | Value::Lazy(list) => list.depth,
@@ -259,14 +323,25 @@ impl Value {
         }
     }
 
+    /// Whether it has a length.
+    pub(crate) fn has_length(&self) -> bool {
+        matches!(
+            self,
+            Value::Undefined(_) | Value::Str(_) | Value::List(_) | Value::Tuple(_) | Value::Dict(_)
+        )
+    }
+
     /// How many elements or characters it has.
-    pub(crate) fn len(&self) -> Option<usize> {
+    pub(crate) fn len(&self, budget: &mut Budget) -> Res<usize> {
         match self {
-            Value::Undefined(_) => Some(0),
-            Value::Str(text) => Some(text.chars().count()),
-            Value::List(list) | Value::Tuple(list) => Some(list.items.len()),
-            Value::Dict(dict) => Some(dict.entries.len()),
-            _ => None,
+            Value::Undefined(_) => Ok(0),
+            Value::Str(text) => {
+                budget.scan(text)?;
+                Ok(text.chars().count())
+            }
+            Value::List(list) | Value::Tuple(list) => Ok(list.items.len()),
+            Value::Dict(dict) => Ok(dict.entries.len()),
+            other => fail(format!("{} has no length", other.type_name())),
         }
     }
 
@@ -283,7 +358,7 @@ impl Value {
                 dict.entries.iter().map(|(key, _)| key.clone()).collect()
             }
             Value::Str(text) => {
-                budget.bytes(text.len().saturating_mul(ELEMENT))?;
+                budget.bytes(text.len().saturating_mul(ELEMENT + STRING))?;
                 text.chars().map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str)).collect()
             }
             other => return fail(format!("{} cannot be looped over", other.type_name())),
