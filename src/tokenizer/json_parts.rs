@@ -11,6 +11,7 @@ use super::charsmap::Charsmap;
 use super::expression::Expressions;
 use super::foreign::{ForeignNormalizer, ForeignPreTokenizer};
 use super::normalize::{Normalizer, Step};
+use super::oniguruma::translated;
 use super::pre::{Cut, Keeps, Pattern, PreTokenizer, Stage};
 use super::pre_registry::GPT2;
 use crate::error::{Error, Result};
@@ -78,15 +79,15 @@ const PRE_TOKENIZERS: &[&str] = &[
     "WhitespaceSplit",
 ];
 
-/// Refuses a part whose name is not in `known`. The `tokenizers` crate guesses by its fields what a part is that
+/// Refuses a part whose name is not in `known`; `own` are those that are read elsewhere. The `tokenizers` crate guesses by its fields what a part is that
 /// it does not understand by its name, so that what it makes of it is looked at as well.
-fn check_kind(what: &str, part: &Value, known: &[&str]) -> Result<()> {
+fn check_kind(what: &str, part: &Value, known: &[&str], own: &[&str]) -> Result<()> {
     match part.get("type").and_then(Value::as_str) {
         Some(name) if known.contains(&name) => Ok(()),
         name => Err(Error::Unsupported(format!(
             "the {what} {:?} is not known, or malformed; known are: {}",
             name.unwrap_or_default(),
-            known.join(", ")
+            [known, own].concat().join(", ")
         ))),
     }
 }
@@ -108,7 +109,7 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
             }
             ("Replace", _, _, Some(to)) if expression(part).is_some() => {
                 let from = expression(part).unwrap_or_default();
-                let matcher = expressions.compile(from).map_err(|e| {
+                let matcher = expressions.compile(&translated(from)).map_err(|e| {
                     Error::Format(format!(
                         "the expression {from:?} of the normalizer Replace is invalid: {e}"
                     ))
@@ -116,7 +117,12 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
                 Step::ReplaceMatches(matcher, to.to_owned())
             }
             (name, ..) => {
-                check_kind("normalizer", part, NORMALIZERS)?;
+                check_kind(
+                    "normalizer",
+                    part,
+                    NORMALIZERS,
+                    &["Precompiled", "Prepend", "Replace", "Sequence"],
+                )?;
                 let normalizer = NormalizerWrapper::deserialize(part).map_err(|e| {
                     Error::Unsupported(format!("the normalizer {name:?} is not known, or malformed: {e}"))
                 })?;
@@ -178,8 +184,8 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
                 }
             }
             ("Split", Some(expression), Some(keeps)) => {
-                let mut storage = String::new();
-                let pattern = Pattern::published(expression, &mut storage);
+                let (expression, mut storage) = (translated(expression), String::new());
+                let pattern = Pattern::published(&expression, &mut storage);
                 out.pre.stages.push(Stage::Cut(Cut::new(pattern, name, expressions)?.keeping(keeps)));
             }
             ("Split", Some(_), None) => {
@@ -200,7 +206,7 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
 
 /// A stage that the `tokenizers` crate runs.
 fn other_stage(name: &str, part: &Value) -> Result<Stage> {
-    check_kind("pre-tokenizer", part, PRE_TOKENIZERS)?;
+    check_kind("pre-tokenizer", part, PRE_TOKENIZERS, &["ByteLevel", "Sequence"])?;
     let pre_tokenizer = PreTokenizerWrapper::deserialize(part).map_err(|e| {
         Error::Unsupported(format!("the pre-tokenizer {name:?} is not known, or malformed: {e}"))
     })?;

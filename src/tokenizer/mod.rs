@@ -4,7 +4,8 @@
 //! is normalized (`normalize`) and cut into words (`pre`, with the names of `pre_registry`), and a model turns each
 //! word into tokens: BPE (`bpe`, `merges`), SentencePiece's scores (`spm`), WordPiece (`wordpiece`) or Unigram
 //! (`unigram`). `gguf` and `json` put the pipeline together. All of them look words up in one table of each token's
-//! exact bytes (`vocab`), from which decoding is done as well.
+//! exact bytes (`vocab`), from which decoding is done as well. Expressions that a file brings (`expression`, `oniguruma`) and all that
+//! is done to a text (`effort`) have bounds.
 #![forbid(unsafe_code)]
 
 mod bpe;
@@ -27,6 +28,8 @@ mod json_tests;
 mod looks;
 mod merges;
 mod normalize;
+#[cfg(feature = "hf")]
+mod oniguruma;
 mod pre;
 mod pre_registry;
 mod roles;
