@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// POSIX brackets, which are Unicode's properties there and ASCII's here.
-const BRACKETS: [(&str, &str); 9] = [
+const BRACKETS: [(&str, &str); 10] = [
     ("alnum", r"\p{Alphabetic}\p{Nd}"),
     ("alpha", r"\p{Alphabetic}"),
     ("blank", r"\p{Zs}\t"),
@@ -16,6 +16,7 @@ const BRACKETS: [(&str, &str); 9] = [
     ("punct", r"\p{P}\p{S}"),
     ("space", r"\s"),
     ("upper", r"\p{Uppercase}"),
+    ("word", r"\w"),
 ];
 
 /// The expression for the `regex` crate.
@@ -95,7 +96,7 @@ mod tests {
     /// As the Python package `tokenizers` 0.23.3 finds them.
     #[test]
     fn expressions_match_what_oniguruma_matches() {
-        let cases: [(&str, &str, &[&str]); 16] = [
+        let cases: [(&str, &str, &[&str]); 17] = [
             ("^a", "a\nab", &["a", "a"]),
             ("a$", "a\nba\n", &["a", "a"]),
             ("(?m:a.)", "a\na", &["a\n"]),
@@ -112,6 +113,7 @@ mod tests {
             ("[[:^space:]]+", "a\u{2003}b\u{85}c", &["a", "b", "c"]),
             ("[[:upper:]][[:lower:]]*", "ÀÉéⅠⅰ", &["À", "Éé", "Ⅰⅰ"]),
             (r"\s+(?!\S)|[[:alnum:]]+", "a  b", &["a", " ", "b"]),
+            ("[[:word:]]+", "éb ٣1_漢a．b", &["éb", "٣1_漢a", "b"]),
         ];
         for (expression, text, expected) in cases {
             assert_eq!(matches(expression, text), expected, "{expression} in {text:?}");
