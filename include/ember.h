@@ -1571,8 +1571,8 @@ const char *ember_status_name(int32_t status);
  * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
  * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
- * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; a cancel token may leave it
- * without the last token of all.
+ * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; EMBER_FINISH_CANCELLED
+ * leaves it without the last token of all.
  * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
  * all. With reuse_prefix the prompt takes the place of all that was accepted before.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.

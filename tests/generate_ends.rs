@@ -93,7 +93,8 @@ fn what_comes_after_the_last_token_is_no_reason() {
                 cancel.cancel()
             }
         });
-        assert_eq!((usage.finish, texts.len()), (Some(reason), 4));
+        assert_eq!((usage.finish, texts.len()), (Some(FinishReason::Cancelled), 4));
+        assert_eq!(c.n_past(0), Ok(n_prompt + 3), "that tells that the last token is not in the sequence");
 
         cancel.reset();
         assert_eq!(run_in_engine(&model, &late, wait).finish, Some(reason));
@@ -123,18 +124,18 @@ fn after_a_time_limit_the_text_goes_on_where_it_ended() {
     assert_eq!([first, rest].concat(), whole);
 }
 
-/// The last token needs a page that there is not: all that was asked for is there.
+/// The last token needs a page that there is not: to an engine, whose sequences are nobody's, all that was asked for is there.
 #[test]
-fn a_full_cache_behind_the_last_token_is_no_reason() {
+fn a_full_cache_behind_the_last_token_ends_no_request() {
     let model = load(&bundled_model());
     let page = context(&model, &ContextOptions { n_ctx: PAGE_LEN, ..one_thread() }).memory().0;
     let small = ContextOptions { kv_limit: Some(page), ..one_thread() };
     let ids = vec![300u32; PAGE_LEN];
     let mut c = context(&model, &small);
     assert_eq!(c.kv_pages().0, 1);
-    let usage =
+    let outcome =
         generate(&mut c, &mut greedy(), Prompt::Tokens(&ids), &options(1), |_| ControlFlow::Continue(()));
-    assert_eq!(usage.unwrap().finish, Some(FinishReason::MaxTokens));
+    assert!(matches!(outcome, Err(Error::ContextFull(_))), "the last token cannot be in the sequence");
     let options_of_engine = EngineOptions { context: small, n_parallel: 1, ..EngineOptions::default() };
     let engine = Engine::new(&model, &options_of_engine).unwrap();
     let request = engine.submit(Prompt::Tokens(&ids), &options(1), greedy(), Sink::Pull).unwrap();

@@ -272,10 +272,10 @@ impl Generator {
         if self.usage.finish.is_none()
             && let Some(reason) = self.settled().or(self.is_overdue().then_some(FinishReason::TimeLimit))
         {
-            // The last token belongs into the sequence; where it cannot be, that is no other reason.
+            // The last token belongs into the sequence; where it does not come, no other reason must hide that.
             if self.phase == Phase::Tokens {
                 match self.run(context) {
-                    Err(Error::Cancelled(_) | Error::ContextFull(_)) => {}
+                    Err(Error::Cancelled(_)) => return Ok(self.end(FinishReason::Cancelled)),
                     other => other?,
                 }
             }

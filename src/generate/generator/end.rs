@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Event, EventKind, FinishReason, Generator, Phase};
 
 impl Generator {
-    /// Why the token of the last event was the last one, if it was: whatever happens afterwards, that is the reason.
+    /// Why the token of the last event was the last one, if it was: all that was asked for is told.
     pub fn settled(&self) -> Option<FinishReason> {
         match self.phase {
             Phase::Tokens if self.stopping => Some(FinishReason::Stopped),
