@@ -180,9 +180,8 @@ impl Sequences {
         let n_new = |most: usize| self.sequences.iter().map(|s| new(s).min(most)).sum::<usize>();
         let (n_all, n_least) = (n_new(usize::MAX), n_new(self.ring()));
         self.find_copies();
-        let needed = n_all + self.copies.len();
         // Counting takes a look at all pages, which most calls can do without.
-        let mut n_free = if needed == 0 { 0 } else { self.pool.n_free() };
+        let mut n_free = if n_all + self.copies.len() == 0 { 0 } else { self.pool.n_free() };
         if n_least + self.copies.len() > n_free && self.give_up_kept_copies() {
             n_free = self.pool.n_free();
         }
