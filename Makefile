@@ -116,7 +116,7 @@ test: test-rust test-capi test-packages ## the whole suite
 test-rust: models
 	$(CARGO) test
 
-test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling models
+test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling build/bin/soak models
 	tests/capi/header.sh
 	tests/capi/coverage.sh
 	tests/capi/symbols-selftest.sh
@@ -132,6 +132,8 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	build/bin/engine -m examples/models/ember-tales.gguf -n 4 -p 64 -r 1 | grep -E "^ +8 at once +[0-9.]+ tokens/s"
 	build/bin/perplexity -m examples/models/ember-tales.gguf -f README.md -c 64 -n 1 | grep -cE "of f32's" | grep -x 6
 	build/bin/sampling -m examples/models/ember-tales.gguf -r 1 | grep -cE " [0-9.]+ us$$" | grep -x 6
+	build/bin/soak examples/models/ember-tales.gguf 1 >build/soak.log || { cat build/soak.log; exit 1; }
+	@tail -n 1 build/soak.log
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind

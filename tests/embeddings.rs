@@ -5,6 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
+use common::parts::Parts;
 use common::{all_hidden, all_logits, context, fixture, ids, load, read_f32s, read_json, relative_rms};
 use ember::backend::KvType;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, LoadedModel, Tokens};
@@ -210,6 +211,34 @@ fn texts_that_cannot_be_embedded_are_named() {
     }
     let mut c = context(&model("bert"), &ContextOptions { n_batch: 8, ..ContextOptions::default() });
     refused(c.embed(&[&[1; 9]], &EmbedOptions::default()), full, &["text 0 has 9 tokens", "8 (n_batch)"]);
+}
+
+/// A NaN in a database of vectors is found by nobody.
+#[test]
+fn vectors_that_are_not_finite_are_refused() {
+    for x in [f32::NAN, f32::INFINITY] {
+        let mut parts = Parts::of("llama-tied-f32");
+        let table = parts.tensors.iter_mut().find(|t| t.0 == "token_embd.weight").expect("the embedding");
+        let (row, bad) = (table.2[0] * 4, 5);
+        table.3[bad * row..bad * row + 4].copy_from_slice(&x.to_le_bytes());
+        let model = LoadedModel::from_bytes(&parts.bytes(), "bad").expect("a model");
+        let mut c = context(&Arc::new(model), &ContextOptions::default());
+        let (fine, wrong) = ([1, 2, 3], [1, bad as u32, 2]);
+        for pooling in POOLINGS {
+            for normalize in [Some(false), Some(true)] {
+                let options = EmbedOptions { pooling: Some(pooling), normalize, truncate: false };
+                let before = c.embed(&[&fine], &options).expect("finite numbers");
+                let outcome = c.embed(&[&fine, &fine, &wrong], &options);
+                // The first token does not see the one behind it.
+                if pooling == Pooling::Cls {
+                    assert_eq!(outcome.map(|v| v.len()), Ok(3 * before.len()));
+                    continue;
+                }
+                refused(outcome, |e| matches!(e, Error::InvalidArgument(_)), &["number 0", "text 2", "NaN"]);
+                assert_eq!(c.embed(&[&fine], &options), Ok(before));
+            }
+        }
+    }
 }
 
 #[test]

@@ -174,8 +174,9 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
 /// stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
 /// n_batch tokens at most (n_ctx, if n_batch was not set).
 /// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
-/// any token, each naming the text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without
-/// a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the context's token.
+/// any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
+/// index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,
+/// EMBER_E_CANCELLED by the context's token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed(
     context: *mut ember_context,

@@ -207,8 +207,9 @@ impl Context {
     /// sequences and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits whatever
     /// it is embedded with.
     ///
-    /// Errors: `InvalidArgument` for a text without tokens, a token out of range and a context of a parent process,
-    /// `ContextFull` for a text that is too long, `NoMemory`, `Cancelled` by the context's token.
+    /// Errors: `InvalidArgument` for a text without tokens, a token out of range, a context of a parent process, and
+    /// where the model's arithmetic ends in NaN or infinity; `ContextFull` for a text that is too long, `NoMemory`,
+    /// `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
         self.check_process()?;
         let begin = Instant::now();
@@ -232,8 +233,25 @@ impl Context {
         if options.normalize.unwrap_or(pooling != Pooling::None) {
             out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
         }
+        if let Some(at) = out.iter().position(|x| !x.is_finite()) {
+            let (i, x) = (self.text_of_row(texts, at / n_embd, pooling), out[at]);
+            return Err(Error::InvalidArgument(format!(
+                "number {} of the embedding of text {i} is {x}: the model's numbers do not stay finite there",
+                at % n_embd
+            )));
+        }
         self.timings.add_texts(texts, begin.elapsed());
         Ok(out)
+    }
+
+    /// Which of `texts` row `row` of their embeddings belongs to.
+    fn text_of_row(&self, texts: &[&[u32]], row: usize, pooling: Pooling) -> usize {
+        let (most, _) = longest(&self.options, self.model.info());
+        let ends = texts.iter().scan(0, |end, text| {
+            *end += pooling.n_rows(text.len().min(most));
+            Some(*end)
+        });
+        ends.take_while(|&end| end <= row).count()
     }
 
     /// Pages that `text` takes.
