@@ -280,29 +280,48 @@ pub(super) fn sigmoid(x: f32) -> f32 {
 pub(super) fn route_row(logits: &[f32], normalize: bool, scale: f32, route: &mut [f32]) {
     let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
     let total: f32 = logits.iter().map(|&x| libm::expf(x - max)).sum();
-    // Below all numbers and NaN, so that every slot finds an expert whatever the logits are.
-    let order = |x: f32| if x.is_nan() { f32::NEG_INFINITY } else { x };
-    let mut last: Option<usize> = None;
+    let (route, _) = route.as_chunks_mut::<2>();
+    choose(logits, route);
     let mut chosen = 0.0;
-    for slot in route.chunks_exact_mut(2) {
-        // The largest of those that come after the last one: smaller, or equal with a higher number.
-        let comes_after = |&e: &usize| {
-            last.is_none_or(|l| {
-                let (x, y) = (order(logits[e]), order(logits[l]));
-                x < y || (x == y && e > l)
-            })
-        };
-        let next = (0..logits.len())
-            .filter(comes_after)
-            .reduce(|best, e| if order(logits[e]) > order(logits[best]) { e } else { best });
-        let expert = next.unwrap_or(0);
-        let share = libm::expf(logits[expert] - max) / total;
-        chosen += share;
-        slot.copy_from_slice(&[expert as f32, share]);
-        last = next;
+    for [expert, share] in route.iter_mut() {
+        *share = libm::expf(logits[*expert as usize] - max) / total;
+        chosen += *share;
     }
     let factor = if normalize { scale / chosen } else { scale };
-    route.chunks_exact_mut(2).for_each(|slot| slot[1] *= factor);
+    route.iter_mut().for_each(|[_, share]| *share *= factor);
+}
+
+/// Makes `chosen`, which has room for as many, the numbers and logits of the largest of `logits` in their order, of equal ones
+/// the lower number first. NaN is as good as `-inf`.
+fn choose(logits: &[f32], chosen: &mut [[f32; 2]]) {
+    let order = |a: &[f32; 2], b: &[f32; 2]| b[1].total_cmp(&a[1]).then(a[0].total_cmp(&b[0]));
+    // -0 is as large as 0.
+    let entry =
+        |(expert, &x): (usize, &f32)| [expert as f32, if x.is_nan() { f32::NEG_INFINITY } else { x + 0.0 }];
+    let mut entries = logits.iter().enumerate().map(entry);
+    chosen.iter_mut().zip(&mut entries).for_each(|(chosen, entry)| *chosen = entry);
+    // A heap, whose root is the one to go next.
+    let sink = |heap: &mut [[f32; 2]], mut at: usize| {
+        while let Some(child) = heap.get(2 * at + 1) {
+            let last_child = match heap.get(2 * at + 2) {
+                Some(other) if order(other, child).is_gt() => 2 * at + 2,
+                _ => 2 * at + 1,
+            };
+            if order(&heap[last_child], &heap[at]).is_lt() {
+                break;
+            }
+            heap.swap(at, last_child);
+            at = last_child;
+        }
+    };
+    (0..chosen.len() / 2).rev().for_each(|at| sink(chosen, at));
+    for entry in entries {
+        if chosen.first().is_some_and(|root| order(&entry, root).is_lt()) {
+            chosen[0] = entry;
+            sink(chosen, 0);
+        }
+    }
+    chosen.sort_unstable_by(order);
 }
 
 /// The queries of `n_tokens` rows of `run`, from row `first` of the batch on, by `n_head` heads from `head` on, which all

@@ -272,6 +272,33 @@ fn experts_are_chosen_by_their_share() {
 }
 
 #[test]
+fn however_many_experts_are_chosen_in_their_order() {
+    let sizes = (1..40usize).flat_map(|n| [(n, 1), (n, n.div_ceil(3)), (n, n)]);
+    for (n_expert, n_used) in sizes.chain([(50_000, 50_000), (50_000, 25_000)]) {
+        // Many are equal, 0 and -0 too.
+        let logits: Vec<f32> = noise(n_expert, n_used as u32).iter().map(|x| (x * 8.0).trunc()).collect();
+        let mut expected: Vec<usize> = (0..n_expert).collect();
+        expected.sort_by(|&a, &b| logits[b].partial_cmp(&logits[a]).expect("numbers"));
+        check!("moe_route", 0.0, |b| {
+            let logits = buffer(b, &logits);
+            let mut route = b.alloc(2 * n_used).expect("memory");
+            b.moe_route(MoeRoute {
+                logits: &logits,
+                n: 1,
+                n_expert,
+                n_used,
+                normalize: false,
+                scale: 1.0,
+                route: &mut route,
+            });
+            let chosen = route.iter().step_by(2).map(|&expert| expert as usize);
+            assert!(chosen.eq(expected[..n_used].iter().copied()), "{n_used} of {n_expert}");
+            route.to_vec()
+        });
+    }
+}
+
+#[test]
 fn products_with_chosen_experts() {
     let (n, n_expert, n_used, n_rows, n_cols) = (3, 4, 2, 70, 96);
     let chosen = [3usize, 0, 1, 3, 2, 2];
