@@ -50,19 +50,141 @@ fn a_kept_page_is_written_to_where_none_is_free() {
     }
 }
 
+fn saved(c: &Context, seq: Option<u32>) -> Vec<u8> {
+    let mut state = Vec::new();
+    c.save_state(seq, &mut |bytes| {
+        state.extend_from_slice(bytes);
+        Ok(())
+    })
+    .unwrap();
+    state
+}
+
+/// A state with a checksum that fits: the head of one of `c`, sequences with these pages and tokens, and pages of zeros.
+fn state_of(c: &Context, whole: bool, sequences: &[(&[u32], &[u32])]) -> Vec<u8> {
+    let empty = saved(c, Some(0));
+    let n_head = 8 + 4 + 16 + 6 * 4;
+    let mut state = empty[..n_head].to_vec();
+    let mut push = |number: u32| state.extend_from_slice(&number.to_le_bytes());
+    let n_pages = sequences.iter().flat_map(|s| s.0).max().map_or(0, |&page| page + 1);
+    push(sequences.len() as u32 | u32::from(whole) << 31);
+    push(n_pages);
+    for (pages, ids) in sequences {
+        [ids.len() as u32, 0, u32::MAX, 0]
+            .into_iter()
+            .chain(pages.iter().chain(*ids).copied())
+            .for_each(&mut push);
+    }
+    // What a page takes is the difference that one makes.
+    let mut other = Context::new(c.model(), c.options()).unwrap();
+    other.decode(Tokens { outputs: Some(&[false]), ..Tokens::next(&[1]) }).unwrap();
+    let page_bytes = saved(&other, Some(0)).len() - empty.len() - 2 * 4;
+    state.resize(state.len() + n_pages as usize * page_bytes, 0);
+    let sum = xxhash_rust::xxh3::xxh3_128(&state).to_le_bytes();
+    state.extend_from_slice(&sum);
+    state
+}
+
+/// States that somebody made, whose pages stand where no sequence has them: pages would be counted as free that are not.
+#[test]
+fn pages_of_a_state_stand_at_one_place() {
+    let model = load(&fixture("models/llama-tied-f16.gguf"));
+    let (a, b, mut c) = ([1u32; 96], [2u32; 96], [1u32; 96]);
+    c[64..].fill(3);
+    let wrong: [(bool, &[(&[u32], &[u32])]); 6] = [
+        (false, &[(&[0, 1, 1], &a)]),
+        (false, &[(&[0, 0], &a[..64])]),
+        (false, &[(&[0, 0], &a[..33])]),
+        (true, &[(&[0, 1], &a[..64]), (&[1, 0], &a[..64])]),
+        (true, &[(&[0], &a[..32]), (&[0], &b[..32])]),
+        (true, &[(&[0, 1, 2], &a), (&[0, 1, 2], &c)]),
+    ];
+    let right: [(bool, &[(&[u32], &[u32])]); 4] = [
+        (false, &[(&[1, 0, 2], &a)]),
+        (true, &[(&[0, 1, 2], &a), (&[0, 1, 3], &c)]),
+        (true, &[(&[0, 1, 2], &a), (&[0, 1, 2], &a[..70])]),
+        // Not as a context would have it: the second page, but another first one.
+        (true, &[(&[0, 1], &a[..64]), (&[2, 1], &a[..64])]),
+    ];
+    for keep_prefixes in [true, false] {
+        let options = ContextOptions { keep_prefixes, ..options(128, 2) };
+        for (whole, sequences) in wrong {
+            let mut context = Context::new(&model, &options).unwrap();
+            let state = state_of(&context, whole, sequences);
+            context.decode(Tokens::next(&[5, 6])).unwrap();
+            match context.load_state((!whole).then_some(0), &state) {
+                Err(Error::Format(m)) => assert!(m.contains("a page at two places"), "{m}"),
+                other => panic!("{sequences:?}: {other:?}"),
+            }
+            assert_eq!(context.tokens(0).unwrap(), [5, 6]);
+        }
+        for (whole, sequences) in right {
+            let mut context = Context::new(&model, &options).unwrap();
+            let state = state_of(&context, whole, sequences);
+            for _ in 0..10 {
+                context.load_state((!whole).then_some(0), &state).unwrap();
+                for (seq, (_, ids)) in (0..).zip(sequences) {
+                    assert_eq!(context.tokens(seq).unwrap(), *ids);
+                }
+                context.rewind(0, 0).unwrap();
+                // The other sequence's room is all that is not there.
+                let fresh = vec![7; 128];
+                context.decode(Tokens::next(&fresh)).unwrap();
+                context.rewind(1, 0).unwrap();
+                let seqs = vec![1; 128];
+                context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&fresh) }).unwrap();
+            }
+        }
+    }
+}
+
+/// A state of one sequence says what that one goes on with, and nothing of others.
+#[test]
+fn no_other_sequence_begins_with_pages_of_a_state() {
+    let model = load(&fixture("models/llama-tied-f16.gguf"));
+    let text: Vec<u32> = (0..80).map(|i| i * 7 % 90).collect();
+    let mut truth = Context::new(&model, &options(128, 2)).unwrap();
+    truth.decode(Tokens::next(&text)).unwrap();
+    let good = saved(&truth, Some(0));
+
+    let mut c = Context::new(&model, &options(128, 2)).unwrap();
+    let lie = state_of(&c, false, &[(&[0, 1], &text[..64])]);
+    c.load_state(Some(1), &lie).unwrap();
+    assert_eq!(c.reuse_prefix(0, &text, 79), Ok(0));
+    // Nor where it went on, was copied, or saved again.
+    c.copy_sequence(1, 0, 64).unwrap();
+    c.decode(Tokens::next(&[3; 64])).unwrap();
+    let again = saved(&c, Some(0));
+    c.load_state(Some(1), &again).unwrap();
+    c.rewind(0, 0).unwrap();
+    assert_eq!(c.reuse_prefix(0, &text, 79), Ok(0));
+    c.rewind(1, 0).unwrap();
+    c.decode(Tokens::next(&text)).unwrap();
+    assert_eq!(logits(&c), logits(&truth));
+
+    // Pages that the cache has already take the place of the state's, lies or not, and then it is as if it had decoded them.
+    let n_free = c.kv_pages().1;
+    for state in [&lie, &good] {
+        c.load_state(Some(1), state).unwrap();
+        assert!(c.kv_pages().1 + 1 >= n_free, "the first pages are shared");
+    }
+    assert_eq!(c.reuse_prefix(1, &text, 79), Ok(79));
+    let seqs = [1];
+    c.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&text[79..]) }).unwrap();
+    let bits: Vec<u32> = c.end_logits(1).unwrap().iter().map(|l| l.to_bits()).collect();
+    assert_eq!(bits, logits(&truth));
+
+    // A state of a whole context replaces all of it, and its texts are begun with.
+    let whole = saved(&truth, None);
+    let mut fresh = Context::new(&model, &options(128, 2)).unwrap();
+    fresh.load_state(None, &whole).unwrap();
+    assert_eq!(fresh.reuse_prefix(1, &text, 79), Ok(64));
+}
+
 /// LongRoPE rotates keys otherwise in long contexts, where those of short ones would be wrong.
 #[test]
 fn a_state_does_not_go_from_a_short_context_into_a_long_one() {
     let model = load(&fixture("models/phi3-longrope-short.gguf"));
-    let saved = |c: &Context, seq| {
-        let mut state = Vec::new();
-        c.save_state(seq, &mut |bytes| {
-            state.extend_from_slice(bytes);
-            Ok(())
-        })
-        .unwrap();
-        state
-    };
     let mut contexts = [256, 257, 300].map(|n_ctx| Context::new(&model, &options(n_ctx, 1)).unwrap());
     for c in &mut contexts {
         c.decode(Tokens::next(&[1, 2, 3])).unwrap();

@@ -179,8 +179,10 @@ pub unsafe extern "C" fn ember_context_state_save(
 
 /// Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
 /// says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
-/// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. Models
-/// are told apart by their dimensions, keys and tensors' names, and by some bytes of each tensor, not by all.
+/// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. With
+/// ember_context_options_set_keep_prefixes no other sequence begins with pages that came with a state of one sequence; where the
+/// cache has the same beginning already, its pages take the place of the state's. Models are told apart by their dimensions, keys
+/// and tensors' names, and by some bytes of each tensor, not by all.
 /// Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
 /// more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
 /// EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.

@@ -79,11 +79,28 @@ impl Prefixes {
         }
     }
 
-    /// Pages that nobody but the tree has. They can all be had by [`Prefixes::evict`]: where a sequence has a page of the tree
-    /// it has all before it too, or else those before can go without it.
+    /// Pages that nobody but the tree has, and that [`Prefixes::evict`] can give up one after the other.
     pub fn n_unused(&self, users: &[u32]) -> usize {
-        let pages = self.nodes.iter().flatten().filter_map(|node| node.page);
-        pages.filter(|&page| users[page as usize] == 1).count()
+        let is_unused = |node: &Node| node.page.is_some_and(|page| users[page as usize] == 1);
+        let nodes = || self.nodes.iter().flatten();
+        let n_unused = nodes().filter(|node| is_unused(node)).count();
+        if self.has_gaps {
+            return n_unused;
+        }
+        // A sequence that has a page has all before it as a rule, and this finds none.
+        let mut blocked = Vec::new();
+        for node in nodes().filter(|node| !is_unused(node)) {
+            let mut id = node.parent;
+            while let Some(Some(parent)) = self.nodes.get(id as usize)
+                && is_unused(parent)
+            {
+                blocked.push(id);
+                id = parent.parent;
+            }
+        }
+        blocked.sort_unstable();
+        blocked.dedup();
+        n_unused - blocked.len()
     }
 
     /// Takes node `id` out of the tree, unless others follow it; whether it did. The page is the caller's to give back. Nodes
@@ -163,8 +180,16 @@ mod tests {
         assert_eq!(tree.find(Some(other), &a), None);
         let mut users = [1; 20];
         users[12] = 2;
-        assert_eq!(tree.n_unused(&users), 3);
+        assert_eq!(tree.n_unused(&users), 1, "13: the way to 12 stays with it");
         users[12] = 1;
+        // Those before one that cannot go cannot go either, each counted once.
+        let fourth = insert(&mut tree, Some(second), &a, 14);
+        for (used, n) in [(vec![12], 2), (vec![12, 14], 1), (vec![11], 3), (vec![13, 10], 3), (vec![], 5)] {
+            let mut users = users;
+            used.iter().for_each(|&page: &usize| users[page] = 2);
+            assert_eq!(tree.n_unused(&users), n, "{used:?}");
+        }
+        assert_eq!(tree.give_up(fourth), Some(14));
         assert_eq!(tree.evict(&users), Some(12));
         assert_eq!(tree.evict(&users), Some(11), "found before 13 was");
         users[13] = 2;

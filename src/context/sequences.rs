@@ -36,7 +36,7 @@ struct Sequence {
     /// For each whole page its node in the tree of prefixes, where there is one. The sequence has the page of the last one.
     nodes: Vec<u32>,
     /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
-    /// by a shift, or saw such. [`ALL`] where that is true of none.
+    /// by a shift, or saw such, or of which only a state says so. [`ALL`] where that is true of none.
     plain: usize,
 }
 
@@ -221,6 +221,11 @@ impl Sequences {
     /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind
     /// the same ones, takes the place of the sequence's own.
     fn keep_prefix(&mut self, seq: usize) {
+        self.match_prefix(seq, true);
+    }
+
+    /// As [`Sequences::keep_prefix`], and without `adds` only until a page is not there already.
+    fn match_prefix(&mut self, seq: usize, adds: bool) {
         let (s, pool) = (&mut self.sequences[seq], &mut self.pool);
         let has_gaps = pool.prefixes.as_ref().is_some_and(|tree| tree.has_gaps);
         let n_whole = s.len.min(s.plain) / PAGE_LEN;
@@ -233,8 +238,9 @@ impl Sequences {
             let Some(tree) = &mut pool.prefixes else { return };
             let own = Some(s.pages[i]).filter(|&page| page != GONE);
             let (node, page) = match tree.find(parent, tokens) {
-                Some(found) => found,
-                None => (tree.insert(parent, tokens), None),
+                Some(found) if adds || found.1.is_some() || own.is_none() => found,
+                None if adds => (tree.insert(parent, tokens), None),
+                _ => return,
             };
             s.nodes.push(node);
             match (own, page) {
@@ -338,13 +344,15 @@ impl Sequences {
     }
 
     /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences;
-    /// `plain` and `from` as [`Sequences::plain`] and [`Sequences::held_from`] gave them.
+    /// `plain` and `from` as [`Sequences::plain`] and [`Sequences::held_from`] gave them. Without `keeps` no text of another
+    /// sequence will begin with these pages.
     pub fn restore(
         &mut self,
         seq: usize,
         ids: impl Iterator<Item = u32>,
         pages: impl Iterator<Item = u32>,
         (plain, from): (usize, usize),
+        keeps: bool,
     ) {
         let s = &mut self.sequences[seq];
         (s.plain, s.from) = (plain, from);
@@ -353,7 +361,12 @@ impl Sequences {
         s.pages.extend(pages);
         s.held().iter().for_each(|&page| self.pool.share(page));
         (s.len, s.planned, s.placed) = (s.ids.len(), s.ids.len(), s.ids.len());
-        self.keep_prefix(seq);
+        self.match_prefix(seq, keeps);
+        let s = &mut self.sequences[seq];
+        let n_known = s.nodes.len() * PAGE_LEN;
+        if !keeps && self.pool.prefixes.is_some() && n_known < s.len {
+            s.plain = s.plain.min(n_known);
+        }
     }
 
     /// Sequences.

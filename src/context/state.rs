@@ -6,7 +6,7 @@
 //! that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
@@ -227,7 +227,7 @@ impl Context {
     /// of a later version and for an encoder; `ContextFull` when the cache has too few pages left; `NoMemory`.
     pub fn load_state(&mut self, seq: Option<u32>, state: &[u8]) -> Result<()> {
         self.model.require_logits()?;
-        let range = self.range(seq)?;
+        let (range, is_whole) = (self.range(seq)?, seq.is_none());
         let Parsed { entries, pages } = self.parse(state, seq)?;
         let emptied = range.start as usize..range.end as usize;
         let n_free = self.sequences.n_free_without(emptied);
@@ -255,7 +255,7 @@ impl Context {
         for (seq, entry) in range.zip(entries) {
             let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
             let pages = entry.pages.iter().map(|number| places[number]);
-            self.sequences.restore(seq as usize, ids, pages, (entry.plain, entry.from));
+            self.sequences.restore(seq as usize, ids, pages, (entry.plain, entry.from), is_whole);
             let at = self.outputs.len();
             for (to, from) in self.logits[at * n_vocab..].iter_mut().zip(entry.logits.as_chunks::<4>().0) {
                 *to = f32::from_le_bytes(*from);
@@ -329,8 +329,9 @@ impl Context {
         .map_err(|what| Error::InvalidArgument(format!("the state {what}")))?;
         let mut entries = Vec::with_capacity(n_entries);
         let mut with_logits = Vec::with_capacity(n_entries);
-        let mut used = BTreeSet::<u32>::new();
-        for _ in 0..n_entries {
+        // Where each page stands in the first sequence that has it.
+        let mut used = BTreeMap::<u32, (usize, usize)>::new();
+        for seq in 0..n_entries {
             let (n_tokens, has_logits) = (rest.u32()? as usize, rest.u32()?);
             let plain = match rest.u32()? {
                 ALL_TOKENS => ALL,
@@ -360,7 +361,21 @@ impl Context {
                 return Err(damaged("it names a page or token that does not exist"));
             }
             with_logits.push(has_logits == 1);
-            used.extend(&pages);
+            let mut alike = HashMap::new();
+            for (at, &page) in (from / PAGE_LEN..).zip(&pages) {
+                let (first, there) = *used.entry(page).or_insert((seq, at));
+                if first == seq && there == at {
+                    continue;
+                }
+                // Sequences share the pages of what they begin with, and no others.
+                let is_shared = entries.get(first).is_some_and(|other: &Entry<'_>| {
+                    let n = *alike.entry(first).or_insert_with(|| n_alike(other.ids, ids));
+                    there == at && n >= ((at + 1) * PAGE_LEN).min(other.ids.len() / 4).min(n_tokens)
+                });
+                if !is_shared {
+                    return Err(damaged("it has a page at two places"));
+                }
+            }
             // This context may keep less than the one that saved it.
             let kept = self.sequences.kept(n_tokens).max(from);
             let pages = pages[kept / PAGE_LEN - from / PAGE_LEN..].to_vec();
@@ -381,6 +396,12 @@ impl Context {
             false => Err(damaged("something follows its end")),
         }
     }
+}
+
+/// Tokens that two lists of ids of four bytes begin with both.
+fn n_alike(a: &[u8], b: &[u8]) -> usize {
+    let [a, b] = [a, b].map(|ids| ids.as_chunks::<4>().0);
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// What is not read yet.
