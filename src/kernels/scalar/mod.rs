@@ -7,7 +7,7 @@
 mod activation;
 mod attention;
 mod dot;
-mod norm;
+pub(super) mod norm;
 pub(super) mod packed;
 mod rope;
 pub(super) mod whole;

@@ -19,7 +19,7 @@ fn sum_of(x: &[f32], f: impl Fn(f64) -> f64) -> f64 {
     lanes.iter().sum()
 }
 
-pub(super) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     let mean_square = sum_of(x, |x| x * x) / x.len() as f64;
     let factor = (1.0 / (mean_square + f64::from(eps)).sqrt()) as f32;

@@ -3,6 +3,7 @@
 
 use super::Simd;
 use super::elementwise::exp;
+use crate::kernels::scalar;
 
 /// Elements whose sum is kept in f32 lanes; the sums of such parts are added in f64, so that long rows lose no digits.
 const PART: usize = 256;
@@ -30,7 +31,12 @@ fn sum_of<S: Simd, const SQUARES: bool>(simd: S, x: &[f32]) -> f64 {
 pub fn rms_norm<S: Simd>(simd: S, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     let n = x.len().min(weight.len()).min(out.len());
-    let mean_square = sum_of::<S, true>(simd, x) / x.len() as f64;
+    let sum = sum_of::<S, true>(simd, x);
+    if sum.is_infinite() {
+        // The squares of numbers beyond 1e19 are none that f32 has: the definition adds them up in f64.
+        return scalar::norm::rms_norm(x, weight, eps, out);
+    }
+    let mean_square = sum / x.len() as f64;
     let factor = simd.splat((1.0 / (mean_square + f64::from(eps)).sqrt()) as f32);
     let rows = x[..n].chunks(S::LANES).zip(weight[..n].chunks(S::LANES));
     for (out, (x, weight)) in out[..n].chunks_mut(S::LANES).zip(rows) {

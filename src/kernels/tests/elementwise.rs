@@ -19,6 +19,36 @@ fn rms_norms() {
 }
 
 #[test]
+fn rms_norms_of_numbers_whose_squares_f32_does_not_have() {
+    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))).filter(|(_, n)| *n > 0) {
+        let weight = noise(n, 2);
+        for scale in [1e18, 1e19, 3e19, 1e30, 3e38] {
+            // All of them, or the last alone.
+            for from in [0, n - 1] {
+                let mut x = noise(n, 1);
+                x[from..].iter_mut().for_each(|x| *x = x.signum() * (0.5 + x.abs() / 2.0) * scale);
+                let (mut out, mut expected) = (vec![0.0; n], vec![0.0; n]);
+                (kernels.rms_norm)(&x, &weight, 1e-5, &mut out);
+                (scalar::SCALAR.rms_norm)(&x, &weight, 1e-5, &mut expected);
+                for i in 0..n {
+                    let expected = f64::from(expected[i]);
+                    assert_close(out[i], expected, 4e-7 * expected.abs(), "rms_norm of large numbers");
+                }
+                assert!(out.iter().any(|&x| x != 0.0), "{:?}, {n} numbers of {scale}", kernels.isa);
+            }
+        }
+    }
+    // What is infinite in f64 too stays as the definition has it, and NaN is NaN.
+    for kernels in tables() {
+        let mut out = [1.0; 3];
+        (kernels.rms_norm)(&[1.0, f32::INFINITY, -2.0], &[1.0; 3], 1e-5, &mut out);
+        assert!(out[0] == 0.0 && out[1].is_nan() && out[2] == 0.0, "{out:?}");
+        (kernels.rms_norm)(&[1.0, f32::NAN, f32::INFINITY], &[1.0; 3], 1e-5, &mut out);
+        assert!(out.iter().all(|x| x.is_nan()), "{out:?}");
+    }
+}
+
+#[test]
 fn layer_norms() {
     for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
         // A large mean: the variance must not suffer from cancellation.
