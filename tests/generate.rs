@@ -458,11 +458,15 @@ fn what_cannot_be_scored_is_refused() {
     };
     refused(Scoring::of_tokens(&c, &[1, 2], 2, &o), "no token to score");
     refused(Scoring::of_tokens(&c, &[1, 2], 0, &o), "no token");
-    refused(Scoring::of_tokens(&c, &[1, u32::MAX], 1, &o), "token 1");
+    refused(Scoring::of_tokens(&c, &[1, u32::MAX, 1], 2, &o), "token 1 of the prompt is 4294967295");
+    refused(Scoring::of_tokens(&c, &[1, 2, 3, u32::MAX], 3, &o), "token 0 of the continuation is 4294967295");
     refused(Scoring::of_tokens(&c, &[1, 2], 1, &ScoreOptions { seq: 1, ..o.clone() }), "sequence 1");
     refused(Scoring::of_text(&c, PROMPT, "", &o), "no token to score");
     let long = Scoring::of_tokens(&c, &[5; 18], 4, &o).expect("tokens").run(&mut c);
-    assert!(matches!(long, Err(Error::ContextFull(_))), "{long:?}");
+    assert!(
+        matches!(&long, Err(Error::ContextFull(m)) if m.contains("continuation have 4 and 14 tokens")),
+        "{long:?}"
+    );
     assert_eq!(c.tokens(0), Ok(&kept[..]));
     assert_eq!(
         Scoring::of_tokens(&c, &[5; 17], 4, &o).expect("tokens").run(&mut c).expect("room").tokens.len(),

@@ -196,6 +196,22 @@ fn tensors_that_do_not_fit() {
         .refused(EMBER_E_FORMAT, &["\"rope_freqs.weight\"", "[9]", "[8]"]);
     // Zeros: a division by them.
     llama().tensor("rope_freqs.weight", f32, &[8]).refused(EMBER_E_FORMAT, &["rope frequency of pair 0"]);
+    for (factor, shown) in [
+        (0.0, "is 0.0"),
+        (f32::INFINITY, "is inf"),
+        (f32::NAN, "is NaN"),
+        (-2.0, "is -2.0"),
+        (1e-45, "is 1e-45"),
+    ] {
+        let mut factors = [1.0; 8];
+        factors[3] = factor;
+        let what = ["pair 3", "element 3 of the tensor \"rope_freqs.weight\"", shown];
+        llama().f32s("rope_freqs.weight", &[8], &factors).refused(EMBER_E_FORMAT, &what);
+    }
+    for key in ["llama.rope.freq_base", "llama.rope.scaling.factor", "llama.rope.scale_linear"] {
+        let what = ["rope frequency of pair", key, "too small"];
+        llama().key(key, 1e-45f32).refused(EMBER_E_FORMAT, &what);
+    }
     gpt2()
         .key("gpt2.context_length", 32u32)
         .refused(EMBER_E_FORMAT, &["\"position_embd.weight\"", "[48, 64]", "[48, 32]"]);

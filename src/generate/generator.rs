@@ -219,7 +219,7 @@ impl Generator {
             Prompt::Text(text) => super::encode(&model, text, is_start, options.parse_special)?,
             Prompt::Tokens(ids) => ids.to_vec(),
         };
-        super::check_ids(&model, &ids)?;
+        super::check_ids(&model, &ids, ids.len())?;
         if ids.is_empty() && is_start {
             return Err(Error::InvalidArgument(match options.reuse_prefix {
                 true => "the prompt is empty, and it is the whole text: nothing to continue".into(),
@@ -306,7 +306,8 @@ impl Generator {
         self.options.seq = seq;
         // One token at least has to run for its logits.
         let most = self.tokens.len().saturating_sub(1);
-        let n = super::keep_prefix(context, seq, &self.tokens, most)?;
+        let what = || format!("the prompt has {} tokens", self.tokens.len());
+        let n = super::keep_prefix(context, seq, &self.tokens, most, what)?;
         if matches!(self.phase, Phase::Echo | Phase::Prompt) {
             self.usage.n_reused += n.saturating_sub(self.n_run);
         }

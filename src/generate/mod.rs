@@ -145,26 +145,35 @@ fn encode(model: &LoadedModel, text: &str, is_start: bool, parse_special: bool) 
     Ok(ids)
 }
 
-/// `InvalidArgument` for a token that does not exist.
-fn check_ids(model: &LoadedModel, ids: &[u32]) -> Result<()> {
+/// `InvalidArgument` for a token that does not exist; those behind the first `n_prompt` are the continuation's.
+fn check_ids(model: &LoadedModel, ids: &[u32], n_prompt: usize) -> Result<()> {
     let n_vocab = model.info().n_vocab;
-    match ids.iter().position(|&id| id as usize >= n_vocab) {
-        Some(i) => Err(Error::InvalidArgument(format!(
-            "token {i} of the prompt is {}, but the vocabulary has {n_vocab} tokens",
-            ids[i]
-        ))),
-        None => Ok(()),
-    }
+    let Some(i) = ids.iter().position(|&id| id as usize >= n_vocab) else { return Ok(()) };
+    let (place, whose) = match i.checked_sub(n_prompt) {
+        None => (i, "prompt"),
+        Some(place) => (place, "continuation"),
+    };
+    Err(Error::InvalidArgument(format!(
+        "token {place} of the {whose} is {}, but the vocabulary has {n_vocab} tokens",
+        ids[i]
+    )))
 }
 
 /// Makes sequence `seq` a beginning of `ids`, the longest that it has in common with them within `most` tokens, and
-/// returns its length. `ContextFull`, and nothing forgotten, when `ids` are more than a sequence holds.
-fn keep_prefix(context: &mut Context, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
+/// returns its length. `ContextFull`, and nothing forgotten, when `ids` are more than a sequence holds: a sentence that
+/// begins with `what` they are.
+fn keep_prefix(
+    context: &mut Context,
+    seq: u32,
+    ids: &[u32],
+    most: usize,
+    what: impl FnOnce() -> String,
+) -> Result<usize> {
     let n_ctx = context.options().n_ctx;
     if ids.len() > n_ctx {
         return Err(Error::ContextFull(format!(
-            "the prompt has {} tokens, but a sequence of this context holds n_ctx {n_ctx}",
-            ids.len()
+            "{}, but a sequence of this context holds n_ctx {n_ctx}",
+            what()
         )));
     }
     context.reuse_prefix(seq, ids, most)

@@ -105,7 +105,7 @@ impl Scoring {
                 "the prompt has no token (the model begins texts with none): the first token has no probability".into(),
             ));
         }
-        check_ids(context.model(), ids)?;
+        check_ids(context.model(), ids, n_prompt)?;
         Ok(Scoring { ids: ids.to_vec(), n_prompt, options: options.clone() })
     }
 
@@ -122,7 +122,11 @@ impl Scoring {
     pub fn run(&self, context: &mut Context) -> Result<Score> {
         let (n, seq) = (self.ids.len(), self.options.seq);
         let rest = &self.ids[..n - 1];
-        let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1)?;
+        let what = || {
+            let (n_prompt, n_scored) = (self.n_prompt, self.n_scored());
+            format!("prompt and continuation have {n_prompt} and {n_scored} tokens, all run but the last")
+        };
+        let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1, what)?;
         let rest = &rest[n_reused..];
         let seqs = vec![seq; rest.len()];
         let wants: Vec<bool> = (n_reused..n - 1).map(|i| i + 1 >= self.n_prompt).collect();
@@ -135,7 +139,7 @@ impl Scoring {
         })?;
         if let Some(i) = scores.iter().position(|score| score.logprob.is_nan()) {
             return Err(Error::InvalidArgument(format!(
-                "the logits of token {i} of the continuation are NaN"
+                "the logits of token {i} of the continuation are NaN: the model's numbers do not stay finite"
             )));
         }
         Ok(Score { tokens: scores, n_prompt: self.n_prompt, n_reused })

@@ -13,6 +13,8 @@ const DEFAULT_FREQ_BASE: f32 = 10_000.0;
 /// Most rotated elements of a head: far beyond real models, and little memory for their frequencies, which are computed
 /// before any tensor has shown that the file has heads of this length.
 const MAX_ROTARY: usize = 1 << 16;
+/// The tensor of factors that pairs' frequencies are divided by.
+const FACTORS: &str = "rope_freqs.weight";
 /// Rotations over the original context beyond which YaRN leaves a pair as it is, and below which it interpolates
 /// fully, where the file does not say (Peng et al. 2023, section 3.2).
 const YARN_BETA: (f32, f32) = (32.0, 1.0);
@@ -32,28 +34,32 @@ pub fn params_from<B: Backend>(
     let n_rot = n_rot(file, head_dim)?;
     let base = file.optional_positive("rope.freq_base")?.unwrap_or(base);
     let plain = frequencies(base, n_rot);
-    let factors = file.optional_f32s("rope_freqs.weight", n_rot / 2)?;
+    finite(&plain, || file.key("rope.freq_base"))?;
+    let own = match file.has(FACTORS) {
+        true => divided(&plain, file, FACTORS)?,
+        false => plain.clone(),
+    };
     // Older files give a factor, under one of two keys, without saying that the scaling is linear.
-    let factor = file.optional_positive("rope.scaling.factor")?;
-    let factor = factor.or(file.optional_positive("rope.scale_linear")?).unwrap_or(1.0);
+    let (scaling_key, factor) = match file.optional_positive("rope.scaling.factor")? {
+        Some(factor) => ("rope.scaling.factor", factor),
+        None => ("rope.scale_linear", file.optional_positive("rope.scale_linear")?.unwrap_or(1.0)),
+    };
     let mut magnitude = file.optional_positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
     let n_ctx_original = original_n_ctx(file)?;
     let scaling = file.optional_str("rope.scaling.type")?;
     if file.has("rope_factors_long.weight") && matches!(scaling, None | Some("none" | "longrope")) {
         // LongRoPE (Ding et al. 2024): one set of factors up to the original context length, another beyond.
-        let long = divided(&plain, Some(&file.f32s("rope_factors_long.weight", n_rot / 2)?));
-        let short = divided(&plain, Some(&file.f32s("rope_factors_short.weight", n_rot / 2)?));
-        let long = Some((n_ctx_original, finite(long)?));
-        return Ok(RopeParams { inv_freq: finite(short)?, magnitude, style, long });
+        let long = divided(&plain, file, "rope_factors_long.weight")?;
+        let short = divided(&plain, file, "rope_factors_short.weight")?;
+        let long = Some((n_ctx_original, narrow(&long)));
+        return Ok(RopeParams { inv_freq: narrow(&short), magnitude, style, long });
     }
-    let inv_freq = match scaling {
-        Some("none") => divided(&plain, factors.as_deref()),
-        None | Some("linear") => {
-            divided(&plain, factors.as_deref()).iter().map(|f| f / f64::from(factor)).collect()
-        }
+    let inv_freq: Vec<f64> = match scaling {
+        Some("none") => own,
+        None | Some("linear") => own.iter().map(|f| f / f64::from(factor)).collect(),
         Some("yarn") => {
             magnitude *= 1.0 + 0.1 * libm::logf(factor);
-            yarn(file, &divided(&plain, factors.as_deref()), base, factor, n_ctx_original)?
+            yarn(file, &own, base, factor, n_ctx_original)?
         }
         Some(other) => {
             return Err(Error::Unsupported(format!(
@@ -63,7 +69,8 @@ pub fn params_from<B: Backend>(
             )));
         }
     };
-    Ok(RopeParams { inv_freq: finite(inv_freq)?, magnitude, style, long: None })
+    finite(&inv_freq, || file.key(scaling_key))?;
+    Ok(RopeParams { inv_freq: narrow(&inv_freq), magnitude, style, long: None })
 }
 
 /// As [`params`] for layers that have a base of their own and no scaling: `base` is used where the file has no key
@@ -75,8 +82,9 @@ pub fn local_params<B: Backend>(
     base: f32,
 ) -> Result<RopeParams> {
     let base = file.optional_positive("rope.freq_base_swa")?.unwrap_or(base);
-    let inv_freq = finite(frequencies(base, n_rot(file, head_dim)?))?;
-    Ok(RopeParams { inv_freq, magnitude: 1.0, style, long: None })
+    let inv_freq = frequencies(base, n_rot(file, head_dim)?);
+    finite(&inv_freq, || file.key("rope.freq_base_swa"))?;
+    Ok(RopeParams { inv_freq: narrow(&inv_freq), magnitude: 1.0, style, long: None })
 }
 
 /// Positions the model was first trained on, before its context was extended.
@@ -105,9 +113,26 @@ fn frequencies(base: f32, n_rot: usize) -> Vec<f64> {
     (0..n_rot / 2).map(|i| libm::pow(f64::from(base), -2.0 * i as f64 / n_rot as f64)).collect()
 }
 
-fn divided(inv_freq: &[f64], factors: Option<&[f32]>) -> Vec<f64> {
-    let factor = |i: usize| factors.map_or(1.0, |f| f64::from(f[i]));
-    inv_freq.iter().enumerate().map(|(i, f)| f / factor(i)).collect()
+/// Frequencies divided by the factors in the tensor `name`, which must be finite and above 0.
+fn divided<B: Backend>(inv_freq: &[f64], file: &mut Binder<'_, B>, name: &str) -> Result<Vec<f64>> {
+    let factors = file.f32s(name, inv_freq.len())?;
+    let divided: Vec<f64> = inv_freq.iter().zip(&factors).map(|(f, &factor)| f / f64::from(factor)).collect();
+    let fits = |factor: f32, f: f64| factor > 0.0 && factor.is_finite() && (f as f32).is_finite();
+    match factors.iter().zip(&divided).position(|(&factor, &f)| !fits(factor, f)) {
+        None => Ok(divided),
+        Some(i) => {
+            let outcome = match divided[i] as f32 {
+                f if !f.is_finite() => "not finite",
+                f if f < 0.0 => "below 0",
+                _ => "0",
+            };
+            Err(Error::Format(format!(
+                "the rope frequency of pair {i} is {outcome}: element {i} of the tensor \"{name}\" is {:?}, expected \
+                 a finite number above 0 that the frequency {} can be divided by",
+                factors[i], inv_freq[i]
+            )))
+        }
+    }
 }
 
 /// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
@@ -139,12 +164,17 @@ fn yarn<B: Backend>(
     Ok(inv_freq.iter().enumerate().map(mix).collect())
 }
 
-fn finite(inv_freq: Vec<f64>) -> Result<Vec<f32>> {
-    let inv_freq: Vec<f32> = inv_freq.into_iter().map(|f| f as f32).collect();
-    match inv_freq.iter().position(|x| !x.is_finite()) {
-        Some(i) => {
-            Err(Error::Format(format!("the rope frequency of pair {i} is not finite: check its factors")))
-        }
-        None => Ok(inv_freq),
+/// Refuses frequencies that f32 does not have; `key` made them what they are.
+fn finite(inv_freq: &[f64], key: impl Fn() -> String) -> Result<()> {
+    match inv_freq.iter().position(|&f| !(f as f32).is_finite()) {
+        Some(i) => Err(Error::Format(format!(
+            "the rope frequency of pair {i} is not finite: the number of the key \"{}\" is too small",
+            key()
+        ))),
+        None => Ok(()),
     }
+}
+
+fn narrow(inv_freq: &[f64]) -> Vec<f32> {
+    inv_freq.iter().map(|&f| f as f32).collect()
 }

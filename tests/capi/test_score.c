@@ -90,7 +90,7 @@ static void nonsense_is_refused(void)
     FAILS(EMBER_E_INVALID_ARGUMENT, "scores", ember_score(c, "a", 1, " b", 2, NULL, NULL, 9, &n, &r, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "context", ember_score_tokens(NULL, ids, 3, 1, NULL, NULL, 0, NULL, &r, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "tokens", ember_score_tokens(c, NULL, 3, 1, NULL, NULL, 0, NULL, &r, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "token 1", ember_score_tokens(c, wrong, 2, 1, NULL, NULL, 0, NULL, &r, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "token 0 of the continuation", ember_score_tokens(c, wrong, 2, 1, NULL, NULL, 0, NULL, &r, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "no token", ember_score_tokens(c, ids, 3, 0, NULL, NULL, 0, NULL, &r, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "no token", ember_score_tokens(c, ids, 3, 3, NULL, NULL, 0, NULL, &r, E));
     FAILS(EMBER_E_CONTEXT_FULL, "n_ctx 16", ember_score_tokens(c, many, 18, 1, NULL, NULL, 0, NULL, &r, E));
