@@ -143,6 +143,27 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// `bytes` in double quotes for an error sentence: escaped, and cut when long.
+pub fn quoted(bytes: &[u8]) -> String {
+    const MAX: usize = 96;
+    let cut = &bytes[..bytes.len().min(MAX)];
+    let dots = if cut.len() < bytes.len() { "…" } else { "" };
+    format!("{:?}{dots}", String::from_utf8_lossy(cut))
+}
+
+/// What somebody else has to say, for an error sentence: it may tell a text of a file from end to end, so a long one is cut in
+/// its midst.
+pub fn shortened(text: impl fmt::Display) -> String {
+    const HEAD: usize = 288;
+    const TAIL: usize = 96;
+    let text = text.to_string();
+    if text.len() <= HEAD + TAIL {
+        return text;
+    }
+    let (head, tail) = (text.floor_char_boundary(HEAD), text.ceil_char_boundary(text.len() - TAIL));
+    format!("{}…{}", &text[..head], &text[tail..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +173,18 @@ mod tests {
         let e = Error::Format("the magic is \"GGML\", expected \"GGUF\"".into()).within("a.gguf");
         assert_eq!(e.message(), "a.gguf: the magic is \"GGML\", expected \"GGUF\"");
         assert_eq!(e.status() as i32, 3);
+    }
+
+    #[test]
+    fn quoted_escapes_and_cuts() {
+        assert_eq!(quoted(b"a\"\n"), r#""a\"\n""#);
+        assert_eq!(quoted(&[b'x'; 200]).chars().count(), 96 + 3);
+    }
+
+    #[test]
+    fn long_words_of_others_lose_their_midst() {
+        assert_eq!(shortened("x".repeat(384)), "x".repeat(384));
+        let long = shortened(format!("begin {}end", "é".repeat(1000)));
+        assert!(long.starts_with("begin é") && long.ends_with("éend") && long.len() < 400, "{long}");
     }
 }

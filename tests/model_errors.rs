@@ -302,6 +302,31 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_UNSUPPORTED, &["martian"]);
 }
 
+/// A sentence tells of a text as much as one can read.
+#[test]
+fn long_texts_of_a_file_are_cut_in_sentences() {
+    let long = "\u{1}".repeat(1 << 20);
+    let merges = |line: String| {
+        let keys = llama().tokens(97).key("tokenizer.ggml.model", "gpt2").key("tokenizer.ggml.pre", "gpt-2");
+        keys.key("tokenizer.ggml.merges", StringArray::copy(&[line]).expect("short"))
+    };
+    for (parts, culprit) in [
+        (llama().tokens(97).key("tokenizer.ggml.model", long.as_str()), "tokenizer.ggml.model"),
+        (
+            llama().tokens(97).key("tokenizer.ggml.model", "gpt2").key("tokenizer.ggml.pre", long.as_str()),
+            "tokenizer.ggml.pre",
+        ),
+        (merges(long.clone()), "merge 0"),
+        (merges(format!("t1 {long}")), "is not a token"),
+        (llama().key("llama.rope.scaling.type", long.as_str()), "llama.rope.scaling.type"),
+        (llama().key("general.architecture", long.as_str()), "general.architecture"),
+    ] {
+        let error = LoadedModel::from_bytes(&parts.bytes(), NAME).err().expect("it is refused");
+        let message = error.message();
+        assert!(message.contains(culprit) && message.len() < 2500, "{} bytes: {message:.200}", message.len());
+    }
+}
+
 #[test]
 fn encoders_that_contradict_themselves() {
     let bert = || Parts::of("bert");

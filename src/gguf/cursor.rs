@@ -80,14 +80,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// `bytes` in double quotes for an error sentence: escaped, and cut when long.
-pub fn quoted(bytes: &[u8]) -> String {
-    const MAX: usize = 96;
-    let cut = &bytes[..bytes.len().min(MAX)];
-    let dots = if cut.len() < bytes.len() { "…" } else { "" };
-    format!("{:?}{dots}", String::from_utf8_lossy(cut))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 mod tests {
@@ -112,11 +104,5 @@ mod tests {
         assert_eq!(Cursor::new(&bytes).count(8, "things").unwrap(), 2);
         assert!(Cursor::new(&bytes).count(9, "things").is_err());
         assert_eq!(Cursor::new(&bytes).string("a string").unwrap(), [7, 7]);
-    }
-
-    #[test]
-    fn quoted_escapes_and_cuts() {
-        assert_eq!(quoted(b"a\"\n"), r#""a\"\n""#);
-        assert_eq!(quoted(&[b'x'; 200]).chars().count(), 96 + 3);
     }
 }

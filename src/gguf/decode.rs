@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::bytes::FileBytes;
-use super::cursor::{Cursor, quoted};
+use super::cursor::Cursor;
 use super::index::NameIndex;
 use super::metadata::Metadata;
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::cursor::quoted;
 use super::index::NameIndex;
 use super::value::{Array, StringArray, Value, with_article};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// A file's keys and values, in the file's order.
 ///
@@ -86,7 +85,10 @@ impl Metadata {
             None => Ok(None),
             Some(Value::String(s)) => match s.as_str() {
                 Some(text) => Ok(Some(text)),
-                None => Err(Error::Format(format!("the key {key:?} is {s:?}, which is not UTF-8"))),
+                None => Err(Error::Format(format!(
+                    "the key {} is {s:?}, which is not UTF-8",
+                    quoted(key.as_bytes())
+                ))),
             },
             Some(v) => Err(mismatch(key, v, "a string")),
         }
@@ -225,7 +227,8 @@ fn narrow(v: f64) -> Option<f32> {
 }
 
 fn mismatch(key: &str, found: &Value, expected: &str) -> Error {
-    Error::Format(format!("the key {key:?} is {}, expected {expected}", found.describe()))
+    let (key, found) = (quoted(key.as_bytes()), found.describe());
+    Error::Format(format!("the key {key} is {found}, expected {expected}"))
 }
 
 fn mismatch_array(key: &str, found: &Array, expected: &str) -> Error {

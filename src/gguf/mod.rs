@@ -23,8 +23,8 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use crate::error::quoted;
 pub use bytes::FileBytes;
-pub use cursor::quoted;
 pub use metadata::Metadata;
 pub use parts::Parts;
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};

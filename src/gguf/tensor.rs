@@ -209,7 +209,10 @@ impl TensorInfo {
     pub fn new(name: &str, ty: TensorType, dims: &[usize], file: usize, offset: usize) -> Result<TensorInfo> {
         let wrong = |why: String| Error::Format(format!("the tensor {name:?} {why}"));
         ty.check().map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
-        let dims = Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {dims:?}")))?;
+        let dims = Dims::new(dims).ok_or_else(|| match dims.len() {
+            0..=8 => wrong(format!("has the impossible shape {dims:?}")),
+            n => wrong(format!("has {n} dimensions, expected 1 to {MAX_DIMS}")),
+        })?;
         let n_bytes = dims.n_bytes(ty).map_err(wrong)?;
         Ok(TensorInfo { name: name.to_owned(), ty, dims, file, offset, n_bytes })
     }

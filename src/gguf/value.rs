@@ -6,8 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bytes::FileBytes;
-use super::cursor::quoted;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// A metadata value's type by its number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

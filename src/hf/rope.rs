@@ -6,6 +6,7 @@ use std::f64::consts::TAU;
 use super::config::Config;
 use super::family::{Keys, head_dim};
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 
 /// The base where nobody says.
 const DEFAULT_THETA: f64 = 10_000.0;
@@ -71,7 +72,7 @@ pub fn write(config: &Config, keys: &mut Keys) -> Result<()> {
         other => {
             return Err(rope.unsupported(
                 "rope_type",
-                &format!("{other:?}"),
+                &quoted(other.as_bytes()),
                 "default, linear, llama3, yarn",
             ));
         }

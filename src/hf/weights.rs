@@ -73,7 +73,8 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
         let bytes = Arc::new(folder.load(name)?);
         for (key, entry) in header(&bytes, file).map_err(|e| e.within(name))? {
             if let Some(&other) = holder.get(&key) {
-                return Err(Error::Format(format!("{name}: the tensor {key:?} is also in {}", names[other])));
+                let (key, other) = (quoted(key.as_bytes()), &names[other]);
+                return Err(Error::Format(format!("{name}: the tensor {key} is also in {other}")));
             }
             holder.insert(key.clone(), file);
             weights.tensors.insert(key, entry);

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
@@ -146,7 +146,7 @@ impl<'m> MergeReader<'m> {
     /// Adds the merge of that rank.
     ///
     /// # Errors
-    /// The text that is no token.
+    /// The text that is no token, in quotes.
     pub(super) fn push(&mut self, rank: usize, left: &str, right: &str) -> std::result::Result<(), String> {
         let scratch = &mut self.scratch;
         scratch.clear();
@@ -168,7 +168,7 @@ impl<'m> MergeReader<'m> {
                 let missing = [(left, a), (right, b), (&joint, ab)];
                 let missing = missing.iter().find(|(text, id)| id.is_none() && !self.reserved.contains(text));
                 if let Some((text, _)) = missing {
-                    return Err((*text).to_owned());
+                    return Err(quoted(text.as_bytes()));
                 }
             }
         }

@@ -17,7 +17,7 @@ use super::unigram::Unigram;
 use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Tokenizer};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::gguf::{Array, Metadata, Value};
 
 /// The key of the token texts.
@@ -68,8 +68,9 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
         "t5" => unigram(meta, &mut vocab, looks)?,
         other => {
             return Err(Error::Unsupported(format!(
-                "the kind of vocabulary {other:?} (key \"tokenizer.ggml.model\") is not supported; known are bert, \
-                 gemma4, gpt2, llama, t5"
+                "the kind of vocabulary {} (key \"tokenizer.ggml.model\") is not supported; known are bert, \
+                 gemma4, gpt2, llama, t5",
+                quoted(other.as_bytes())
             )));
         }
     };
@@ -247,11 +248,12 @@ fn read_merges(
         let line =
             std::str::from_utf8(line).map_err(|e| bad_merge(MERGES, rank, &format!("is not UTF-8: {e}")))?;
         let Some((left, right)) = split_merge(line) else {
-            let what = format!("is {line:?}, not two texts separated by a space");
+            let what = format!("is {}, not two texts separated by a space", quoted(line.as_bytes()));
             return Err(bad_merge(MERGES, rank, &what));
         };
         merges.push(rank, left, right).map_err(|missing| {
-            bad_merge(MERGES, rank, &format!("is {line:?}, but {missing:?} is not a token in {TOKENS:?}"))
+            let line = quoted(line.as_bytes());
+            bad_merge(MERGES, rank, &format!("is {line}, but {missing} is not a token in {TOKENS:?}"))
         })?;
     }
     Ok(merges.finish())

@@ -14,7 +14,7 @@ use super::unigram::Unigram;
 use super::vocab::{Lexicon, Speller, Spelling, TokenType, Vocab, byte_token};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Place, Tokenizer};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted, shortened};
 
 /// The list of the merges.
 const MERGES: &str = "model.merges";
@@ -23,8 +23,9 @@ const MERGES: &str = "model.merges";
 pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Result<Tokenizer> {
     let file = TokenizerFile::read(json, looks)?;
     let config: ConfigFile = match config {
-        Some(config) => serde_json::from_slice(config)
-            .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {e}")))?,
+        Some(config) => serde_json::from_slice(config).map_err(|e| {
+            Error::Format(format!("the tokenizer_config.json cannot be read: {}", shortened(e)))
+        })?,
         None => ConfigFile::default(),
     };
     let mut expressions = Expressions::new();
@@ -75,8 +76,8 @@ fn kind(model: &ModelFile<'_>) -> Result<Kind> {
         None if matches!(model.vocab, VocabFile::Scores(_)) => Ok(Kind::Unigram),
         None if model.settings.max_input_chars_per_word.is_some() => Ok(Kind::WordPiece),
         other => Err(Error::Unsupported(format!(
-            "the model {:?} of the tokenizer.json is not supported; known are BPE, Unigram, WordPiece",
-            other.unwrap_or_default()
+            "the model {} of the tokenizer.json is not supported; known are BPE, Unigram, WordPiece",
+            quoted(other.unwrap_or_default().as_bytes())
         ))),
     }
 }
@@ -104,7 +105,8 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
     // Ids may have gaps, but not so many that they are no ids.
     if last as usize / 2 > count + 1000 {
         return Err(Error::Format(format!(
-            "the token {text:?} has the id {last}, but there are only {count} tokens"
+            "the token {} has the id {last}, but there are only {count} tokens",
+            quoted(text.as_bytes())
         )));
     }
     let n = last as usize + 1;
@@ -141,7 +143,8 @@ fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'
     let model = &file.model;
     let unk = match &model.settings.unk_token {
         Some(text) => Some(vocab.find(text).ok_or_else(|| {
-            Error::Format(format!("the field \"model.unk_token\" is {text:?}, which is not a token"))
+            let text = quoted(text.as_bytes());
+            Error::Format(format!("the field \"model.unk_token\" is {text}, which is not a token"))
         })?),
         None => model.settings.unk_id,
     };
@@ -221,7 +224,8 @@ fn read_model(
             ] {
                 if !affix.is_empty() {
                     return Err(Error::Unsupported(format!(
-                        "the field \"model.{field}\" is {affix:?}; a BPE model with one is not supported"
+                        "the field \"model.{field}\" is {}; a BPE model with one is not supported",
+                        quoted(affix.as_bytes())
                     )));
                 }
             }
@@ -238,7 +242,8 @@ fn read_model(
         (Kind::WordPiece, VocabFile::Ids(_)) => {
             if !matches!(prefix, "" | "##") {
                 return Err(Error::Unsupported(format!(
-                    "the field \"model.continuing_subword_prefix\" is {prefix:?}; only \"##\" is supported"
+                    "the field \"model.continuing_subword_prefix\" is {}; only \"##\" is supported",
+                    quoted(prefix.as_bytes())
                 )));
             }
             let max_chars = file.settings.max_input_chars_per_word.unwrap_or(MAX_CHARS).min(1000);
@@ -276,12 +281,13 @@ fn read_merges(
         let (left, right) = match merge {
             MergeFile::Pair(left, right) => (&**left, &**right),
             MergeFile::Line(line) => split_merge(line).ok_or_else(|| {
-                bad_merge(MERGES, rank, &format!("is {line:?}, not two texts separated by a space"))
+                let line = quoted(line.as_bytes());
+                bad_merge(MERGES, rank, &format!("is {line}, not two texts separated by a space"))
             })?,
         };
         merges.push(rank, left, right).map_err(|missing| {
-            let line = [left, right].join(" ");
-            bad_merge(MERGES, rank, &format!("is {line:?}, but {missing:?} is not a token"))
+            let line = quoted([left, right].join(" ").as_bytes());
+            bad_merge(MERGES, rank, &format!("is {line}, but {missing} is not a token"))
         })?;
     }
     Ok(merges.finish())

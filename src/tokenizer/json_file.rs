@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use serde_json::{Map, Value};
 
 use super::looks::Looks;
-use crate::error::{self, Error};
+use crate::error::{self, Error, shortened};
 
 /// A string that stays where it is unless it has escapes.
 #[derive(Debug, Deserialize)]
@@ -36,7 +36,7 @@ impl<'a> TokenizerFile<'a> {
         let mut json = serde_json::Deserializer::from_slice(json);
         let read = json.deserialize_map(FileReader(&watch)).and_then(|file| json.end().map(|()| file));
         read.map_err(|e| {
-            let malformed = || Error::Format(format!("the tokenizer.json cannot be read: {e}"));
+            let malformed = || Error::Format(format!("the tokenizer.json cannot be read: {}", shortened(e)));
             watch.ended.take().unwrap_or_else(malformed)
         })
     }

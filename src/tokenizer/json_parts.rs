@@ -14,7 +14,7 @@ use super::normalize::{Normalizer, Step};
 use super::oniguruma::translated;
 use super::pre::{Cut, Keeps, Pattern, PreTokenizer, Stage};
 use super::pre_registry::GPT2;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted, shortened};
 
 /// The name of a part.
 fn kind(part: &Value) -> &str {
@@ -85,8 +85,8 @@ fn check_kind(what: &str, part: &Value, known: &[&str], own: &[&str]) -> Result<
     match part.get("type").and_then(Value::as_str) {
         Some(name) if known.contains(&name) => Ok(()),
         name => Err(Error::Unsupported(format!(
-            "the {what} {:?} is not known, or malformed; known are: {}",
-            name.unwrap_or_default(),
+            "the {what} {} is not known, or malformed; known are: {}",
+            quoted(name.unwrap_or_default().as_bytes()),
             [known, own].concat().join(", ")
         ))),
     }
@@ -111,7 +111,9 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
                 let from = expression(part).unwrap_or_default();
                 let matcher = expressions.compile(&translated(from)).map_err(|e| {
                     Error::Format(format!(
-                        "the expression {from:?} of the normalizer Replace is invalid: {e}"
+                        "the expression {} of the normalizer Replace is invalid: {}",
+                        quoted(from.as_bytes()),
+                        shortened(e)
                     ))
                 })?;
                 Step::ReplaceMatches(matcher, to.to_owned())
@@ -124,12 +126,14 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
                     &["Precompiled", "Prepend", "Replace", "Sequence"],
                 )?;
                 let normalizer = NormalizerWrapper::deserialize(part).map_err(|e| {
-                    Error::Unsupported(format!("the normalizer {name:?} is not known, or malformed: {e}"))
+                    let (name, e) = (quoted(name.as_bytes()), shortened(e));
+                    Error::Unsupported(format!("the normalizer {name} is not known, or malformed: {e}"))
                 })?;
                 use NormalizerWrapper::{Precompiled, Prepend, Replace, Sequence};
                 if matches!(normalizer, Sequence(_) | Precompiled(_) | Replace(_) | Prepend(_)) {
+                    let name = quoted(name.as_bytes());
                     return Err(Error::Unsupported(format!(
-                        "the normalizer {name:?} has the fields of another"
+                        "the normalizer {name} has the fields of another"
                     )));
                 }
                 let keeps_ascii = matches!(name, "NFC" | "NFD" | "NFKC" | "NFKD" | "StripAccents");
@@ -161,8 +165,9 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
             _ => None,
         };
         if out.byte_level {
+            let name = quoted(name.as_bytes());
             return Err(Error::Unsupported(format!(
-                "the pre-tokenizer {name:?} comes after ByteLevel, which is not supported"
+                "the pre-tokenizer {name} comes after ByteLevel, which is not supported"
             )));
         }
         match (name, expression(part), keeps) {
@@ -208,7 +213,8 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
 fn other_stage(name: &str, part: &Value) -> Result<Stage> {
     check_kind("pre-tokenizer", part, PRE_TOKENIZERS, &["ByteLevel", "Sequence"])?;
     let pre_tokenizer = PreTokenizerWrapper::deserialize(part).map_err(|e| {
-        Error::Unsupported(format!("the pre-tokenizer {name:?} is not known, or malformed: {e}"))
+        let (name, e) = (quoted(name.as_bytes()), shortened(e));
+        Error::Unsupported(format!("the pre-tokenizer {name} is not known, or malformed: {e}"))
     })?;
     let inside = match &pre_tokenizer {
         PreTokenizerWrapper::Metaspace(m) if m.get_prepend_scheme() == PrependScheme::First => {
@@ -251,8 +257,9 @@ pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
                     let ids =
                         part.get("special_tokens").and_then(|all| all.get(name)?.get("ids")?.as_array());
                     let ids = ids.and_then(|ids| ids.iter().map(number).collect::<Option<Vec<u32>>>());
+                    let name = quoted(name.as_bytes());
                     let ids =
-                        ids.ok_or_else(|| bad(&format!("names the token {name:?}, but no ids for it")))?;
+                        ids.ok_or_else(|| bad(&format!("names the token {name}, but no ids for it")))?;
                     if seen_text {
                         suffix.extend(ids)
                     } else {
@@ -271,7 +278,10 @@ pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
                 prefix.push(id("cls")?);
                 suffix.push(id("sep")?);
             }
-            other => return Err(Error::Unsupported(format!("the post-processor {other:?} is not known"))),
+            other => {
+                let name = quoted(other.as_bytes());
+                return Err(Error::Unsupported(format!("the post-processor {name} is not known")));
+            }
         }
     }
     Ok((prefix, suffix))

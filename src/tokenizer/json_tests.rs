@@ -224,6 +224,37 @@ fn hostile_files_are_refused_with_a_sentence() {
     assert!(e.message().contains("the tokenizer_config.json cannot be read"), "{e}");
 }
 
+/// A sentence tells of a text as much as one can read.
+#[test]
+fn long_texts_are_cut_in_sentences() {
+    let long = "\u{1}".repeat(1 << 20);
+    let fields: [(fn() -> Value, &str, Value); 11] = [
+        (bpe, "/model/type", json!(long)),
+        (bpe, "/model/vocab/a", json!(long)),
+        (bpe, "/model/merges", json!([long])),
+        (bpe, "/model/merges", json!([["a", long]])),
+        (
+            bpe,
+            "/pre_tokenizer",
+            json!({ "type": "Split", "pattern": { "Regex": format!("({long}") }, "behavior": "Isolated" }),
+        ),
+        (bpe, "/pre_tokenizer", json!({ "type": "Split", "pattern": { "String": "a" }, "behavior": long })),
+        (wordpiece, "/model/unk_token", json!(long)),
+        (wordpiece, "/model/continuing_subword_prefix", json!(long)),
+        (wordpiece, "/normalizer/type", json!(long)),
+        (wordpiece, "/pre_tokenizer/type", json!(long)),
+        (wordpiece, "/post_processor/single/0/SpecialToken/id", json!(long)),
+    ];
+    for (file, path, value) in fields {
+        let mut file = file();
+        *file.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
+        let error = build(&file, None).err().unwrap_or_else(|| panic!("{path} is taken"));
+        assert!(error.message().len() < 4000, "{path}: {} bytes", error.message().len());
+    }
+    let e = build(&bpe(), Some(&json!({ "add_bos_token": long }))).err().unwrap();
+    assert!(e.message().len() < 1000 && e.message().contains(" at line 1 column "), "{:.500}", e.message());
+}
+
 /// Deeper than any parser should go.
 #[test]
 fn deep_nesting_is_refused() {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::effort::Effort;
 use super::expression::{Expressions, Matcher};
 use super::foreign::ForeignPreTokenizer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted, shortened};
 
 /// One expression. The text between its matches becomes pieces as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +163,10 @@ impl Cut {
         };
         let matcher = expressions.compile(expression).map_err(|e| {
             Error::Format(format!(
-                "the expression {expression:?} of the pre-tokenizer {name:?} is invalid: {e}"
+                "the expression {} of the pre-tokenizer {} is invalid: {}",
+                quoted(expression.as_bytes()),
+                quoted(name.as_bytes()),
+                shortened(e)
             ))
         })?;
         Ok(Cut { matcher, white, keeps: Keeps::Both })

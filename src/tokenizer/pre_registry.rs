@@ -6,7 +6,7 @@
 use super::expression::Expressions;
 use super::pre::Pattern::{self, Lines, Split, Words};
 use super::pre::{Cut, PreTokenizer, Stage};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// One row of the registry: the facts that a pre-tokenizer's names stand for.
 pub(super) struct Entry {
@@ -112,7 +112,8 @@ impl Entry {
     pub(super) fn named(name: &str) -> Result<&'static Entry> {
         REGISTRY.iter().find(|e| e.names.contains(&name)).ok_or_else(|| {
             Error::Unsupported(format!(
-                "the pre-tokenizer {name:?} (key \"tokenizer.ggml.pre\") is not supported; known are {}",
+                "the pre-tokenizer {} (key \"tokenizer.ggml.pre\") is not supported; known are {}",
+                quoted(name.as_bytes()),
                 known_names().join(", ")
             ))
         })

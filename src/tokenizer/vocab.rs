@@ -6,7 +6,7 @@ use ahash::RandomState;
 use hashbrown::HashTable;
 
 use super::looks::Looks;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 
 /// How SentencePiece writes a space.
 pub(super) const SPACE: &str = "\u{2581}";
@@ -201,7 +201,8 @@ impl Lexicon {
             }
             if ty == TokenType::Byte && !in_alphabet {
                 piece.push(byte.ok_or_else(|| {
-                    Error::Format(format!("token {id} is a byte token, but its text is {text:?}, not <0xNN>"))
+                    let text = quoted(text.as_bytes());
+                    Error::Format(format!("token {id} is a byte token, but its text is {text}, not <0xNN>"))
                 })?);
                 pieces.push(&piece)?;
                 continue;

@@ -1,6 +1,10 @@
 //! What stops a template, and the allowance that a rendering may use up.
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
+use crate::error::shortened;
+
 /// The result of a step of compiling or rendering.
 pub(crate) type Res<T> = std::result::Result<T, Fault>;
 
@@ -10,7 +14,7 @@ pub(crate) struct Fault {
     /// The template's own line, from 1 on, once it is known.
     pub(crate) line: Option<u32>,
     pub(crate) kind: Kind,
-    /// Without the line.
+    /// Without the line. Names in it, and what else a template says, are cut when long.
     pub(crate) message: String,
 }
 
@@ -28,12 +32,12 @@ pub(crate) enum Kind {
 }
 
 impl Fault {
-    pub(crate) fn syntax(line: u32, message: impl Into<String>) -> Fault {
-        Fault { line: Some(line), kind: Kind::Syntax, message: message.into() }
+    pub(crate) fn syntax(line: u32, message: impl fmt::Display) -> Fault {
+        Fault { line: Some(line), kind: Kind::Syntax, message: shortened(message) }
     }
 
-    pub(crate) fn failed(message: impl Into<String>) -> Fault {
-        Fault { line: None, kind: Kind::Failed, message: message.into() }
+    pub(crate) fn failed(message: impl fmt::Display) -> Fault {
+        Fault { line: None, kind: Kind::Failed, message: shortened(message) }
     }
 
     pub(crate) fn raised(message: impl Into<String>) -> Fault {
@@ -52,7 +56,7 @@ impl Fault {
 }
 
 /// `Err` with [`Kind::Failed`].
-pub(crate) fn fail<T>(message: impl Into<String>) -> Res<T> {
+pub(crate) fn fail<T>(message: impl fmt::Display) -> Res<T> {
     Err(Fault::failed(message))
 }
 

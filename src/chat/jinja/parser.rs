@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn error<T>(&self, message: impl Into<String>) -> Res<T> {
+    pub(super) fn error<T>(&self, message: impl std::fmt::Display) -> Res<T> {
         Err(Fault::syntax(self.line(), message))
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 use crate::hf::Folder;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys, Name, sizes};
@@ -77,7 +78,11 @@ pub fn pooling(folder: &Folder<'_>, keys: &mut Keys) -> Result<()> {
         Some("cls") => Some(2),
         Some("lasttoken") => Some(3),
         Some(other) => {
-            return Err(config.unsupported("pooling_mode", &format!("{other:?}"), "mean, cls, lasttoken"));
+            return Err(config.unsupported(
+                "pooling_mode",
+                &quoted(other.as_bytes()),
+                "mean, cls, lasttoken",
+            ));
         }
     };
     match chosen.or(named) {

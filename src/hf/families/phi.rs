@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, N_HEAD, Name, rms_norm_sizes, sizes};
 use crate::hf::layout::Change::Same;
@@ -75,7 +76,9 @@ fn third(config: &Config, keys: &mut Keys) -> Result<()> {
         Some((kind, rope)) if kind == "longrope" || kind == "su" => {
             long_rope(&rope, f64::from(n_ctx), f64::from(n_ctx_orig), n_rot as usize, keys)
         }
-        Some((kind, rope)) => Err(rope.unsupported("rope_type", &format!("{kind:?}"), "default, longrope")),
+        Some((kind, rope)) => {
+            Err(rope.unsupported("rope_type", &quoted(kind.as_bytes()), "default, longrope"))
+        }
     }
 }
 
