@@ -37,7 +37,10 @@ mod with_json {
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
         let mut object = header(&open(path, &Reading::default())?);
-        look_beside(path, &mut object);
+        #[cfg(feature = "hf")]
+        if path.is_dir() {
+            look_beside(path, &mut object);
+        }
         match LoadedModel::measured(path, &LoadOptions::default()) {
             Ok(model) => {
                 object.insert("supported".into(), true.into());
@@ -53,13 +56,13 @@ mod with_json {
     }
 
     /// What a folder has in files of its own.
+    #[cfg(feature = "hf")]
     fn look_beside(path: &Path, object: &mut Map<String, Json>) {
-        let config = std::fs::read(path.join("tokenizer_config.json")).unwrap_or_default();
-        let config: Json = serde_json::from_slice(&config).unwrap_or_default();
-        if path.join("chat_template.jinja").is_file() || config.get("chat_template").is_some() {
+        let (tokenizer, template) = crate::hf::look_beside(path);
+        if template {
             object.insert("chat_template".into(), true.into());
         }
-        if path.join("tokenizer.json").is_file() {
+        if tokenizer {
             object.insert("tokenizer".into(), "tokenizer.json".into());
         }
     }

@@ -5,28 +5,55 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::Folder;
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
+use crate::memory::expect_room;
 
-/// A JSON object with the words that place it in error sentences. A `null` is as good as an absent key.
-#[derive(Debug, Clone)]
-pub struct Config {
-    file: &'static str,
-    /// What keys are prefixed with in sentences: "text_config." for an object inside the file.
-    path: String,
+/// The most bytes of such a file: real ones have some thousand.
+const MAX_BYTES: u64 = 1 << 20;
+/// The most bytes of memory that a byte of JSON becomes, as a [`Value`]: an object of one key is a node of a tree, which
+/// has room for eleven.
+pub const ROOM_PER_BYTE: usize = 128;
+
+/// A file that is a JSON object.
+#[derive(Debug)]
+pub struct ConfigFile {
+    name: &'static str,
     object: Map<String, Value>,
 }
 
-impl Config {
-    /// The object that `bytes`, the content of `file`, are.
-    pub fn parse(file: &'static str, bytes: &[u8]) -> Result<Config> {
-        match serde_json::from_slice(bytes) {
-            Ok(Value::Object(object)) => Ok(Config { file, path: String::new(), object }),
-            Ok(_) => Err(Error::Format(format!("{file}: the file is not a JSON object"))),
-            Err(e) => Err(Error::Format(format!("{file}: the file is not JSON: {e}"))),
+impl ConfigFile {
+    /// Reads the file `name` of `folder`.
+    ///
+    /// # Errors
+    /// `Io`; `Unsupported` for a file of more than a megabyte; `NoMemory`; `Format` for what is no JSON object.
+    pub fn read(folder: &Folder<'_>, name: &'static str) -> Result<ConfigFile> {
+        let bytes = folder.read(name, MAX_BYTES)?;
+        expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
+        match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(object)) => Ok(ConfigFile { name, object }),
+            Ok(_) => Err(Error::Format(format!("{name}: the file is not a JSON object"))),
+            Err(e) => Err(Error::Format(format!("{name}: the file is not JSON: {e}"))),
         }
     }
 
+    /// What it holds.
+    pub fn config(&self) -> Config<'_> {
+        Config { file: self.name, path: String::new(), object: &self.object }
+    }
+}
+
+/// A JSON object with the words that place it in error sentences. A `null` is as good as an absent key.
+#[derive(Debug, Clone)]
+pub struct Config<'a> {
+    file: &'static str,
+    /// What keys are prefixed with in sentences: "text_config." for an object inside the file.
+    path: String,
+    object: &'a Map<String, Value>,
+}
+
+impl<'a> Config<'a> {
     /// An error about `key`.
     fn wrong(&self, key: &str, found: &Value, expected: impl fmt::Display) -> Error {
         let found = match found {
@@ -45,7 +72,7 @@ impl Config {
     }
 
     /// The value of the first of `keys` that is there, and that key.
-    fn find<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
+    fn find<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &'a Value)> {
         keys.iter().find_map(|key| match self.object.get(*key) {
             None | Some(Value::Null) => None,
             Some(value) => Some((*key, value)),
@@ -53,8 +80,8 @@ impl Config {
     }
 
     /// The value of the first of `keys` that is there, as `get` takes it.
-    fn take<'a, T>(
-        &'a self,
+    fn take<T>(
+        &self,
         keys: &[&str],
         expected: &str,
         get: impl Fn(&'a Value) -> Option<T>,
@@ -108,7 +135,7 @@ impl Config {
     }
 
     /// A string under the first of `keys` that is there.
-    pub fn str(&self, keys: &[&str]) -> Result<Option<&str>> {
+    pub fn str(&self, keys: &[&str]) -> Result<Option<&'a str>> {
         self.take(keys, "a string", Value::as_str)
     }
 
@@ -120,7 +147,7 @@ impl Config {
     }
 
     /// An array of strings.
-    pub fn strs(&self, key: &str) -> Result<Option<Vec<&str>>> {
+    pub fn strs(&self, key: &str) -> Result<Option<Vec<&'a str>>> {
         self.take(&[key], "an array of strings", |v| v.as_array()?.iter().map(Value::as_str).collect())
     }
 
@@ -135,25 +162,14 @@ impl Config {
     }
 
     /// The object under the first of `keys` that is there.
-    pub fn object(&self, keys: &[&str]) -> Result<Option<Config>> {
+    pub fn object(&self, keys: &[&str]) -> Result<Option<Config<'a>>> {
         let Some((key, value)) = self.find(keys) else { return Ok(None) };
         match value {
-            Value::Object(object) => Ok(Some(Config {
-                file: self.file,
-                path: format!("{}{key}.", self.path),
-                object: object.clone(),
-            })),
+            Value::Object(object) => {
+                Ok(Some(Config { file: self.file, path: format!("{}{key}.", self.path), object }))
+            }
             other => Err(self.wrong(key, other, "an object")),
         }
-    }
-
-    /// Names and values of an object of strings under `key`; required.
-    pub fn strings(&self, key: &str) -> Result<Vec<(&str, &str)>> {
-        const EXPECTED: &str = "an object of strings";
-        let strings = self.take(&[key], EXPECTED, |v| {
-            v.as_object()?.iter().map(|(name, v)| Some((name.as_str(), v.as_str()?))).collect()
-        })?;
-        strings.ok_or_else(|| self.missing(&[key]))
     }
 
     /// "The key … is missing".

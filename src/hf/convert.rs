@@ -18,7 +18,7 @@ pub fn convert(
     name: &str,
     folder: &Folder<'_>,
     family: &Family,
-    config: &Config,
+    config: &Config<'_>,
     weights: Weights,
 ) -> Result<Parts> {
     let mut keys = Keys::new(family.architecture);
@@ -67,7 +67,7 @@ pub fn convert(
 const OUTPUT: &str = "output.weight";
 
 /// Whether the model has an output projection of its own.
-fn has_own_head(family: &Family, config: &Config) -> Result<bool> {
+fn has_own_head(family: &Family, config: &Config<'_>) -> Result<bool> {
     let tied = config.bool("tie_word_embeddings")?;
     Ok(match family.head {
         Head::None | Head::Tied => false,

@@ -25,7 +25,7 @@ pub struct Family {
     /// The output projection.
     pub head: Head,
     /// Writes the hyper-parameters.
-    pub keys: fn(&Config, &mut Keys) -> Result<()>,
+    pub keys: fn(&Config<'_>, &mut Keys) -> Result<()>,
 }
 
 /// A family's output projection.
@@ -93,7 +93,7 @@ impl Keys {
 }
 
 /// The keys of the sizes that every family has, under the names that `transformers` and older configurations use.
-pub fn sizes(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set("block_count", config.require_u32(&["num_hidden_layers", "n_layer"])?);
     keys.set("context_length", config.require_u32(&["max_position_embeddings", "n_positions", "n_ctx"])?);
     keys.set("embedding_length", config.require_u32(HIDDEN_SIZE)?);
@@ -112,7 +112,7 @@ pub const HIDDEN_SIZE: &[&str] = &["hidden_size", "n_embd"];
 pub const N_HEAD: &[&str] = &["num_attention_heads", "n_head"];
 
 /// The size of a head, from `head_dim` or by division.
-pub fn head_dim(config: &Config) -> Result<u32> {
+pub fn head_dim(config: &Config<'_>) -> Result<u32> {
     match config.u32(&["head_dim"])? {
         Some(n) => Ok(n),
         None => Ok(config.require_u32(HIDDEN_SIZE)? / config.count(N_HEAD)? as u32),
@@ -120,7 +120,7 @@ pub fn head_dim(config: &Config) -> Result<u32> {
 }
 
 /// The keys of models whose feed-forward width and RMS norms are under llama's names.
-pub fn rms_norm_sizes(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn rms_norm_sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     sizes(config, keys)?;
     keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_rms_epsilon", Some(config.require_f64(&["rms_norm_eps"])?));

@@ -10,6 +10,8 @@ mod config;
 mod convert;
 mod families;
 mod family;
+mod header;
+mod index;
 mod layout;
 mod names;
 mod rope;
@@ -17,11 +19,22 @@ mod weights;
 
 use std::path::Path;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, Gguf, Reading};
-use config::Config;
+use crate::memory::expect_room;
+use config::{Config, ConfigFile};
 
+const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
+/// The most bytes of a `tokenizer_config.json` (real ones have up to a megabyte, of tokens that were added) and of a
+/// template.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+/// The most bytes of memory that a byte of a `tokenizer_config.json` becomes.
+const CONFIG_ROOM_PER_BYTE: usize = 8;
 
 /// What a folder holds.
 #[derive(Debug)]
@@ -29,9 +42,9 @@ pub struct HfFolder {
     /// Hyper-parameters and tensors under GGUF's names, without a tokenizer. Its name is the folder's path.
     pub gguf: Gguf,
     /// `tokenizer.json`, if it is there: not looked into.
-    pub tokenizer_json: Option<Vec<u8>>,
+    pub tokenizer_json: Option<FileBytes>,
     /// `tokenizer_config.json`, if it is there: not looked into.
-    pub tokenizer_config: Option<Vec<u8>>,
+    pub tokenizer_config: Option<FileBytes>,
     /// `chat_template.jinja`, if it is there, which counts more than the template in `tokenizer_config.json`.
     pub chat_template: Option<String>,
     /// The tokens that end a generation, as `generation_config.json` says, or else `config.json`.
@@ -41,6 +54,19 @@ pub struct HfFolder {
 /// The values of `model_type` in `config.json` that [`open`] knows.
 pub fn known() -> impl Iterator<Item = &'static str> {
     families::all().map(|family| family.model_type)
+}
+
+/// Whether the folder at `path` has a `tokenizer.json`, and whether it has a chat template.
+pub fn look_beside(path: &Path) -> (bool, bool) {
+    #[derive(Default, Deserialize)]
+    struct Looked {
+        #[serde(default)]
+        chat_template: Option<IgnoredAny>,
+    }
+    let folder = Folder { path, use_mmap: false, reading: &Reading::default() };
+    let config = folder.read(TOKENIZER_CONFIG, MAX_TEXT_BYTES).ok();
+    let looked = config.and_then(|bytes| serde_json::from_slice::<Looked>(&bytes).ok()).unwrap_or_default();
+    (path.join(TOKENIZER).is_file(), path.join(TEMPLATE).is_file() || looked.chat_template.is_some())
 }
 
 /// Reads the folder at `path`. With `use_mmap`, safetensors files are mapped instead of read into memory; they must
@@ -65,14 +91,14 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         if !folder.has("config.json") {
             return Err(Error::Io("this directory has no config.json: it is no Hugging Face model".into()));
         }
-        let config = Config::parse("config.json", &folder.read("config.json")?)?;
-        let (family, config) = families::find(&config)?;
+        let config = ConfigFile::read(&folder, "config.json")?;
+        let (family, config) = families::find(&config.config())?;
         let parts = convert::convert(&name, &folder, family, &config, weights::open(&folder)?)?;
-        let optional =
-            |file: &str| folder.has(file).then(|| folder.read(file).map(|b| b.to_vec())).transpose();
-        let tokenizer = (optional("tokenizer.json")?, optional("tokenizer_config.json")?);
-        let template = optional(TEMPLATE)?.map(String::from_utf8).transpose();
-        let template = template.map_err(|_| Error::Format(format!("{TEMPLATE} is not UTF-8")))?;
+        let optional = |file: &str, most| folder.has(file).then(|| folder.read(file, most)).transpose();
+        let tokenizer = (optional(TOKENIZER, u64::MAX)?, optional(TOKENIZER_CONFIG, MAX_TEXT_BYTES)?);
+        let room = tokenizer.1.as_ref().map_or(0, |config| config.len() * CONFIG_ROOM_PER_BYTE);
+        expect_room(room, "its JSON").map_err(|e| e.within(TOKENIZER_CONFIG))?;
+        let template = optional(TEMPLATE, MAX_TEXT_BYTES)?.map(|bytes| template(&bytes)).transpose()?;
         Ok((parts, tokenizer, template, end_tokens(&folder, &config)?))
     };
     let (parts, (tokenizer_json, tokenizer_config), chat_template, end_tokens) =
@@ -81,12 +107,19 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
     Ok(HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens })
 }
 
+/// The text of a template.
+fn template(bytes: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::Format(format!("{TEMPLATE} is not UTF-8")))?;
+    expect_room(text.len(), "a template of this length").map_err(|e| e.within(TEMPLATE))?;
+    Ok(text.to_owned())
+}
+
 /// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list.
-fn end_tokens(folder: &Folder<'_>, config: &Config) -> Result<Vec<u32>> {
+fn end_tokens(folder: &Folder<'_>, config: &Config<'_>) -> Result<Vec<u32>> {
     const FILE: &str = "generation_config.json";
     const KEY: &str = "eos_token_id";
-    let generation = folder.has(FILE).then(|| Config::parse(FILE, &folder.read(FILE)?)).transpose()?;
-    match generation.filter(|g| g.has(KEY)) {
+    let generation = folder.has(FILE).then(|| ConfigFile::read(folder, FILE)).transpose()?;
+    match generation.as_ref().map(ConfigFile::config).filter(|g| g.has(KEY)) {
         Some(generation) => generation.tokens(KEY),
         None => config.tokens(KEY),
     }
@@ -104,10 +137,18 @@ impl Folder<'_> {
         self.path.join(file).exists()
     }
 
-    /// A small file, read into memory.
-    fn read(&self, file: &str) -> Result<FileBytes> {
+    /// A small file of at most so many bytes, read into memory.
+    fn read(&self, file: &str, most: u64) -> Result<FileBytes> {
+        let path = self.path.join(file);
+        // Where there is nothing to be looked at, reading says why.
+        let n_bytes = path.metadata().map_or(0, |found| found.len());
+        if n_bytes > most {
+            return Err(Error::Unsupported(format!(
+                "{file}: the file has {n_bytes} bytes, Ember reads at most {most}"
+            )));
+        }
         let reading = Reading { step: self.reading.step, ..Reading::default() };
-        FileBytes::read(&self.path.join(file), &reading).map_err(|e| e.within(file))
+        FileBytes::read(&path, &reading).map_err(|e| e.within(file))
     }
 
     /// A file of weights, mapped or read as asked.

@@ -14,7 +14,7 @@ const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
 /// The object that describes the rotary positions of `kind` of layers, where kinds differ, or else of all.
-fn parameters(config: &Config, kind: &str) -> Result<Option<Config>> {
+fn parameters<'a>(config: &Config<'a>, kind: &str) -> Result<Option<Config<'a>>> {
     match config.object(&["rope_parameters", "rope_scaling"])? {
         Some(all) if all.has(FULL) || all.has(SLIDING) => all.object(&[kind]),
         other => Ok(other),
@@ -22,7 +22,7 @@ fn parameters(config: &Config, kind: &str) -> Result<Option<Config>> {
 }
 
 /// The base of the frequencies.
-fn theta(config: &Config) -> Result<Option<f64>> {
+fn theta(config: &Config<'_>) -> Result<Option<f64>> {
     match parameters(config, FULL)?.map(|rope| rope.f64(&["rope_theta"])).transpose()?.flatten() {
         Some(theta) => Ok(Some(theta)),
         None => config.f64(&["rope_theta", "rotary_emb_base"]),
@@ -30,7 +30,7 @@ fn theta(config: &Config) -> Result<Option<f64>> {
 }
 
 /// Which part of a head is rotated; `default` where nobody says.
-pub fn partial_factor(config: &Config, default: f64) -> Result<f64> {
+pub fn partial_factor(config: &Config<'_>, default: f64) -> Result<f64> {
     const KEYS: &[&str] = &["partial_rotary_factor", "rotary_pct"];
     let inside = parameters(config, FULL)?.map(|rope| rope.f64(KEYS)).transpose()?.flatten();
     let factor = inside.or(config.f64(KEYS)?).unwrap_or(default);
@@ -41,25 +41,25 @@ pub fn partial_factor(config: &Config, default: f64) -> Result<f64> {
 }
 
 /// The kind of scaling and its parameters; `None` for none.
-pub fn scaling(config: &Config) -> Result<Option<(String, Config)>> {
+pub fn scaling<'a>(config: &Config<'a>) -> Result<Option<(&'a str, Config<'a>)>> {
     let Some(rope) = parameters(config, FULL)? else { return Ok(None) };
     match rope.str(&["rope_type", "type"])? {
         None | Some("default") => Ok(None),
-        Some(kind) => Ok(Some((kind.to_owned(), rope.clone()))),
+        Some(kind) => Ok(Some((kind, rope))),
     }
 }
 
 /// Writes the base of the frequencies.
-pub fn write_base(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn write_base(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set_f32("rope.freq_base", theta(config)?);
     Ok(())
 }
 
 /// Writes the base, and the scaling by `linear`, `yarn` or `llama3`.
-pub fn write(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn write(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     write_base(config, keys)?;
     let Some((kind, rope)) = scaling(config)? else { return Ok(()) };
-    match kind.as_str() {
+    match kind {
         "linear" => {
             keys.set("rope.scaling.type", "linear");
             keys.set_f32("rope.scaling.factor", Some(rope.require_f64(&["factor"])?));
@@ -81,7 +81,7 @@ pub fn write(config: &Config, keys: &mut Keys) -> Result<()> {
 }
 
 /// Writes the base of the layers that see a window.
-pub fn write_local_base(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn write_local_base(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let inside = parameters(config, SLIDING)?.filter(|_| !config.has("rope_local_base_freq"));
     let inside = inside.map(|rope| rope.f64(&["rope_theta"])).transpose()?.flatten();
     let base = config.f64(&["rope_local_base_freq"])?.or(inside).unwrap_or(DEFAULT_THETA);
@@ -90,7 +90,7 @@ pub fn write_local_base(config: &Config, keys: &mut Keys) -> Result<()> {
 }
 
 /// YaRN (Peng et al. 2023). The scores' factor, where the model has its own, is relative to the paper's in GGUF.
-fn yarn(config: &Config, rope: &Config, keys: &mut Keys) -> Result<()> {
+fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
     rope.expect_bool("truncate", true)?;
     let factor = rope.require_f64(&["factor"])?;
     if factor < 1.0 {
@@ -117,7 +117,7 @@ fn yarn(config: &Config, rope: &Config, keys: &mut Keys) -> Result<()> {
 }
 
 /// What each frequency is divided by under Llama 3.1's rule, one number per rotary pair.
-fn llama3(config: &Config, rope: &Config) -> Result<Vec<f32>> {
+fn llama3(config: &Config<'_>, rope: &Config<'_>) -> Result<Vec<f32>> {
     let theta = theta(config)?.unwrap_or(DEFAULT_THETA);
     let factor = rope.require_f64(&["factor"])?;
     let low = rope.require_f64(&["low_freq_factor"])?;

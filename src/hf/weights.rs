@@ -2,22 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Component, Path};
 use std::sync::Arc;
 
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, Metadata};
-use serde_json::Value;
+use safetensors::tensor::Dtype;
 
-use super::Folder;
-use super::config::Config;
+use super::index::{self, INDEX, Index};
+use super::{Folder, header};
 use crate::error::{Error, Result};
 use crate::gguf::{FileBytes, TensorType, quoted};
 
 const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
-/// Bytes of the header's length, with which a file begins.
-const N_LEN: usize = 8;
 
 /// A tensor of a safetensors file: its range is checked.
 #[derive(Debug, Clone)]
@@ -62,16 +56,20 @@ pub type Entry = std::result::Result<Stored, Error>;
 
 /// Opens the folder's `model.safetensors`, or what its index lists.
 pub fn open(folder: &Folder<'_>) -> Result<Weights> {
-    let Index { files: names, listed } = match (folder.has(SINGLE), folder.has(INDEX)) {
-        (true, _) => Index { files: vec![SINGLE.to_owned()], listed: Vec::new() },
-        (false, true) => index(folder)?,
+    let index = match (folder.has(SINGLE), folder.has(INDEX)) {
+        (true, _) => None,
+        (false, true) => Some(folder.read(INDEX, index::MAX_BYTES)?),
         (false, false) => return Err(nothing(folder)),
+    };
+    let Index { files: names, listed } = match &index {
+        None => Index { files: vec![SINGLE.to_owned()], listed: Vec::new() },
+        Some(bytes) => index::parse(bytes)?,
     };
     let mut weights = Weights { files: Vec::new(), tensors: BTreeMap::new() };
     let mut holder: HashMap<String, usize> = HashMap::new();
     for (file, name) in names.iter().enumerate() {
         let bytes = Arc::new(folder.load(name)?);
-        for (key, entry) in header(&bytes, file).map_err(|e| e.within(name))? {
+        for (key, entry) in tensors(&bytes, file).map_err(|e| e.within(name))? {
             if let Some(&other) = holder.get(&key) {
                 let (key, other) = (quoted(key.as_bytes()), &names[other]);
                 return Err(Error::Format(format!("{name}: the tensor {key} is also in {other}")));
@@ -82,7 +80,7 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
         weights.files.push(bytes);
     }
     for (tensor, name) in &listed {
-        match holder.get(tensor) {
+        match holder.get(&**tensor) {
             Some(&file) if names[file] == *name => {}
             Some(&file) => {
                 let other = &names[file];
@@ -112,47 +110,9 @@ fn nothing(folder: &Folder<'_>) -> Error {
     }
 }
 
-/// What an index says.
-struct Index {
-    /// The files, in the order of their names.
-    files: Vec<String>,
-    /// Each tensor and the file that it says holds it.
-    listed: Vec<(String, String)>,
-}
-
-/// Reads the folder's index.
-fn index(folder: &Folder<'_>) -> Result<Index> {
-    const KEY: &str = "weight_map";
-    let index = Config::parse(INDEX, &folder.read(INDEX)?)?;
-    let mut files = Vec::new();
-    let mut listed = Vec::new();
-    for (tensor, file) in index.strings(KEY)? {
-        let mut parts = Path::new(file).components();
-        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == file) {
-            return Err(Error::Format(format!(
-                "{INDEX}: the key {:?} puts the tensor {} into {}, expected the name of a file in the folder",
-                KEY,
-                quoted(tensor.as_bytes()),
-                quoted(file.as_bytes())
-            )));
-        }
-        files.push(file.to_owned());
-        listed.push((tensor.to_owned(), file.to_owned()));
-    }
-    files.sort_unstable();
-    files.dedup();
-    if files.is_empty() {
-        return Err(Error::Format(format!("{INDEX}: the key {KEY:?} lists no files")));
-    }
-    Ok(Index { files, listed })
-}
-
 /// The tensors of one file, number `file` of the folder.
-fn header(bytes: &Arc<FileBytes>, file: usize) -> Result<Vec<(String, Entry)>> {
-    let (n_header, metadata): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(|e| {
-        Error::Format(blame(bytes).unwrap_or_else(|| format!("the safetensors header is malformed: {e}")))
-    })?;
-    let start = N_LEN + n_header;
+fn tensors(bytes: &Arc<FileBytes>, file: usize) -> Result<Vec<(String, Entry)>> {
+    let (start, metadata) = header::read(bytes)?;
     let mut found = Vec::new();
     for name in metadata.offset_keys() {
         let Some(info) = metadata.info(&name) else { continue };
@@ -166,7 +126,7 @@ fn header(bytes: &Arc<FileBytes>, file: usize) -> Result<Vec<(String, Entry)>> {
                 quoted(name.as_bytes())
             ))),
         };
-        // The crate has checked that the range is inside the file and as long as the shape says.
+        // That the range is inside the file and as long as the shape says was checked.
         let entry = ty.map(|ty| Stored {
             name: name.clone(),
             ty,
@@ -179,84 +139,4 @@ fn header(bytes: &Arc<FileBytes>, file: usize) -> Result<Vec<(String, Entry)>> {
         found.push((name, entry));
     }
     Ok(found)
-}
-
-/// What is wrong with a file that the crate has refused, in a sentence that names the tensor: where the header is
-/// JSON at least.
-fn blame(bytes: &[u8]) -> Option<String> {
-    let (len, rest) = bytes.split_first_chunk::<N_LEN>()?;
-    let len = u64::from_le_bytes(*len);
-    let parts = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
-    let Some((header, data)) = parts else {
-        return Some(format!(
-            "the safetensors header claims {len} bytes, but only {} are left in the file",
-            rest.len()
-        ));
-    };
-    let Ok(Value::Object(header)) = serde_json::from_slice(header) else { return None };
-    let mut ranges = Vec::new();
-    for (name, info) in header.iter().filter(|(name, _)| *name != "__metadata__") {
-        let name = quoted(name.as_bytes());
-        let wrong = |what: &str| Some(format!("the tensor {name} has {what}"));
-        let Some(size) = info["dtype"].as_str().and_then(dtype_bits) else {
-            return wrong(&format!("the type {}, which safetensors does not know", short(&info["dtype"])));
-        };
-        let numbers = |v: &Value| v.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let Some(shape) = numbers(&info["shape"]) else {
-            return wrong(&format!("the shape {}, expected an array of sizes", short(&info["shape"])));
-        };
-        let range = numbers(&info["data_offsets"]);
-        let Some([begin, end]) = range.as_deref().and_then(|r| <[u64; 2]>::try_from(r).ok()) else {
-            return wrong(&format!(
-                "the data offsets {}, expected two numbers",
-                short(&info["data_offsets"])
-            ));
-        };
-        let n_bits = shape.iter().try_fold(size, |n, &d| n.checked_mul(d));
-        match (end.checked_sub(begin), n_bits) {
-            (Some(len), Some(n_bits)) if len.checked_mul(8) == Some(n_bits) => {}
-            _ => {
-                return wrong(&format!(
-                    "the data offsets {begin} to {end}, which do not fit its type and the shape {shape:?}"
-                ));
-            }
-        }
-        if end > data.len() as u64 {
-            return wrong(&format!(
-                "its data up to byte {end}, but the file holds {} bytes of data",
-                data.len()
-            ));
-        }
-        ranges.push((begin, end, name));
-    }
-    ranges.sort_unstable();
-    let mut next = 0;
-    for (begin, end, name) in ranges {
-        if begin != next {
-            let what = if begin < next { "which overlaps another's" } else { "after a gap" };
-            return Some(format!(
-                "the tensor {name} has its data at byte {begin}, {what}; expected byte {next}"
-            ));
-        }
-        next = end;
-    }
-    Some(format!("the tensors take {next} bytes, but the file holds {} bytes of data", data.len()))
-}
-
-/// Bits per element of a type, by its name in headers.
-fn dtype_bits(name: &str) -> Option<u64> {
-    let dtype: Dtype = serde_json::from_value(Value::from(name)).ok()?;
-    Some(dtype.bitsize() as u64)
-}
-
-/// A JSON value for a sentence.
-fn short(value: &Value) -> String {
-    match value {
-        Value::String(s) => quoted(s.as_bytes()),
-        Value::Array(a) if a.len() > 8 => "of many elements".into(),
-        other => {
-            let text = other.to_string();
-            text.chars().take(96).collect()
-        }
-    }
 }

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -293,29 +294,70 @@ pub(super) struct ConfigFile {
     pub(super) chat_template: Option<TemplateFile>,
 }
 
-/// A token with a role: its text, or an object that holds it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum RoleFile {
-    Text(String),
-    Token { content: String },
-}
+/// A token with a role: its text, or an object that holds it. (Not an untagged `enum`: that would be read into a tree
+/// first, of fifty times its size.)
+pub(super) struct RoleFile(String);
 
 impl RoleFile {
     /// The token's text.
     pub(super) fn text(&self) -> &str {
-        match self {
-            RoleFile::Text(text) | RoleFile::Token { content: text } => text,
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for RoleFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Token {
+            content: String,
         }
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = RoleFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a token: a string, or an object with the key \"content\"")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(RoleFile(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, token: A) -> Result<Self::Value, A::Error> {
+                let token = Token::deserialize(MapAccessDeserializer::new(token))?;
+                Ok(RoleFile(token.content))
+            }
+        }
+        deserializer.deserialize_any(Reader)
     }
 }
 
 /// One chat template, or several with names.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum TemplateFile {
     One(String),
     Named(Vec<NamedTemplate>),
+}
+
+impl<'de> Deserialize<'de> for TemplateFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = TemplateFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a chat template: a string, or an array of objects with a name")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(TemplateFile::One(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(TemplateFile::Named)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 /// A chat template with a name.

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
 use crate::hf::Folder;
-use crate::hf::config::Config;
+use crate::hf::config::{Config, ConfigFile};
 use crate::hf::family::{Family, Head, Keys, Name, sizes};
 use crate::hf::layout::Change::Same;
 
@@ -35,7 +35,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu"])?;
     config.expect_str(&["position_embedding_type"], &["absolute"])?;
     config.expect_bool("is_decoder", false)?;
@@ -47,7 +47,7 @@ fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
 }
 
 /// How many token types there are.
-pub fn set_token_types(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn set_token_types(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let n = config.u32(&["type_vocab_size"])?.unwrap_or(2);
     keys.entries.push(("tokenizer.ggml.token_type_count".into(), n.into()));
     Ok(())
@@ -60,7 +60,8 @@ pub fn pooling(folder: &Folder<'_>, keys: &mut Keys) -> Result<()> {
     if !folder.has(MODULES) || !folder.has(CONFIG) {
         return Ok(());
     }
-    let config = Config::parse(CONFIG, &folder.read(CONFIG)?)?;
+    let file = ConfigFile::read(folder, CONFIG)?;
+    let config = file.config();
     // Numbers of GGUF's pooling types.
     let kinds =
         [("pooling_mode_mean_tokens", 1u32), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];

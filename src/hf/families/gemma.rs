@@ -85,7 +85,7 @@ const GEMMA3_DEFAULTS: Defaults = Defaults {
     rms_norm_eps: Some(1e-6),
 };
 
-fn sizes(config: &Config, keys: &mut Keys, defaults: &Defaults) -> Result<()> {
+fn sizes(config: &Config<'_>, keys: &mut Keys, defaults: &Defaults) -> Result<()> {
     let required = |names: &[&str], default: Option<u32>| match config.u32(names)?.or(default) {
         Some(n) => Ok(n),
         None => Err(config.missing(names)),
@@ -112,11 +112,11 @@ fn sizes(config: &Config, keys: &mut Keys, defaults: &Defaults) -> Result<()> {
     rope::write(config, keys)
 }
 
-fn first(config: &Config, keys: &mut Keys) -> Result<()> {
+fn first(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     sizes(config, keys, &NO_DEFAULTS)
 }
 
-fn second(config: &Config, keys: &mut Keys) -> Result<()> {
+fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     sizes(config, keys, &NO_DEFAULTS)?;
     set_score_scale(config, keys, 46)?;
     set_local_layers(config, keys, 2)?;
@@ -128,7 +128,7 @@ fn second(config: &Config, keys: &mut Keys) -> Result<()> {
     Ok(())
 }
 
-fn third(config: &Config, keys: &mut Keys) -> Result<()> {
+fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     sizes(config, keys, &GEMMA3_DEFAULTS)?;
     set_score_scale(config, keys, 62)?;
     set_local_layers(config, keys, 6)?;
@@ -142,7 +142,7 @@ fn third(config: &Config, keys: &mut Keys) -> Result<()> {
 
 /// Scores are scaled by the root of the head's size, or in the largest model, which has `n_layer` layers, by that of the
 /// width per head: no key says so. Anything else has a key.
-fn set_score_scale(config: &Config, keys: &mut Keys, n_layer: u32) -> Result<()> {
+fn set_score_scale(config: &Config<'_>, keys: &mut Keys, n_layer: u32) -> Result<()> {
     const KEY: &str = "query_pre_attn_scalar";
     let Some(scale) = config.f64(&[KEY])? else { return Ok(()) };
     let implied = match keys.count("block_count") == Some(n_layer as usize) {
@@ -162,7 +162,7 @@ fn set_score_scale(config: &Config, keys: &mut Keys, n_layer: u32) -> Result<()>
 }
 
 /// Of `period` layers, all but the last one are local: no key says so. Anything else has a key.
-fn set_local_layers(config: &Config, keys: &mut Keys, period: u32) -> Result<()> {
+fn set_local_layers(config: &Config<'_>, keys: &mut Keys, period: u32) -> Result<()> {
     const NAME: &str = "attention.sliding_window_pattern";
     let Some(types) = config.strs("layer_types")? else {
         let own = config.u32(&["sliding_window_pattern", "_sliding_window_pattern"])?;

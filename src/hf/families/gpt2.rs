@@ -32,7 +32,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["activation_function"], &["gelu_new", "gelu_pytorch_tanh"])?;
     config.expect_bool("scale_attn_weights", true)?;
     config.expect_bool("scale_attn_by_inverse_layer_idx", false)?;

@@ -18,7 +18,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     llama::keys(config, keys)?;
     keys.set_f32("attention.scale", config.f64(&["attention_multiplier"])?);
     keys.set_f32("embedding_scale", config.f64(&["embedding_multiplier"])?);

@@ -50,20 +50,20 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// The keys of a plain llama; other families that share its graph have them too.
-pub fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+pub fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)?;
     keys.set("rope.dimension_count", head_dim(config)?);
     rope::write(config, keys)
 }
 
-fn windowed(config: &Config, out: &mut Keys) -> Result<()> {
+fn windowed(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     keys(config, out)?;
     out.set_some("attention.sliding_window", config.u32(&["sliding_window"])?);
     Ok(())
 }
 
-fn mixture(config: &Config, out: &mut Keys) -> Result<()> {
+fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     windowed(config, out)?;
     out.set("expert_count", config.require_u32(&["num_local_experts"])?);
     out.set("expert_used_count", config.require_u32(&["num_experts_per_tok"])?);

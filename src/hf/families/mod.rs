@@ -43,7 +43,7 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
 }
 
 /// The family of `config`, and the part of it that describes the language model: `text_config` where there is one.
-pub fn find(config: &Config) -> Result<(&'static Family, Config)> {
+pub fn find<'a>(config: &Config<'a>) -> Result<(&'static Family, Config<'a>)> {
     const KEY: &str = "model_type";
     let model_type = config.str(&[KEY])?.ok_or_else(|| config.missing(&[KEY]))?;
     let Some(family) = all().find(|family| family.model_type == model_type) else {

@@ -32,7 +32,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["activation_function", "hidden_act"], &["swiglu", "silu"])?;
     for (key, expected) in [
         ("prenorm", false),

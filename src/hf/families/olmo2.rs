@@ -24,7 +24,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)?;
     rope::write(config, keys)

@@ -50,7 +50,7 @@ pub const FAMILIES: &[Family] = &[
     },
 ];
 
-fn second(config: &Config, keys: &mut Keys) -> Result<()> {
+fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu_new", "gelu_pytorch_tanh"])?;
     config.expect_bool("qk_layernorm", false)?;
     sizes(config, keys)?;
@@ -60,7 +60,7 @@ fn second(config: &Config, keys: &mut Keys) -> Result<()> {
     rope::write(config, keys)
 }
 
-fn third(config: &Config, keys: &mut Keys) -> Result<()> {
+fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)?;
     let n_rot = n_rot(config, 1.0)?;
@@ -83,7 +83,7 @@ fn third(config: &Config, keys: &mut Keys) -> Result<()> {
 }
 
 /// LongRoPE (Ding et al. 2024): a factor per pair for short and for long contexts, and one on the vectors.
-fn long_rope(rope: &Config, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys: &mut Keys) -> Result<()> {
+fn long_rope(rope: &Config<'_>, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys: &mut Keys) -> Result<()> {
     for (key, name) in
         [("long_factor", "rope_factors_long.weight"), ("short_factor", "rope_factors_short.weight")]
     {
@@ -108,7 +108,7 @@ fn long_rope(rope: &Config, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys: &mu
 }
 
 /// How many elements of a head are rotated, rounded as the model itself does.
-fn n_rot(config: &Config, default: f64) -> Result<u32> {
+fn n_rot(config: &Config<'_>, default: f64) -> Result<u32> {
     let width = f64::from(config.require_u32(HIDDEN_SIZE)?);
     let factor = rope::partial_factor(config, default)?;
     Ok((factor * width) as u32 / config.count(N_HEAD)? as u32)

@@ -61,14 +61,14 @@ pub const FAMILIES: &[Family] = &[
     },
 ];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     config.expect_bool("use_sliding_window", false)?;
     rms_norm_sizes(config, keys)?;
     rope::write(config, keys)
 }
 
-fn mixture(config: &Config, out: &mut Keys) -> Result<()> {
+fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     keys(config, out)?;
     const STEP: &str = "decoder_sparse_step";
     if let Some(found) = config.u32(&[STEP])?.filter(|found| *found != 1) {
@@ -84,7 +84,7 @@ fn mixture(config: &Config, out: &mut Keys) -> Result<()> {
     Ok(())
 }
 
-fn mixture_with_shared(config: &Config, out: &mut Keys) -> Result<()> {
+fn mixture_with_shared(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     mixture(config, out)?;
     let n_ff = config.require_u32(&["shared_expert_intermediate_size"])?;
     out.set("expert_shared_feed_forward_length", n_ff);

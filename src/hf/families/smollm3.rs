@@ -18,7 +18,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     const KEY: &str = "no_rope_layers";
     config.expect_bool("use_sliding_window", false)?;
     // 1 for a layer that has them: the architecture implies which.

@@ -25,7 +25,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     sizes(config, keys)?;
     keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);

@@ -22,7 +22,7 @@ pub const FAMILIES: &[Family] = &[Family {
     keys,
 }];
 
-fn keys(config: &Config, keys: &mut Keys) -> Result<()> {
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu_pytorch_tanh", "gelu_new"])?;
     config.expect_str(&["norm_type"], &["layer_norm"])?;
     config.expect_str(&["mlp_type"], &["default"])?;
