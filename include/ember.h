@@ -726,7 +726,8 @@ typedef struct ember_memory {
      */
     uint64_t file;
     /**
-     * The model's own memory: packed weights, and the files where they are read and not mapped.
+     * The model's own memory: packed weights, the files where they are read and not mapped, and the tensors of a Hugging Face
+     * folder that are copied because they are laid out otherwise than in GGUF.
      */
     uint64_t weights;
     /**
@@ -1855,7 +1856,8 @@ ember_status ember_log_set(ember_log_callback callback,
 
 /**
  * Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
- * header is read. Both options may be NULL for the defaults; limits in them do not count. Any thread.
+ * header is read. Both options may be NULL for the defaults; limits in them do not count. With a limit of so many bytes
+ * both can be made. Any thread.
  * Errors: as ember_model_load and ember_context_new.
  */
 ember_status ember_memory_estimate(const char *path,

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{TempFolder, fixture};
+use ember::context::{ContextOptions, LoadOptions, LoadedModel, Pack, estimate, inspect};
 use ember::error::ember_status::*;
 use ember::hf;
 use ember::tokenizer::Tokenizer;
@@ -96,6 +97,59 @@ fn costly() -> Vec<String> {
     all
 }
 
+/// A llama whose queries and keys take 16 MB, which loading copies piece by piece: neither an estimate nor a look does.
+fn looking_copies_nothing() {
+    let (n_layer, n_embd) = (32, 256);
+    let folder = TempFolder::new("hf-memory-look");
+    let config = format!(
+        r#"{{"model_type":"llama","hidden_size":{n_embd},"intermediate_size":4,"num_hidden_layers":{n_layer},
+        "num_attention_heads":4,"max_position_embeddings":8,"rms_norm_eps":1e-5,"tie_word_embeddings":true}}"#
+    );
+    folder.write("config.json", config);
+    let mut tensors =
+        vec![("embed_tokens.weight".to_owned(), vec![3, n_embd]), ("norm.weight".to_owned(), vec![n_embd])];
+    for i in 0..n_layer {
+        for (name, shape) in [
+            ("input_layernorm", vec![n_embd]),
+            ("post_attention_layernorm", vec![n_embd]),
+            ("self_attn.q_proj", vec![n_embd, n_embd]),
+            ("self_attn.k_proj", vec![n_embd, n_embd]),
+            ("self_attn.v_proj", vec![n_embd, n_embd]),
+            ("self_attn.o_proj", vec![n_embd, n_embd]),
+            ("mlp.gate_proj", vec![4, n_embd]),
+            ("mlp.up_proj", vec![4, n_embd]),
+            ("mlp.down_proj", vec![n_embd, 4]),
+        ] {
+            tensors.push((format!("layers.{i}.{name}.weight"), shape));
+        }
+    }
+    let mut at = 0;
+    let mut entries = Vec::new();
+    for (name, shape) in tensors {
+        let end = at + 4 * shape.iter().product::<usize>();
+        entries.push(format!(
+            r#""model.{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{at},{end}]}}"#
+        ));
+        at = end;
+    }
+    let mut file = safetensors(&format!("{{{}}}", entries.join(",")));
+    file.resize(file.len() + at, 0);
+    folder.write("model.safetensors", file);
+    let options = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };
+    let copies = most(|| drop(LoadedModel::open(&folder.0, &options).unwrap()));
+    assert!(copies > 16 << 20, "{copies} bytes");
+    let looked = most(|| {
+        let json = inspect(&folder.0).unwrap();
+        assert!(json.contains(r#""supported":true"#), "{json}");
+    });
+    assert!(looked < 2 << 20, "{looked} bytes to look at a folder");
+    for use_mmap in [true, false] {
+        let options = LoadOptions { use_mmap, ..options.clone() };
+        let said = most(|| _ = estimate(&folder.0, &options, &ContextOptions::default()).unwrap());
+        assert!(said < 2 << 20, "{said} bytes for an estimate");
+    }
+}
+
 /// One test, because others at the same time would be counted too.
 #[test]
 fn what_is_read_takes_no_more_than_is_looked_for() {
@@ -142,6 +196,8 @@ fn what_is_read_takes_no_more_than_is_looked_for() {
     let taken =
         most(|| drop(Tokenizer::from_json(tokenizer, Some(config.as_bytes())).map_err(|e| panic!("{e}"))));
     assert!(taken <= 8 * config.len() + (1 << 18), "{taken} bytes: {config:.60}");
+
+    looking_copies_nothing();
 
     // What no real folder has.
     let refused = |name: &str, bytes: &[u8], sentence: &str| {

@@ -24,7 +24,8 @@ pub struct ember_memory {
     /// The model's files. Where they are mapped the system reads, shares and drops their pages as it sees fit, and needs
     /// none for the weights that are packed.
     pub file: u64,
-    /// The model's own memory: packed weights, and the files where they are read and not mapped.
+    /// The model's own memory: packed weights, the files where they are read and not mapped, and the tensors of a Hugging Face
+    /// folder that are copied because they are laid out otherwise than in GGUF.
     pub weights: u64,
     /// The KV cache of the context when it is full; what is not filled yet takes addresses and no memory.
     pub kv: u64,
@@ -57,7 +58,8 @@ fn estimated(
 }
 
 /// Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
-/// header is read. Both options may be NULL for the defaults; limits in them do not count. Any thread.
+/// header is read. Both options may be NULL for the defaults; limits in them do not count. With a limit of so many bytes
+/// both can be made. Any thread.
 /// Errors: as ember_model_load and ember_context_new.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_memory_estimate(

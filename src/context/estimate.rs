@@ -13,7 +13,8 @@ pub struct Estimate {
     /// The model's files. Where they are mapped the system reads, shares and drops their pages as it sees fit, and what is
     /// packed is of no further use there.
     pub file: u64,
-    /// The model's own memory: packed weights, and the files where they are read instead of mapped.
+    /// The model's own memory: packed weights, the files where they are read instead of mapped, and the tensors of a folder
+    /// that are copied.
     pub weights: u64,
     /// The KV cache of a full context; pages that are not used yet take address space only.
     pub kv: u64,
@@ -26,8 +27,7 @@ pub struct Estimate {
 /// Errors: those of loading the model and of making the context, but for the lack of memory.
 pub fn estimate(path: &Path, load: &LoadOptions, options: &ContextOptions) -> Result<Estimate> {
     let model = Arc::new(LoadedModel::measured(path, load)?);
-    let file = model.gguf().file_size();
-    let weights = model.weights_memory() + if load.use_mmap { 0 } else { file };
+    let (file, weights) = (model.gguf().file_size(), model.weights_memory());
     let (kv, workspace) =
         Context::new(&model, &ContextOptions { memory_limit: None, ..options.clone() })?.memory();
     Ok(Estimate { file, weights, kv, workspace })

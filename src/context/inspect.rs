@@ -24,9 +24,9 @@ mod with_json {
     use serde_json::{Map, Value as Json, json};
 
     use super::*;
-    use crate::context::load::{LoadOptions, open};
+    use crate::context::load::{self, LoadOptions};
     use crate::context::loaded::LoadedModel;
-    use crate::gguf::{Array, Gguf, Reading, Value};
+    use crate::gguf::{Array, Gguf, Value};
     use crate::models::ModelInfo;
 
     /// Arrays up to this length are written whole.
@@ -36,7 +36,7 @@ mod with_json {
     ///
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
-        let mut object = header(&open(path, &Reading::default())?);
+        let mut object = header(&load::header(path)?);
         #[cfg(feature = "hf")]
         if path.is_dir() {
             look_beside(path, &mut object);

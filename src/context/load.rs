@@ -284,10 +284,10 @@ impl Binding {
     }
 }
 
-/// The weights at `path` bound to memory that is only counted; no tokenizer. The file is mapped, and little of it is read.
+/// The weights at `path` bound to memory that is only counted, with what reading and copying would take; no tokenizer. The
+/// files are mapped, and little of them is read.
 pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let options = LoadOptions {
-        use_mmap: true,
         check_tensors: false,
         lock: false,
         progress: None,
@@ -295,10 +295,10 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
         ..options.clone()
     };
     let load = Load::new(&options);
-    let counting = Memory::new(MemoryOptions { measure: true, ..Default::default() });
+    let counting = counting();
     let step = || load.step();
-    let reading = Reading { memory: &load.memory, progress: Progress::default(), step: &step };
-    let mut gguf = open(path, &reading)?;
+    let reading = Reading { memory: &counting, progress: Progress::default(), step: &step };
+    let mut gguf = open(path, options.use_mmap, &reading)?;
     let name = gguf.name().to_owned();
     let within = |e: Error| e.within(&name);
     gguf.set_metadata(&options.metadata)?;
@@ -309,11 +309,20 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, memory: counting })
 }
 
-/// The file or folder at `path`, mapped.
-pub(super) fn open(path: &Path, reading: &Reading<'_>) -> Result<Gguf> {
+/// The keys and the directory of the file or folder at `path`; what it would take is only counted.
+pub(super) fn header(path: &Path) -> Result<Gguf> {
+    open(path, true, &Reading { memory: &counting(), ..Reading::default() })
+}
+
+/// Memory that is only counted.
+fn counting() -> Memory {
+    Memory::new(MemoryOptions { measure: true, ..Default::default() })
+}
+
+fn open(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<Gguf> {
     #[cfg(feature = "hf")]
     if path.is_dir() {
-        return Ok(hf::open_with(path, true, reading)?.gguf);
+        return Ok(hf::open_with(path, use_mmap, reading)?.gguf);
     }
-    Gguf::open_with(path, true, reading)
+    Gguf::open_with(path, use_mmap, reading)
 }

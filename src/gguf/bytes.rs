@@ -16,19 +16,30 @@ use super::Reading;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Zeroed};
 
+/// What a copy is called where there is no memory for it.
+const COPY: &str = "a copy of a file";
 /// Bytes that are read between two looks at what may end the reading.
 const READ_BYTES: usize = 1 << 19;
 /// What addresses of numbers in a file must be a multiple of; files put them at multiples of 32 from their beginning.
 const ALIGNMENT: usize = 4;
 
 /// The immutable bytes of a file, `Send + Sync`. The address of the first one is a multiple of 4, and of 64 as a rule.
-pub struct FileBytes(Storage);
+///
+/// A purse that only measures counts what reading and copying would take: a file is mapped instead of read, and of a large
+/// copy there is nothing but its length.
+pub struct FileBytes {
+    storage: Storage,
+    /// What was counted for bytes that are elsewhere or nowhere; else nothing.
+    _counted: Zeroed<u8>,
+}
 
 enum Storage {
     Mapped(Mmap),
     Owned(Zeroed<u8>),
     /// Bytes that are no file, at whatever address they have.
     Loose(Vec<u8>),
+    /// So many that were only counted.
+    Counted(usize),
     /// Somebody else's, who lets them be as long as the owner is kept.
     Borrowed(&'static [u8], #[allow(dead_code, reason = "dropped, never read")] Arc<dyn Any + Send + Sync>),
 }
@@ -88,31 +99,50 @@ impl FileBytes {
         let n_bytes = usize::try_from(len).map_err(too_big)?;
         let mut options = MmapOptions::new();
         options.offset(offset).len(n_bytes);
+        let measures = reading.memory.measures();
+        let count = || reading.memory.zeroed(n_bytes, "the file");
         // SAFETY: the map is private to this process and read-only. That nobody shortens or rewrites the file
         // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
-        let map = use_mmap.then(|| unsafe { options.map(&file) });
+        let map = (use_mmap || measures).then(|| unsafe { options.map(&file) });
         match map {
-            Some(Ok(map)) if is_aligned(&map) => Ok(FileBytes(Storage::Mapped(map))),
+            Some(Ok(map)) if is_aligned(&map) => {
+                let _counted = if use_mmap { Zeroed::default() } else { count()? };
+                Ok(FileBytes { storage: Storage::Mapped(map), _counted })
+            }
+            _ if measures => {
+                let elsewhere = Reading { memory: &Memory::UNLIMITED, ..reading.clone() };
+                let read = read_all(file, offset, n_bytes, &elsewhere)?;
+                Ok(FileBytes { _counted: count()?, ..read })
+            }
             _ => read_all(file, offset, n_bytes, reading),
         }
     }
 
-    /// Copies `bytes`.
+    /// Copies `bytes`: in any case, so that they can be read when all else is only counted.
     ///
     /// # Errors
     /// `NoMemory`.
     pub fn copy(bytes: &[u8], memory: &Memory) -> Result<FileBytes> {
-        FileBytes::filled(bytes.len(), memory, |to| to.copy_from_slice(bytes))
+        let (counted, memory) = match memory.measures() {
+            true => (memory.zeroed(bytes.len(), COPY)?, &Memory::UNLIMITED),
+            false => (Zeroed::default(), memory),
+        };
+        let copy = FileBytes::filled(bytes.len(), memory, |to| to.copy_from_slice(bytes))?;
+        Ok(FileBytes { _counted: counted, ..copy })
     }
 
-    /// Memory of `len` bytes, zeros, that `fill` is handed to write to.
+    /// Memory of `len` bytes, zeros, that `fill` is handed to write to. Where `memory` only measures, nothing is filled and
+    /// there are no bytes.
     ///
     /// # Errors
     /// `NoMemory`.
     pub fn filled(len: usize, memory: &Memory, fill: impl FnOnce(&mut [u8])) -> Result<FileBytes> {
-        let mut buffer = memory.zeroed(len, "a copy of a file")?;
+        let mut buffer = memory.zeroed(len, COPY)?;
+        if memory.measures() {
+            return Ok(FileBytes { storage: Storage::Counted(len), _counted: buffer });
+        }
         fill(&mut buffer);
-        Ok(FileBytes(Storage::Owned(buffer)))
+        Ok(Storage::Owned(buffer).into())
     }
 
     /// Bytes that stay as they are until `owner` is dropped; a copy of them where they are not aligned.
@@ -125,8 +155,24 @@ impl FileBytes {
         memory: &Memory,
     ) -> Result<FileBytes> {
         match is_aligned(bytes) {
-            true => Ok(FileBytes(Storage::Borrowed(bytes, owner))),
+            true => Ok(Storage::Borrowed(bytes, owner).into()),
             false => FileBytes::copy(bytes, memory),
+        }
+    }
+
+    /// How many bytes there are, or would be if they were not only counted.
+    pub fn n_bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Counted(len) => *len,
+            _ => self.len(),
+        }
+    }
+
+    /// Whether numbers of four bytes can be read where they lie, from `offset` on.
+    pub fn is_aligned_at(&self, offset: usize) -> bool {
+        match &self.storage {
+            Storage::Counted(_) => offset.is_multiple_of(ALIGNMENT),
+            _ => is_aligned(&self[offset..]),
         }
     }
 
@@ -182,7 +228,7 @@ impl FileBytes {
     /// # Errors
     /// As [`Zeroed::lock`].
     pub fn lock(&self, range: Range<usize>) -> std::io::Result<()> {
-        match &self.0 {
+        match &self.storage {
             #[cfg(unix)]
             Storage::Mapped(map) => {
                 let bytes = &map[range];
@@ -198,14 +244,14 @@ impl FileBytes {
                 Err(std::io::ErrorKind::Unsupported.into())
             }
             Storage::Owned(bytes) => bytes.lock(),
-            Storage::Loose(_) | Storage::Borrowed(..) => Ok(()),
+            Storage::Loose(_) | Storage::Counted(_) | Storage::Borrowed(..) => Ok(()),
         }
     }
 
     /// The mapping that holds `range`, which is not empty.
     #[cfg(unix)]
     fn mapped(&self, range: &Range<usize>) -> Option<&Mmap> {
-        match &self.0 {
+        match &self.storage {
             Storage::Mapped(map) if range.start < range.end && range.end <= map.len() => Some(map),
             _ => None,
         }
@@ -213,13 +259,19 @@ impl FileBytes {
 
     /// Takes over bytes that are no file: at whatever address they have.
     pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
-        FileBytes(Storage::Loose(buffer))
+        Storage::Loose(buffer).into()
+    }
+}
+
+impl From<Storage> for FileBytes {
+    fn from(storage: Storage) -> FileBytes {
+        FileBytes { storage, _counted: Zeroed::default() }
     }
 }
 
 impl fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.len())
+        write!(f, "{} bytes", self.n_bytes())
     }
 }
 
@@ -227,10 +279,11 @@ impl Deref for FileBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
+        match &self.storage {
             Storage::Mapped(map) => map,
             Storage::Owned(buffer) => buffer,
             Storage::Loose(bytes) => bytes,
+            Storage::Counted(_) => &[],
             Storage::Borrowed(bytes, _) => bytes,
         }
     }
@@ -295,7 +348,7 @@ fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Resul
             Err(e) => return Err(unreadable(e)),
         }
     }
-    Ok(FileBytes(Storage::Owned(buffer)))
+    Ok(Storage::Owned(buffer).into())
 }
 
 #[cfg(test)]

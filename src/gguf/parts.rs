@@ -59,12 +59,12 @@ fn check(t: &TensorInfo, files: &[Arc<FileBytes>]) -> Result<()> {
         wrong(format!("lies in file number {}, but there are {} files", t.file, files.len()))
     })?;
     match t.offset.checked_add(t.n_bytes) {
-        Some(end) if end <= file.len() => Ok(()),
+        Some(end) if end <= file.n_bytes() => Ok(()),
         _ => Err(wrong(format!(
             "has {} bytes of data at offset {}, but its file has {} bytes",
             t.n_bytes,
             t.offset,
-            file.len()
+            file.n_bytes()
         ))),
     }
 }

@@ -74,7 +74,7 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
     let (shape, data) = match change {
         Change::Same | Change::Stack => match tensor.is_aligned() {
             true => return Ok(Tensor { ty: tensor.ty, shape, data: Laid::InPlace(tensor) }),
-            false => (shape, FileBytes::copy(bytes, memory)?),
+            false => (shape, FileBytes::filled(bytes.len(), memory, |to| to.copy_from_slice(bytes))?),
         },
         Change::InterleaveQuery | Change::InterleaveKey => {
             let n_head = if change == Change::InterleaveKey { heads.n_head_kv } else { heads.n_head };

@@ -80,7 +80,8 @@ pub fn open(path: &Path, use_mmap: bool) -> Result<HfFolder> {
     open_with(path, use_mmap, &Reading::default())
 }
 
-/// As [`open`]; what has to be read or copied is as `reading` says, which is told of every tensor.
+/// As [`open`]; what has to be read or copied is as `reading` says, which is told of every tensor. Where its memory only
+/// measures, what would be copied is counted, and the tokenizer's files and the template are left where they are.
 ///
 /// # Errors
 /// As [`open`], `NoMemory`, and those of `reading`.
@@ -94,7 +95,8 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let config = ConfigFile::read(&folder, "config.json")?;
         let (family, config) = families::find(&config.config())?;
         let parts = convert::convert(&name, &folder, family, &config, weights::open(&folder)?)?;
-        let optional = |file: &str, most| folder.has(file).then(|| folder.read(file, most)).transpose();
+        let wanted = |file: &str| !reading.memory.measures() && folder.has(file);
+        let optional = |file: &str, most| wanted(file).then(|| folder.read(file, most)).transpose();
         let tokenizer = (optional(TOKENIZER, u64::MAX)?, optional(TOKENIZER_CONFIG, MAX_TEXT_BYTES)?);
         let room = tokenizer.1.as_ref().map_or(0, |config| config.len() * CONFIG_ROOM_PER_BYTE);
         expect_room(room, "its JSON").map_err(|e| e.within(TOKENIZER_CONFIG))?;

@@ -4,6 +4,7 @@
 //! the file's pages back for the norms alone.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -172,7 +173,14 @@ impl Packer {
     /// As [`Packer::run`]; matrices share an allocation until it has `block_bytes`.
     fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         let mut sources = std::mem::take(&mut self.sources);
-        sources.sort_by_key(|s| (Arc::as_ptr(&s.file).addr(), s.range.start));
+        // Files in the order in which they came, not that of their addresses: so blocks are the same whenever they are counted.
+        let file = |source: &Source| Arc::as_ptr(&source.file).addr();
+        let mut places = HashMap::new();
+        for source in &sources {
+            let next = places.len();
+            places.entry(file(source)).or_insert(next);
+        }
+        sources.sort_by_key(|source| (places[&file(source)], source.range.start));
         let mut rest = &sources[..];
         while !rest.is_empty() {
             self.loading.watch().check()?;

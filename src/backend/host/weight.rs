@@ -54,9 +54,8 @@ impl HostWeight {
     pub fn new(src: &WeightSource<'_>, memory: &Memory) -> Result<HostWeight> {
         let row_bytes = src.format.row_bytes(src.n_cols);
         let range = src.offset..src.offset + row_bytes * src.n_rows;
-        let bytes = &src.file[range.clone()];
         let in_place = match (src.format, src.role) {
-            (Format::F32, _) => bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok(),
+            (Format::F32, _) => src.file.is_aligned_at(src.offset),
             (_, WeightRole::Matrix | WeightRole::Table) => true,
             (_, WeightRole::Vector) => false,
         };
@@ -67,7 +66,7 @@ impl HostWeight {
         }
         let mut copy = memory.zeroed::<f32>(n_rows * n_cols, "a weight's f32 copy")?;
         if !memory.measures() {
-            (src.format.info().dequantize)(bytes, &mut copy);
+            (src.format.info().dequantize)(&src.file[range], &mut copy);
         }
         let row_bytes = Format::F32.row_bytes(n_cols);
         Ok(HostWeight {
