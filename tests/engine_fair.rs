@@ -86,6 +86,28 @@ fn a_prompt_that_no_cache_holds_keeps_nobody_waiting() {
     assert!(!has_ended(&first));
 }
 
+/// However long those of low priority wait, they go one by one and not all at once.
+#[test]
+fn urgent_ones_go_before_a_backlog_that_waited_long() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 40, 1);
+    let low: Vec<Request> = (0..60).map(|i| submit(&engine, &prompt(5, i), &options(1, -100))).collect();
+    let n_begun = || low.iter().filter(|low| has_ended(low)).count();
+    let n_urgent = 4 * 33 - 2;
+    for i in 0..n_urgent {
+        let before = n_begun();
+        let urgent = submit(&engine, &prompt(5, 100 + i), &options(1, 100));
+        while !has_ended(&urgent) {
+            step(&engine);
+        }
+        assert!(n_begun() - before <= 1, "{} others went before urgent request {i}", n_begun() - before);
+    }
+    assert_eq!(n_begun(), n_urgent / 32, "nobody waits for ever either");
+    assert!(low[..n_urgent / 32].iter().all(has_ended), "the oldest first");
+    while step(&engine) {}
+    assert_eq!(n_begun(), low.len());
+}
+
 /// Each begins when its first token comes.
 #[test]
 fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {

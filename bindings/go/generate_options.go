@@ -155,7 +155,8 @@ func WithTimeLimit(limit time.Duration) GenerateOption {
 }
 
 // WithPriority says which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal
-// ones the one that came first. One that was passed by 32 others is next all the same. By default 0.
+// ones the one that came first. Of those that were passed by 32 others the one that came first is next all the same, and the
+// rest are counted anew. By default 0.
 func WithPriority(priority int) GenerateOption {
 	return GenerateOption{func(config *generateConfig) error {
 		if priority < math.MinInt32 || priority > math.MaxInt32 {

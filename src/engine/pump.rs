@@ -306,7 +306,7 @@ impl Pump {
                 queue.lock().put_back(job);
                 return;
             }
-            queue.lock().passed_by(job.number);
+            queue.lock().passed_by(&job);
             self.vacant.pop();
             job.standing.begin(metrics);
             let goes_on = job.echo(metrics);

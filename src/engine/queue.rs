@@ -7,10 +7,15 @@ use crate::error::{Error, Result};
 /// How many requests of higher priority that came later may go before a request until it goes before them all.
 const MOST_PASSED: u32 = 32;
 
+/// Whether a request was passed often enough to be next whatever its priority.
+fn is_due(job: &Job) -> bool {
+    job.n_passed >= MOST_PASSED
+}
+
 /// Requests of lower ranks go first, and keep their pages longest: the oldest of those that were passed often enough, then those
 /// of the highest priority, of these the oldest.
 pub(super) fn rank(job: &Job) -> (bool, i64, u64) {
-    match job.n_passed >= MOST_PASSED {
+    match is_due(job) {
         true => (false, 0, job.number),
         false => (true, -i64::from(job.priority), job.number),
     }
@@ -64,10 +69,16 @@ impl Queue {
         Some(self.jobs.swap_remove(at))
     }
 
-    /// Request number `number` begins: it passes those that came before it.
-    pub(super) fn passed_by(&mut self, number: u64) {
-        let older = self.jobs.iter_mut().filter(|other| other.number < number);
-        older.for_each(|other| other.n_passed = other.n_passed.saturating_add(1));
+    /// `job` begins: it passes those that came before it. If it is next for having been passed, the others of whom that is true
+    /// are counted from 0 again, lest a whole queue of them go before more urgent ones; the oldest that waits is not among them.
+    pub(super) fn passed_by(&mut self, job: &Job) {
+        for other in &mut self.jobs {
+            if is_due(job) && is_due(other) {
+                other.n_passed = 0;
+            } else if other.number < job.number {
+                other.n_passed = other.n_passed.saturating_add(1);
+            }
+        }
     }
 
     /// Takes out those that `is` is true of.
