@@ -4,17 +4,20 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::context;
 use common::parts::Parts;
-use common::windows::{MOST_HELD, MOST_IN_CALL, PAGE, model, n_held, options, pages, run, text, whole};
+use common::windows::{
+    MOST_HELD, MOST_IN_CALL, PAGE, WINDOW, model, n_held, options, pages, run, text, whole,
+};
 use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::{Error, Result};
 use ember::generate::{
-    DraftModel, EventKind, GenerateOptions, Generator, Lender, Lookup, Prompt, Shift, Usage,
+    DraftModel, EventKind, GenerateOptions, Generator, Lender, Lookup, Prompt, Shift, Usage, generate,
 };
 use ember::sampler::{Sampler, Stage};
 
@@ -313,4 +316,41 @@ fn an_engine_runs_long_requests_in_few_pages() {
         n_preempted += metrics.n_preempted;
     }
     assert!(n_preempted > 0);
+}
+
+/// As many pages as one call of any length needs, which goes round in them, are enough for the pieces of an engine's steps.
+#[test]
+fn an_engine_runs_in_as_few_pages_as_a_generation_alone() {
+    let model = model();
+    let prompt = text(&model, 700);
+    let few = GenerateOptions { max_tokens: 20, ..GenerateOptions::default() };
+    for n_batch in (64..320).step_by(12) {
+        let ring = (WINDOW - 2 + n_batch).div_ceil(PAGE) + 1;
+        let o = pages(&model, ring, &ContextOptions { n_batch, ..self::options(1024) });
+        let mut alone = context(&model, &o);
+        let (mut n, mut sampler) = (0, greedy());
+        let usage = generate(&mut alone, &mut sampler, &prompt[..], &few, |_| {
+            n += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!((usage.unwrap().n_generated, n), (20, 21), "{n_batch} rows");
+        for n_others in [0, 3] {
+            let o = EngineOptions {
+                context: o.clone(),
+                n_parallel: 4,
+                share_prefixes: false,
+                ..Default::default()
+            };
+            let engine = Engine::new(&model, &o).unwrap();
+            let submit =
+                |ids: &[u32]| engine.submit(Prompt::Tokens(ids), &few, greedy(), Sink::Pull).unwrap();
+            let long = submit(&prompt);
+            let others: Vec<_> = (0..n_others).map(|i| submit(&prompt[i..i + 20])).collect();
+            while engine.step(Duration::ZERO).unwrap() {}
+            for request in others.iter().chain([&long]) {
+                let usage = request.usage();
+                assert_eq!(usage.n_generated, 20, "{n_batch} rows, {n_others} others: {:?}", usage.finish);
+            }
+        }
+    }
 }

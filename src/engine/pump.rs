@@ -320,8 +320,8 @@ impl Pump {
     /// Runs a batch and tells what came of it.
     fn run(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         let begin = Instant::now();
+        self.plan(metrics);
         loop {
-            self.plan(metrics);
             self.fill();
             if self.ids.is_empty() {
                 return;
@@ -335,7 +335,11 @@ impl Pump {
             };
             match outcome {
                 Ok(()) => break,
-                Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
+                Err(Error::ContextFull(_)) if self.halve_pieces() => {}
+                Err(Error::ContextFull(_)) => {
+                    self.make_room(queue, metrics);
+                    self.plan(metrics);
+                }
                 Err(Error::Cancelled(_)) => return,
                 Err(error) => return self.fail_batch(&error, metrics),
             }
@@ -409,6 +413,17 @@ impl Pump {
             self.seqs.extend(std::iter::repeat_n(a.seq, a.n));
             self.wants.extend((1..=a.n).map(|n| n == feed.len()));
         }
+    }
+
+    /// Has the batch take less of the prompts, though no less than a page of each: where a window's pages are given back as a
+    /// sequence grows, short pieces need fewer at once. Returns whether there was any to take less of.
+    fn halve_pieces(&mut self) -> bool {
+        let mut any = false;
+        for active in self.active.iter_mut().filter(|active| active.n > PAGE_LEN) {
+            active.n = (active.n / 2).max(PAGE_LEN);
+            any = true;
+        }
+        any
     }
 
     /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends.
