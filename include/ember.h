@@ -735,7 +735,7 @@ typedef struct ember_memory {
      */
     uint64_t kv;
     /**
-     * What the context computes with, and its logits.
+     * What the context computes with, and logits for one token of each of its sequences; a call that wants more takes more.
      */
     uint64_t workspace;
 } ember_memory;
@@ -1407,7 +1407,8 @@ ember_status ember_embed_tokens(struct ember_context *context,
 
 /**
  * Makes an engine over `model`, with a context of its own, and writes it to `out`; free it with ember_engine_free.
- * `options` NULL: the defaults. The engine keeps the model alive.
+ * `options` NULL: the defaults. The engine keeps the model alive. It takes its large buffers here: as much as
+ * ember_memory_estimate says of a context whose n_seq is n_parallel.
  * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_UNSUPPORTED for an encoder and for a thread
  * where there are none, EMBER_E_NOMEM.
  */

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::{bundled_model, load};
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel};
+use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, estimate};
 use ember::engine::{Engine, EngineOptions, Request, Sink};
 use ember::error::Error;
 use ember::generate::{EventKind, FinishReason, GenerateOptions, Prompt};
@@ -275,4 +275,28 @@ fn a_request_that_stays_keeps_no_cache() {
         while step(&engine) {}
     }
     assert!(kept.iter().all(|request| request.usage().n_generated == 3));
+}
+
+/// The estimate of a context with as many sequences is enough for an engine, whatever its requests ask for.
+#[test]
+fn an_engine_takes_the_memory_for_all_its_logits_at_once() {
+    let path = bundled_model();
+    let model = load(&path);
+    let context = ContextOptions { n_ctx: 128, n_seq: 12, ..ContextOptions::default() };
+    let estimate = estimate(&path, &LoadOptions::default(), &context).expect("an estimate");
+    let with = |limit: u64| {
+        let context = ContextOptions { memory_limit: Some(limit), ..context.clone() };
+        Engine::new(&model, &EngineOptions { n_parallel: 12, context, ..EngineOptions::default() })
+    };
+    let all = estimate.kv + estimate.workspace;
+    assert!(matches!(with(all - 1), Err(Error::NoMemory(_))));
+    let engine = with(all).expect("an engine");
+    let requests: Vec<Request> = (0..24)
+        .map(|i| submit(&engine, &prompt(3, i), &GenerateOptions { logprobs: i % 12 < 6, ..options(5, 0) }))
+        .collect();
+    while step(&engine) {}
+    for request in &requests {
+        assert_eq!((request.error(), request.usage().n_generated), (None, 5));
+    }
+    assert_eq!(engine.metrics().n_preempted, 0, "all ran together");
 }

@@ -142,7 +142,8 @@ fn submit(
 }
 
 /// Makes an engine over `model`, with a context of its own, and writes it to `out`; free it with ember_engine_free.
-/// `options` NULL: the defaults. The engine keeps the model alive.
+/// `options` NULL: the defaults. The engine keeps the model alive. It takes its large buffers here: as much as
+/// ember_memory_estimate says of a context whose n_seq is n_parallel.
 /// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_UNSUPPORTED for an encoder and for a thread
 /// where there are none, EMBER_E_NOMEM.
 #[unsafe(no_mangle)]

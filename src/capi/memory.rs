@@ -29,7 +29,7 @@ pub struct ember_memory {
     pub weights: u64,
     /// The KV cache of the context when it is full; what is not filled yet takes addresses and no memory.
     pub kv: u64,
-    /// What the context computes with, and its logits.
+    /// What the context computes with, and logits for one token of each of its sequences; a call that wants more takes more.
     pub workspace: u64,
 }
 

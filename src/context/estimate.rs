@@ -18,7 +18,7 @@ pub struct Estimate {
     pub weights: u64,
     /// The KV cache of a full context; pages that are not used yet take address space only.
     pub kv: u64,
-    /// Activations, scratch and the logits of one token.
+    /// Activations, scratch and the logits of one token of each sequence.
     pub workspace: u64,
 }
 

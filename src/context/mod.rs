@@ -163,7 +163,8 @@ impl Context {
             timings: Timings::default(),
         };
         if context.model.info().causal {
-            context.reserve_outputs(1)?;
+            // The last token of each sequence may be asked for at once.
+            context.reserve_outputs(context.options.n_seq)?;
         }
         Ok(context)
     }

@@ -336,10 +336,9 @@ impl Pump {
             match outcome {
                 Ok(()) => break,
                 Err(Error::ContextFull(_)) if self.halve_pieces() => {}
-                Err(Error::ContextFull(_)) => {
-                    self.make_room(queue, metrics);
-                    self.plan(metrics);
-                }
+                Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
+                // Fewer may have enough.
+                Err(Error::NoMemory(_)) if self.active.len() > 1 => self.make_room(queue, metrics),
                 Err(Error::Cancelled(_)) => return,
                 Err(error) => return self.fail_batch(&error, metrics),
             }
@@ -426,12 +425,12 @@ impl Pump {
         any
     }
 
-    /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends.
+    /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends. Plans the batch
+    /// of those that are left.
     fn make_room(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         if self.active.len() == 1 {
-            return self.release(0).end(FinishReason::ContextFull, metrics);
-        }
-        if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {
+            self.release(0).end(FinishReason::ContextFull, metrics);
+        } else if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {
             let mut job = self.release(last);
             job.leave();
             job.standing.pause(metrics);
@@ -440,6 +439,7 @@ impl Pump {
             job.n_passed = job.n_passed.saturating_add(n_younger as u32);
             queue.lock().put_back(job);
         }
+        self.plan(metrics);
     }
 
     fn fail_batch(&mut self, error: &Error, metrics: &Mutex<Metrics>) {
