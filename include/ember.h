@@ -1732,7 +1732,8 @@ ember_status ember_generate_options_set_priority(struct ember_generate_options *
 
 /**
  * The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
- * it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * it. NULL, the default: none. The context's own token ends it too. A request of an engine ends with the engine's next step, as
+ * with ember_request_cancel. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_generate_options_set_cancel_token(struct ember_generate_options *options,
                                                      const struct ember_cancel_token *token,
@@ -2291,8 +2292,9 @@ ember_status ember_request_next(struct ember_request *request,
                                 struct ember_error **err);
 
 /**
- * Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. Any thread. NULL, or what is no request, is left
- * alone.
+ * Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless all
+ * requests that it runs tokens of are cancelled: then it ends at once, before the model's next layer. Any thread. NULL, or what
+ * is no request, is left alone.
  */
 void ember_request_cancel(const struct ember_request *request);
 

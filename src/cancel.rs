@@ -34,22 +34,41 @@ impl CancelToken {
     }
 }
 
-/// The tokens that end a call: its own and its object's, where there are such. Without any it never ends early.
+/// The tokens of one of those that a call is done for: any of them says that it is not wanted there any more.
+pub type Asker = [Option<CancelToken>; 2];
+
+/// What ends a call: its own token and its object's, where there are such, and that nobody wants it any more of those it is
+/// done for. Without any it never ends early.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Watch<'a>([Option<&'a CancelToken>; 2]);
+pub struct Watch<'a> {
+    tokens: [Option<&'a CancelToken>; 2],
+    askers: &'a [Asker],
+}
 
 impl<'a> Watch<'a> {
     /// Watches both, as far as they are there.
     pub fn new(one: Option<&'a CancelToken>, other: Option<&'a CancelToken>) -> Watch<'a> {
-        Watch([one, other])
+        Watch { tokens: [one, other], askers: &[] }
     }
 
-    /// Whether one of them is cancelled.
+    /// Watches whether all of `askers` are cancelled, of whom there is at least one.
+    pub fn of_all(askers: &'a [Asker]) -> Watch<'a> {
+        Watch { tokens: [None, None], askers }
+    }
+
+    /// Watches `one` in place of the first.
+    pub fn with(self, one: Option<&'a CancelToken>) -> Watch<'a> {
+        Watch { tokens: [one, self.tokens[1]], ..self }
+    }
+
+    /// Whether one of the tokens is cancelled, or all of those that the call is done for are.
     pub fn is_cancelled(&self) -> bool {
-        self.0.iter().flatten().any(|token| token.is_cancelled())
+        let is_gone = |asker: &Asker| asker.iter().flatten().any(CancelToken::is_cancelled);
+        self.tokens.iter().flatten().any(|token| token.is_cancelled())
+            || (!self.askers.is_empty() && self.askers.iter().all(is_gone))
     }
 
-    /// `Cancelled` when one of them is.
+    /// `Cancelled` when that is so.
     pub fn check(&self) -> Result<()> {
         match self.is_cancelled() {
             true => Err(cancelled()),
@@ -114,5 +133,20 @@ mod tests {
         assert!(!one.is_cancelled() && Watch::new(Some(&one), None).check().is_ok());
         other.reset();
         assert!(watch.check().is_ok());
+    }
+
+    #[test]
+    fn a_call_for_several_ends_when_all_of_them_are_cancelled() {
+        let [one, two, three, own] = [(); 4].map(|()| CancelToken::new());
+        let askers = [[Some(one.clone()), None], [Some(two.clone()), Some(three.clone())]];
+        let watch = Watch::of_all(&askers).with(Some(&own));
+        one.cancel();
+        assert!(watch.check().is_ok() && Watch::of_all(&[]).check().is_ok());
+        three.cancel();
+        assert!(watch.is_cancelled());
+        one.reset();
+        assert!(!watch.is_cancelled());
+        own.cancel();
+        assert!(watch.is_cancelled());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::{bundled_model, load};
+use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, estimate};
 use ember::engine::{Engine, EngineOptions, Request, Sink};
 use ember::error::Error;
@@ -275,6 +276,37 @@ fn a_request_that_stays_keeps_no_cache() {
         while step(&engine) {}
     }
     assert!(kept.iter().all(|request| request.usage().n_generated == 3));
+}
+
+/// The token is turned while a step is under way, in the midst of which the prompt is told.
+#[test]
+fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
+    let model = load(&bundled_model());
+    for with_other in [false, true] {
+        let engine = engine(&model, 40, 4);
+        let token = CancelToken::new();
+        let o = GenerateOptions { echo: true, cancel: Some(token.clone()), ..options(9, 0) };
+        let sink = Sink::Callback(Box::new(move |event| {
+            if event.kind == EventKind::Echo {
+                token.cancel();
+            }
+            ControlFlow::Continue(())
+        }));
+        let request = engine.submit(Prompt::Tokens(&prompt(9, 1)), &o, greedy(), sink).expect("room");
+        let other = with_other.then(|| submit(&engine, &prompt(9, 2), &options(3, 0)));
+        assert!(step(&engine));
+        let (m, n) = (engine.metrics(), u64::from(with_other));
+        assert_eq!((m.n_steps, m.n_prefilled, m.n_generated), (n, 18 * n, 2 * n), "{with_other}");
+        step(&engine);
+        assert_eq!(request.usage().finish, Some(FinishReason::Cancelled));
+        assert_eq!(request.usage().n_generated, usize::from(with_other), "the step went on for the other");
+        while step(&engine) {}
+        assert!(other.is_none_or(|other| other.usage().n_generated == 3));
+        // What a step left undone is in nobody's way.
+        let again = submit(&engine, &prompt(9, 1), &options(3, 0));
+        while step(&engine) {}
+        assert_eq!(again.usage().n_generated, 3);
+    }
 }
 
 /// The estimate of a context with as many sequences is enough for an engine, whatever its requests ask for.

@@ -287,7 +287,8 @@ pub unsafe extern "C" fn ember_generate_options_set_priority(
 }
 
 /// The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
-/// it. NULL, the default: none. The context's own token ends it too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// it. NULL, the default: none. The context's own token ends it too. A request of an engine ends with the engine's next step, as
+/// with ember_request_cancel. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
     options: *mut ember_generate_options,

@@ -83,8 +83,9 @@ pub unsafe extern "C" fn ember_request_next(
     })
 }
 
-/// Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. Any thread. NULL, or what is no request, is left
-/// alone.
+/// Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless all
+/// requests that it runs tokens of are cancelled: then it ends at once, before the model's next layer. Any thread. NULL, or what
+/// is no request, is left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_cancel(request: *const ember_request) {
     guard_value((), || {

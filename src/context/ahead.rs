@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Context, Tokens};
-use crate::cancel::CancelToken;
+use crate::cancel::{CancelToken, Watch};
 use crate::error::Result;
 
 /// Most tokens that lie ready.
@@ -27,7 +27,7 @@ impl Context {
         let (seqs, outputs) = ([seq; 1 + MAX_AHEAD], [true; 1 + MAX_AHEAD]);
         let tokens =
             Tokens { ids: &ids[..n], positions: None, seqs: Some(&seqs[..n]), outputs: Some(&outputs[..n]) };
-        self.decode_with(tokens, ahead.len(), |context| context.run(&tokens, cancel))
+        self.decode_with(tokens, ahead.len(), |context| context.run(&tokens, Watch::new(None, cancel)))
     }
 
     /// Takes token `id` into sequence `seq` without running it, if it is the next that lies ready there and its logits are;

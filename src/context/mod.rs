@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::NO_COLUMN;
-use crate::cancel::{CancelToken, Watch};
+use crate::cancel::{Asker, CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
 use crate::nn::Shift;
@@ -226,14 +226,19 @@ impl Context {
 
     /// As [`Context::decode`], which `cancel` may end too.
     pub fn decode_under(&mut self, tokens: Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run(&tokens, cancel))
+        self.decode_with(tokens, 0, |context| context.run(&tokens, Watch::new(None, cancel)))
     }
 
-    /// As [`Context::decode`], but of the logits that were asked for only the token of the largest is kept, which is what a greedy
-    /// sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error it means
-    /// nothing.
-    pub fn decode_best(&mut self, tokens: Tokens<'_>, best: &mut Vec<u32>) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run_best(&tokens, best))
+    /// As [`Context::decode`], which ends too when all of `askers`, those that it is done for, are cancelled.
+    pub fn decode_for(&mut self, tokens: Tokens<'_>, askers: &[Asker]) -> Result<()> {
+        self.decode_with(tokens, 0, |context| context.run(&tokens, Watch::of_all(askers)))
+    }
+
+    /// As [`Context::decode_for`], but of the logits that were asked for only the token of the largest is kept, which is what a
+    /// greedy sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error it
+    /// means nothing.
+    pub fn decode_best(&mut self, tokens: Tokens<'_>, askers: &[Asker], best: &mut Vec<u32>) -> Result<()> {
+        self.decode_with(tokens, 0, |context| context.run_best(&tokens, Watch::of_all(askers), best))
     }
 
     /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
@@ -281,7 +286,7 @@ impl Context {
     }
 
     /// Runs the micro-batches. The logits of one are made known when it is done.
-    fn run(&mut self, tokens: &Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
+    fn run(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>) -> Result<()> {
         let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
         self.reserve_outputs(n_outputs)?;
         self.forget_logits();
@@ -291,7 +296,7 @@ impl Context {
             self.plan.fill(tokens, rows, &mut self.sequences);
             let (done, more) = (self.outputs.len(), self.plan.outputs().len());
             let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
-            let watch = Watch::new(self.cancel.as_ref(), cancel);
+            let watch = watch.with(self.cancel.as_ref());
             self.engine.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             self.places.extend(self.plan.output_places(tokens));
@@ -300,7 +305,7 @@ impl Context {
     }
 
     /// Runs the micro-batches and keeps the best token of each output.
-    fn run_best(&mut self, tokens: &Tokens<'_>, best: &mut Vec<u32>) -> Result<()> {
+    fn run_best(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>, best: &mut Vec<u32>) -> Result<()> {
         self.forget_logits();
         best.clear();
         let n = tokens.ids.len();
@@ -311,7 +316,7 @@ impl Context {
             self.plan.fill(tokens, rows, &mut self.sequences);
             let done = best.len();
             best.resize(done + self.plan.outputs().len(), NO_COLUMN);
-            let watch = Watch::new(self.cancel.as_ref(), None);
+            let watch = watch.with(self.cancel.as_ref());
             self.engine.forward(&self.plan.batch(tokens, watch), Output::Best(&mut best[done..]))?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::metrics::Metrics;
 use super::queue::{Queue, rank};
 use super::request::{Sink, State};
+use crate::cancel::Asker;
 use crate::context::{Context, Tokens};
 use crate::error::Error;
 use crate::generate::{Choice, Event, EventKind, FinishReason, Generator, Usage};
@@ -227,6 +228,8 @@ pub(super) struct Pump {
     ids: Vec<u32>,
     seqs: Vec<u32>,
     wants: Vec<bool>,
+    /// Those that the batch is for.
+    askers: Vec<Asker>,
     /// The tokens of the largest logits, where nobody wants more than these.
     best: Vec<u32>,
 }
@@ -234,8 +237,8 @@ pub(super) struct Pump {
 impl Pump {
     pub(super) fn new(context: Context) -> Pump {
         let vacant = (0..context.options().n_seq as u32).rev().collect();
-        let (ids, seqs, wants, best) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Pump { context, active: Vec::new(), vacant, ids, seqs, wants, best }
+        let (ids, seqs, wants, askers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Pump { context, active: Vec::new(), vacant, ids, seqs, wants, askers, best: Vec::new() }
     }
 
     /// One batch. Returns whether there is more to do.
@@ -330,8 +333,8 @@ impl Pump {
             let tokens = Tokens { ids: &self.ids, positions: None, seqs, outputs };
             self.best.clear();
             let outcome = match self.active.iter().all(Active::is_content_with_largest) {
-                true => self.context.decode_best(tokens, &mut self.best),
-                false => self.context.decode(tokens),
+                true => self.context.decode_best(tokens, &self.askers, &mut self.best),
+                false => self.context.decode_for(tokens, &self.askers),
             };
             match outcome {
                 Ok(()) => break,
@@ -339,6 +342,7 @@ impl Pump {
                 Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
                 // Fewer may have enough.
                 Err(Error::NoMemory(_)) if self.active.len() > 1 => self.make_room(queue, metrics),
+                // The next step ends those that were cancelled.
                 Err(Error::Cancelled(_)) => return,
                 Err(error) => return self.fail_batch(&error, metrics),
             }
@@ -406,11 +410,13 @@ impl Pump {
         self.ids.clear();
         self.seqs.clear();
         self.wants.clear();
-        for a in &self.active {
+        self.askers.clear();
+        for a in self.active.iter().filter(|a| a.n > 0) {
             let feed = a.job.generator.feed();
             self.ids.extend_from_slice(&feed[..a.n]);
             self.seqs.extend(std::iter::repeat_n(a.seq, a.n));
             self.wants.extend((1..=a.n).map(|n| n == feed.len()));
+            self.askers.push(a.job.state.cancel.clone());
         }
     }
 

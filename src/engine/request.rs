@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Shared;
-use crate::cancel::CancelToken;
+use crate::cancel::{Asker, CancelToken};
 use crate::error::{Error, Result};
 use crate::generate::{Event, EventKind, FinishReason, Token, TokenLogprob, Usage};
 
@@ -69,7 +69,7 @@ impl OwnedEvent {
 /// What the engine and the owner know of a request.
 pub(super) struct State {
     /// The owner's switch, and the one of the request's options.
-    cancel: [Option<CancelToken>; 2],
+    pub(super) cancel: Asker,
     told: Mutex<Told>,
 }
 
@@ -192,7 +192,8 @@ impl Request {
         }
     }
 
-    /// Ends the request with the engine's next step. Any thread.
+    /// Ends the request with the engine's next step. One under way is left undone if it is for none but cancelled requests. Any
+    /// thread.
     pub fn cancel(&self) {
         self.state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
     }
