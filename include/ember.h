@@ -1862,7 +1862,8 @@ ember_status ember_log_set(ember_log_callback callback,
  * Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
  * header is read. Both options may be NULL for the defaults; limits in them do not count. With a limit of so many bytes
  * both can be made. Any thread.
- * Errors: as ember_model_load and ember_context_new.
+ * Errors: as ember_model_load and ember_context_new, but for the lack of memory and for what "supported" of ember_model_inspect
+ * does not look at.
  */
 ember_status ember_memory_estimate(const char *path,
                                    size_t path_len,
@@ -2105,7 +2106,8 @@ ember_status ember_model_load_borrowed(const uint8_t *data,
  * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types"
  * (tensors and bytes of each number format), "metadata" (all keys; of long arrays type and length), and "supported": whether
  * this build would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info;
- * else "reason" is a sentence.
+ * else "reason" is a sentence. What is not looked at for that: the numbers in tensors, the texts of the vocabulary's tokens
+ * and merges, and a folder's tokenizer.json.
  * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
  * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
  */

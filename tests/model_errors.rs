@@ -302,6 +302,49 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_UNSUPPORTED, &["martian"]);
 }
 
+/// What would not load is neither called supported nor measured.
+#[cfg(any(feature = "chat", feature = "hf"))]
+#[test]
+fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
+    use ember::context::{ContextOptions, estimate, inspect};
+
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("told-{}.gguf", ember::threads::process()));
+    let options = (LoadOptions::default(), ContextOptions { n_ctx: 32, ..ContextOptions::default() });
+    let told = |parts: Parts| {
+        std::fs::write(&path, parts.bytes()).expect("a file");
+        let loaded = LoadedModel::open(&path, &options.0).err();
+        assert_eq!(estimate(&path, &options.0, &options.1).err(), loaded);
+        let json: serde_json::Value = serde_json::from_str(&inspect(&path).expect("a header")).expect("JSON");
+        assert_eq!(json["supported"], loaded.is_none());
+        assert_eq!(json["reason"].as_str(), loaded.as_ref().map(|e| e.message()));
+        loaded
+    };
+    let of = |kind: &str| llama().tokens(97).key("tokenizer.ggml.model", kind);
+    let bpe = || of("gpt2").key("tokenizer.ggml.pre", "gpt-2");
+    let none: [&str; 0] = [];
+    let empty = || StringArray::copy(&none).expect("short");
+    assert_eq!(told(bpe().key("tokenizer.ggml.merges", empty())), None);
+    assert_eq!(told(llama()), None);
+    for (parts, culprit) in [
+        (bpe().key("tokenizer.ggml.pre", "nonsense"), "\"nonsense\""),
+        (of("rwkv"), "\"rwkv\""),
+        (bpe(), "tokenizer.ggml.merges"),
+        (of("llama"), "tokenizer.ggml.scores"),
+        (of("t5").key("tokenizer.ggml.scores", vec![0f32; 96]), "96 elements"),
+        (of("bert").key("tokenizer.ggml.token_type", vec![1i32; 98]), "98 elements"),
+        (of("llama").key("tokenizer.ggml.scores", vec![f32::NAN; 97]), "score of token 0"),
+        (of("bert").key("tokenizer.ggml.add_eos_token", true), "tokenizer.ggml.eos_token_id"),
+        (of("bert").without_key("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens"),
+        (of("bert").key("tokenizer.ggml.bos_token_id", "one"), "tokenizer.ggml.bos_token_id"),
+        (of("bert").key("tokenizer.chat_template", 1u32), "tokenizer.chat_template"),
+    ] {
+        let error = told(parts).unwrap_or_else(|| panic!("it loads: {culprit}"));
+        assert!(error.message().contains(culprit), "{error}");
+    }
+    std::fs::remove_file(&path).expect("it was written");
+}
+
 /// A sentence tells of a text as much as one can read.
 #[test]
 fn long_texts_of_a_file_are_cut_in_sentences() {
@@ -319,7 +362,7 @@ fn long_texts_of_a_file_are_cut_in_sentences() {
         (merges(long.clone()), "merge 0"),
         (merges(format!("t1 {long}")), "is not a token"),
         (llama().key("llama.rope.scaling.type", long.as_str()), "llama.rope.scaling.type"),
-        (llama().key("general.architecture", long.as_str()), "general.architecture"),
+        (llama().key("general.architecture", long.as_str()), "the architecture"),
     ] {
         let error = LoadedModel::from_bytes(&parts.bytes(), NAME).err().expect("it is refused");
         let message = error.message();

@@ -60,7 +60,8 @@ fn estimated(
 /// Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
 /// header is read. Both options may be NULL for the defaults; limits in them do not count. With a limit of so many bytes
 /// both can be made. Any thread.
-/// Errors: as ember_model_load and ember_context_new.
+/// Errors: as ember_model_load and ember_context_new, but for the lack of memory and for what "supported" of ember_model_inspect
+/// does not look at.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_memory_estimate(
     path: *const c_char,

@@ -24,7 +24,8 @@ pub struct Estimate {
 
 /// What the model at `path` would take, and one context over it. Reads little more than the header of the file.
 ///
-/// Errors: those of loading the model and of making the context, but for the lack of memory.
+/// Errors: those of loading the model and of making the context, but for the lack of memory and for what lies in the texts of
+/// the vocabulary or in a folder's `tokenizer.json`, at which it does not look.
 pub fn estimate(path: &Path, load: &LoadOptions, options: &ContextOptions) -> Result<Estimate> {
     let model = Arc::new(LoadedModel::measured(path, load)?);
     let (file, weights) = (model.gguf().file_size(), model.weights_memory());

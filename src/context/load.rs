@@ -170,9 +170,9 @@ impl<'a> Load<'a> {
                 Gguf::load(name, || FileBytes::borrowed(bytes, owner, &self.memory))?
             }
         };
-        let tokenizer = |gguf: &Gguf| match gguf.metadata().str("tokenizer.ggml.model")? {
-            None | Some("none" | "no_vocab") => Ok(None),
-            Some(_) => Tokenizer::from_gguf_under(gguf.metadata(), &step).map(Some),
+        let tokenizer = |gguf: &Gguf| match has_tokenizer(gguf)? {
+            false => Ok(None),
+            true => Tokenizer::from_gguf_under(gguf.metadata(), &step).map(Some),
         };
         self.build(gguf, tokenizer)
     }
@@ -284,8 +284,13 @@ impl Binding {
     }
 }
 
-/// The weights at `path` bound to memory that is only counted, with what reading and copying would take; no tokenizer. The
-/// files are mapped, and little of them is read.
+/// Whether a GGUF file describes a tokenizer.
+fn has_tokenizer(gguf: &Gguf) -> Result<bool> {
+    Ok(!matches!(gguf.metadata().str("tokenizer.ggml.model")?, None | Some("none" | "no_vocab")))
+}
+
+/// The weights at `path` bound to memory that is only counted, with what reading and copying would take; no tokenizer, though
+/// the keys of a GGUF file's are looked at. The files are mapped, and little of them is read.
 pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let options = LoadOptions {
         check_tensors: false,
@@ -306,6 +311,9 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let binding =
         Binding { kernels, pack: options.pack, loading: Loading::default(), memory: counting.clone() };
     let threaded = binding.run(&gguf).map_err(within)?;
+    if !path.is_dir() && has_tokenizer(&gguf).map_err(within)? {
+        Tokenizer::check_gguf(gguf.metadata()).map_err(within)?;
+    }
     Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, memory: counting })
 }
 

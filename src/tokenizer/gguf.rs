@@ -18,8 +18,10 @@ use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, Value};
+use crate::gguf::{Array, Metadata, StringArray, Value};
 
+/// The key of the kind of vocabulary.
+const KIND: &str = "tokenizer.ggml.model";
 /// The key of the token texts.
 const TOKENS: &str = "tokenizer.ggml.tokens";
 /// The key of the token types.
@@ -56,23 +58,95 @@ struct Parts {
     strips_space: bool,
 }
 
+/// The kinds of vocabulary.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Byte-level BPE with one of the known pre-tokenizers.
+    Bpe(&'static Entry),
+    Gemma4,
+    Spm,
+    WordPiece,
+    Unigram,
+}
+
+impl Kind {
+    fn of(meta: &Metadata) -> Result<Kind> {
+        Ok(match meta.require_str(KIND)? {
+            "gpt2" => Kind::Bpe(Entry::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?),
+            "gemma4" => Kind::Gemma4,
+            "llama" => Kind::Spm,
+            "bert" => Kind::WordPiece,
+            "t5" => Kind::Unigram,
+            other => {
+                return Err(Error::Unsupported(format!(
+                    "the kind of vocabulary {} (key {KIND:?}) is not supported; known are bert, gemma4, gpt2, llama, t5",
+                    quoted(other.as_bytes())
+                )));
+            }
+        })
+    }
+
+    fn defaults(self) -> Defaults {
+        match self {
+            Kind::Bpe(entry) => Defaults { add_bos: entry.add_bos, ..Defaults::default() },
+            Kind::Gemma4 => {
+                Defaults { bos: Some(2), eos: Some(1), unk: Some(3), add_bos: true, ..Defaults::default() }
+            }
+            Kind::Spm => {
+                Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, ..Defaults::default() }
+            }
+            Kind::WordPiece => Defaults {
+                bos: Some(101),
+                sep: Some(102),
+                unk: Some(100),
+                add_bos: true,
+                add_sep: true,
+                ..Defaults::default()
+            },
+            Kind::Unigram => Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() },
+        }
+    }
+}
+
+/// Looks at what the keys say, but for the texts of tokens and merges: the kind of vocabulary and the pre-tokenizer, whether
+/// the arrays that the kind needs are there and as long as each other, and the tokens with a role.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn check(meta: &Metadata) -> Result<()> {
+    outline(meta).map(drop)
+}
+
+/// As [`check`]; what kind of vocabulary it is, and the tokens with a role.
+fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
+    let n = tokens(meta)?.len();
+    let kind = Kind::of(meta)?;
+    check_len(TYPES, meta.i32s(TYPES)?.map_or(n, |types| types.len()), n)?;
+    let roles = read_roles(meta, n, &kind.defaults())?;
+    match kind {
+        Kind::Bpe(_) | Kind::Gemma4 => check_n_merges(MERGES, meta.require_strings(MERGES)?.len())?,
+        Kind::Spm => drop(read_scores(meta, n)?),
+        Kind::Unigram => drop((read_scores(meta, n)?, read_charsmap(meta)?)),
+        Kind::WordPiece => {}
+    }
+    chat_templates(meta)?;
+    Ok((kind, roles))
+}
+
 /// Builds the tokenizer.
 pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
+    let (kind, mut roles) = outline(meta)?;
     let mut vocab = read_vocab(meta, looks)?;
-    let kind = meta.require_str("tokenizer.ggml.model")?;
-    let (parts, roles) = match kind {
-        "gpt2" => bpe(meta, &mut vocab, looks)?,
-        "gemma4" => gemma4(meta, &mut vocab, looks)?,
-        "llama" => spm(meta, &mut vocab, looks)?,
-        "bert" => wordpiece(meta, &mut vocab, looks)?,
-        "t5" => unigram(meta, &mut vocab, looks)?,
-        other => {
-            return Err(Error::Unsupported(format!(
-                "the kind of vocabulary {} (key \"tokenizer.ggml.model\") is not supported; known are bert, \
-                 gemma4, gpt2, llama, t5",
-                quoted(other.as_bytes())
-            )));
-        }
+    // Conversions have marked some of these as user-defined; llama.cpp takes them for control tokens, too.
+    for id in roles.find_ends(&vocab) {
+        vocab.types[id as usize] = TokenType::Control;
+    }
+    let parts = match kind {
+        Kind::Bpe(entry) => bpe(meta, &vocab, entry, looks)?,
+        Kind::Gemma4 => gemma4(meta, &vocab, roles.unk, looks)?,
+        Kind::Spm => spm(meta, &vocab, roles.unk, looks)?,
+        Kind::WordPiece => wordpiece(meta, &vocab, roles.unk, looks)?,
+        Kind::Unigram => unigram(meta, &vocab, roles.unk, looks)?,
     };
     let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
     // With a space put before the text, that space would be part of such runs.
@@ -106,8 +180,8 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
     Ok(templates)
 }
 
-/// Reads and checks the arrays of texts and types; without types, all tokens are normal.
-fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
+/// The texts of the tokens, of which there is one at least.
+fn tokens(meta: &Metadata) -> Result<&StringArray> {
     let tokens = meta.require_strings(TOKENS)?;
     if tokens.is_empty() {
         return Err(Error::Format(format!(
@@ -117,6 +191,12 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
     if u32::try_from(tokens.len()).is_err() {
         return Err(Error::Format(format!("the array {TOKENS:?} has {} tokens, too many", tokens.len())));
     }
+    Ok(tokens)
+}
+
+/// Reads and checks the arrays of texts and types; without types, all tokens are normal.
+fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
+    let tokens = tokens(meta)?;
     let text = |(id, bytes): (usize, _)| {
         looks.at(id)?;
         std::str::from_utf8(bytes)
@@ -151,8 +231,7 @@ fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
 
 /// Reads the ids of the tokens with a role and the flags that say whether they frame a text. An id that is no token is
 /// as if it were not there, unless a flag needs it.
-fn read_roles(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Result<Roles> {
-    let n = vocab.len();
+fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
     let id = |key: &str, default: Option<u32>| -> Result<Option<u32>> {
         // Writers put -1 where there is no such token.
         let Some(id) = meta.i64(key)? else {
@@ -183,7 +262,7 @@ fn read_roles(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Re
     let last = framed("tokenizer.ggml.add_eos_token", eos, "tokenizer.ggml.eos_token_id", defaults.add_eos)?;
     let separator =
         framed("tokenizer.ggml.add_sep_token", sep, "tokenizer.ggml.seperator_token_id", defaults.add_sep)?;
-    let mut roles = Roles {
+    Ok(Roles {
         bos,
         eos: eos.or(if defaults.add_sep { sep } else { None }),
         eot: id("tokenizer.ggml.eot_token_id", None)?,
@@ -193,12 +272,7 @@ fn read_roles(meta: &Metadata, vocab: &mut Vocab<'_>, defaults: &Defaults) -> Re
         prefix: first.into_iter().collect(),
         suffix: last.or(separator).into_iter().collect(),
         ..Roles::default()
-    };
-    // Conversions have marked some of these as user-defined; llama.cpp takes them for control tokens, too.
-    for id in roles.find_ends(vocab) {
-        vocab.types[id as usize] = TokenType::Control;
-    }
-    Ok(roles)
+    })
 }
 
 /// Special tokens, and what is known of their strip rules, which no key holds. With `spaced`, a user-defined text that
@@ -260,46 +334,39 @@ fn read_merges(
 }
 
 /// Byte-level BPE.
-fn bpe(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
-    let entry = Entry::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
-    let roles = read_roles(meta, vocab, &Defaults { add_bos: entry.add_bos, ..Defaults::default() })?;
+fn bpe(meta: &Metadata, vocab: &Vocab<'_>, entry: &Entry, looks: Looks<'_>) -> Result<Parts> {
     let speller = Speller::new(Spelling::Alphabet);
     let lexicon = Lexicon::new(vocab, &speller, looks)?;
     let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
     let units = Units::bytes(&lexicon, true);
     let bpe = Bpe { merges, units, ignore_merges: entry.ignore_merges, whole_line_feeds: false };
     let steps = if entry.nfc { vec![Step::nfc()?] } else { vec![] };
-    let parts = Parts {
+    Ok(Parts {
         lexicon,
         model: Model::Bpe(bpe),
         normalizer: Normalizer { steps },
         pre: entry.pre_tokenizer()?,
         escapes_space: false,
         strips_space: false,
-    };
-    Ok((parts, roles))
+    })
 }
 
 /// Gemma 4: SentencePiece's pieces with merges written out; lines are merged on their own.
-fn gemma4(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
-    let defaults =
-        Defaults { bos: Some(2), eos: Some(1), unk: Some(3), add_bos: true, ..Defaults::default() };
-    let roles = read_roles(meta, vocab, &defaults)?;
+fn gemma4(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
     let speller = Speller::new(Spelling::Pieces);
     let lexicon = Lexicon::new(vocab, &speller, looks)?;
     let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
-    let units = Units::Chars { byte_fallback: true, unk: roles.unk, fuse_unk: true };
+    let units = Units::Chars { byte_fallback: true, unk, fuse_unk: true };
     let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4", &mut Expressions::new())?;
     let normalizer = prefix_if_asked(meta, false)?;
-    let parts = Parts {
+    Ok(Parts {
         lexicon,
         model: Model::Bpe(Bpe { merges, units, ignore_merges: false, whole_line_feeds: true }),
         strips_space: !normalizer.steps.is_empty(),
         normalizer,
         pre: PreTokenizer { stages: vec![Stage::Cut(lines)] },
         escapes_space: true,
-    };
-    Ok((parts, roles))
+    })
 }
 
 /// A space before text at the start of the sequence and after special tokens, if the file asks for it.
@@ -310,53 +377,37 @@ fn prefix_if_asked(meta: &Metadata, default: bool) -> Result<Normalizer> {
 }
 
 /// SentencePiece's BPE by scores.
-fn spm(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
-    let defaults =
-        Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, ..Defaults::default() };
-    let roles = read_roles(meta, vocab, &defaults)?;
+fn spm(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
     let scores = read_scores(meta, vocab.len())?;
     let mut normalizer = prefix_if_asked(meta, true)?;
     let strips_space = !normalizer.steps.is_empty();
     normalizer.steps.push(Step::Replace(SPACE.to_owned(), " ".to_owned()));
-    let parts = Parts {
+    Ok(Parts {
         lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
-        model: Model::Spm(Spm { scores, unk: roles.unk }),
+        model: Model::Spm(Spm { scores, unk }),
         strips_space,
         normalizer,
         pre: PreTokenizer::default(),
         escapes_space: false,
-    };
-    Ok((parts, roles))
+    })
 }
 
 /// BERT's words. The conversion to GGUF marks tokens that begin a word with `▁` and drops the `##` of the others.
-fn wordpiece(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
-    let defaults = Defaults {
-        bos: Some(101),
-        sep: Some(102),
-        unk: Some(100),
-        add_bos: true,
-        add_sep: true,
-        ..Defaults::default()
-    };
-    let roles = read_roles(meta, vocab, &defaults)?;
+fn wordpiece(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
     let lowercase = meta.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
     let strip_accents = meta.bool("tokenizer.ggml.normalizer.strip_accents")?;
-    let parts = Parts {
+    Ok(Parts {
         lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
-        model: Model::WordPiece(WordPiece { unk: roles.unk, max_chars: MAX_CHARS }),
+        model: Model::WordPiece(WordPiece { unk, max_chars: MAX_CHARS }),
         normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)?] },
         pre: PreTokenizer { stages: vec![Stage::bert()?] },
         escapes_space: false,
         strips_space: true,
-    };
-    Ok((parts, roles))
+    })
 }
 
 /// T5's and XLM-RoBERTa's pieces.
-fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(Parts, Roles)> {
-    let defaults = Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() };
-    let roles = read_roles(meta, vocab, &defaults)?;
+fn unigram(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
     let mut scores: Vec<f64> = read_scores(meta, vocab.len())?.into_iter().map(f64::from).collect();
     let mut min_score = f64::INFINITY;
     for (id, _, ty) in vocab.iter() {
@@ -368,7 +419,7 @@ fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(
     }
     let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?;
     let min_score = if min_score.is_finite() { min_score } else { 0.0 };
-    let unigram = Unigram::new(&lexicon, scores, min_score, roles.unk, false, looks)?;
+    let unigram = Unigram::new(&lexicon, scores, min_score, unk, false, looks)?;
     let mut steps = Vec::new();
     if let Some(blob) = read_charsmap(meta)? {
         steps.push(Step::Charsmap { map: Box::new(Charsmap::new(&blob, CHARSMAP)?), graphemes: false });
@@ -379,15 +430,14 @@ fn unigram(meta: &Metadata, vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<(
     let prefix = prefix_if_asked(meta, true)?;
     let strips_space = !prefix.steps.is_empty();
     steps.extend(prefix.steps);
-    let parts = Parts {
+    Ok(Parts {
         lexicon,
         model: Model::Unigram(unigram),
         normalizer: Normalizer { steps },
         pre: PreTokenizer::default(),
         escapes_space: true,
         strips_space,
-    };
-    Ok((parts, roles))
+    })
 }
 
 /// The normalization table, if there is one that says anything.

@@ -116,6 +116,14 @@ impl Tokenizer {
         gguf::read(meta, Looks(step))
     }
 
+    /// Looks at all that [`Tokenizer::from_gguf`] looks at but the texts of the tokens and the merges, in no time that counts.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_gguf`].
+    pub fn check_gguf(meta: &Metadata) -> Result<()> {
+        gguf::check(meta)
+    }
+
     /// Builds the tokenizer that a `tokenizer.json` describes. `config`, the `tokenizer_config.json` beside it, names
     /// the tokens with a role and holds the chat template.
     ///
