@@ -26,17 +26,25 @@ mod with_json {
     use super::*;
     use crate::context::load::{self, LoadOptions};
     use crate::context::loaded::LoadedModel;
-    use crate::gguf::{Array, Gguf, Value};
+    use crate::gguf::{Array, Gguf, Value, ValueType};
+    use crate::memory::expect_room;
     use crate::models::ModelInfo;
 
     /// Arrays up to this length are written whole.
     const SHORT: usize = 16;
+    /// So are strings up to this length, in bytes: chat templates have some ten thousand.
+    const SHORT_TEXT: usize = 1 << 16;
 
     /// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
     ///
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
-        let mut object = header(&load::header(path)?);
+        let gguf = load::header(path)?;
+        let n_bytes = gguf.metadata().iter().fold(0, |n: usize, (key, value)| {
+            n.saturating_add(ROOM_PER_BYTE * key.len()).saturating_add(room(value))
+        });
+        expect_room(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
+        let mut object = header(&gguf);
         #[cfg(feature = "hf")]
         if path.is_dir() {
             look_beside(path, &mut object);
@@ -55,6 +63,34 @@ mod with_json {
             .map_err(|e| Error::Internal(format!("JSON that cannot be written: {e}")))
     }
 
+    /// Bytes of memory that describing may take for each byte of a text: its copy, as JSON up to six bytes for each, and that
+    /// once more while the JSON grows.
+    const ROOM_PER_BYTE: usize = 24;
+    /// The same for what is no text.
+    const ROOM_PER_VALUE: usize = 128;
+
+    /// Bytes of memory that describing a value may take.
+    fn room(value: &Value) -> usize {
+        match value {
+            Value::String(s) => room_of_text(s.as_bytes().len()),
+            Value::Array(array) => room_of_array(array),
+            _ => ROOM_PER_VALUE,
+        }
+    }
+
+    fn room_of_array(array: &Array) -> usize {
+        match array {
+            array if array.len() > SHORT => ROOM_PER_VALUE,
+            Array::String(list) => list.iter().map(|s| room_of_text(s.len())).sum(),
+            Array::Array(lists) => lists.iter().map(room_of_array).sum(),
+            _ => ROOM_PER_VALUE * SHORT,
+        }
+    }
+
+    fn room_of_text(n_bytes: usize) -> usize {
+        ROOM_PER_VALUE + if n_bytes <= SHORT_TEXT { ROOM_PER_BYTE * n_bytes } else { 0 }
+    }
+
     /// What a folder has in files of its own.
     #[cfg(feature = "hf")]
     fn look_beside(path: &Path, object: &mut Map<String, Json>) {
@@ -68,7 +104,7 @@ mod with_json {
     }
 
     fn header(gguf: &Gguf) -> Map<String, Json> {
-        let text = |key: &str| gguf.metadata().str(key).ok().flatten();
+        let text = |key: &str| gguf.metadata().str(key).ok().flatten().filter(|t| t.len() <= SHORT_TEXT);
         let mut types = BTreeMap::<&str, (u64, u64)>::new();
         let mut n_params = 0u64;
         for tensor in gguf.tensors() {
@@ -123,9 +159,16 @@ mod with_json {
             Value::F32(x) => json!(x),
             Value::F64(x) => json!(x),
             Value::Bool(x) => json!(x),
-            Value::String(s) => String::from_utf8_lossy(s.as_bytes()).into_owned().into(),
+            Value::String(s) => describe_text(s.as_bytes()),
             Value::Array(array) => describe_array(array),
             other => other.integer().map_or(Json::Null, integer),
+        }
+    }
+
+    fn describe_text(text: &[u8]) -> Json {
+        match text.len() {
+            0..=SHORT_TEXT => String::from_utf8_lossy(text).into_owned().into(),
+            n => json!({"type": ValueType::String.name(), "length": n}),
         }
     }
 
@@ -145,7 +188,7 @@ mod with_json {
             Array::Bool(list) => json!(list),
             Array::F32(list) => json!(list),
             Array::F64(list) => json!(list),
-            Array::String(list) => list.iter().map(|s| String::from_utf8_lossy(s).into_owned()).collect(),
+            Array::String(list) => list.iter().map(describe_text).collect(),
             Array::Array(lists) => lists.iter().map(describe_array).collect(),
             other => match other.integers() {
                 Some(integers) => integers.map(integer).collect(),

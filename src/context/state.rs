@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
@@ -37,19 +38,36 @@ pub type Writer<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 /// A number by which a model is told from others: of its dimensions, its keys but for the tokenizer's, and of the names,
 /// shapes and some bytes of its tensors.
 pub(super) fn fingerprint(model: &LoadedModel) -> u128 {
-    let mut hash = Xxh3::new();
-    hash.update(format!("{:?}", model.info()).as_bytes());
+    let mut hash = TextHash(Xxh3::new());
+    hash.add(format_args!("{:?}", model.info()));
     let gguf = model.gguf();
     for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
-        hash.update(format!("{key}={value:?};").as_bytes());
+        hash.add(format_args!("{key}={value:?};"));
     }
     for tensor in gguf.tensors() {
-        hash.update(format!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]).as_bytes());
+        hash.add(format_args!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]));
         let bytes = gguf.tensor_bytes(tensor);
-        hash.update(&bytes[..bytes.len().min(SAMPLE_BYTES)]);
-        hash.update(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..]);
+        hash.0.update(&bytes[..bytes.len().min(SAMPLE_BYTES)]);
+        hash.0.update(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..]);
     }
-    hash.digest128()
+    hash.0.digest128()
+}
+
+/// Hashes texts while they are written, so that none, however long, is in memory whole.
+struct TextHash(Xxh3);
+
+impl TextHash {
+    fn add(&mut self, text: fmt::Arguments<'_>) {
+        // Hashing never fails.
+        let _ = self.write_fmt(text);
+    }
+}
+
+impl fmt::Write for TextHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// Hashes and counts what passes through.

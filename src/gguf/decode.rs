@@ -7,6 +7,7 @@ use super::bytes::FileBytes;
 use super::cursor::Cursor;
 use super::index::NameIndex;
 use super::metadata::Metadata;
+use super::room::{collected, with_room};
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
@@ -115,7 +116,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
-        let mut entries = Vec::with_capacity(n);
+        let mut entries = with_room(n, "the metadata keys")?;
         for i in 0..n {
             let key =
                 self.name("the key", MAX_KEY_BYTES).map_err(|e| e.within(&format!("metadata key {i}")))?;
@@ -173,7 +174,7 @@ impl<'a> Decoder<'a> {
             ValueType::F64 => Array::F64(self.numbers(n, f64::from_le_bytes)?),
             ValueType::Bool => {
                 let bytes = self.cursor.take(n, "the array")?;
-                Array::Bool(bytes.iter().map(|&b| boolean(b)).collect::<Result<_>>()?)
+                Array::Bool(collected(n, "the array", bytes.iter().map(|&b| boolean(b)))?)
             }
             ValueType::String => Array::String(self.strings(n)?),
             ValueType::Array => Array::Array(self.arrays(n, depth)?),
@@ -184,12 +185,14 @@ impl<'a> Decoder<'a> {
     fn numbers<T, const N: usize>(&mut self, n: usize, from_le_bytes: fn([u8; N]) -> T) -> Result<Vec<T>> {
         // No overflow: `count` has checked that n elements of this size fit the file.
         let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
-        Ok(chunks.iter().map(|&c| from_le_bytes(c)).collect())
+        let mut numbers = with_room(n, "the array")?;
+        numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
+        Ok(numbers)
     }
 
     fn strings(&mut self, n: usize) -> Result<StringArray> {
         let base = self.cursor.position();
-        let mut ends = Vec::with_capacity(n);
+        let mut ends = with_room(n, "the array")?;
         for _ in 0..n {
             self.cursor.string("a string of the array")?;
             let too_long = |_| Error::Unsupported("the strings of the array take 4 GiB or more".into());
@@ -208,11 +211,11 @@ impl<'a> Decoder<'a> {
         self.inner_arrays_left = self.inner_arrays_left.checked_sub(n).ok_or_else(|| {
             Error::Unsupported(format!("there are more than {MAX_INNER_ARRAYS} arrays inside arrays"))
         })?;
-        (0..n).map(|_| self.any_array(depth + 1)).collect()
+        collected(n, "the array", (0..n).map(|_| self.any_array(depth + 1)))
     }
 
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
-        let mut tensors = Vec::with_capacity(n);
+        let mut tensors = with_room(n, "the tensor directory")?;
         for i in 0..n {
             let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;
             let tensor = self.tensor(name, alignment)?;

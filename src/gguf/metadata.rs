@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::index::NameIndex;
+use super::room::collected;
 use super::value::{Array, StringArray, Value, with_article};
 use crate::error::{Error, Result, quoted};
 
@@ -132,7 +133,7 @@ impl Metadata {
             Some(Array::F32(v)) => Ok(Some(Cow::Borrowed(v))),
             Some(Array::F64(v)) => {
                 let narrowed = v.iter().map(|&x| narrow(x).ok_or_else(|| misfit(key, x, "f32")));
-                Ok(Some(Cow::Owned(narrowed.collect::<Result<_>>()?)))
+                Ok(Some(Cow::Owned(collected(v.len(), &named(key), narrowed)?)))
             }
             Some(other) => Err(mismatch_array(key, other, EXPECTED)),
         }
@@ -163,7 +164,7 @@ impl Metadata {
         }
         let integers = array.integers().ok_or_else(|| mismatch_array(key, array, &expected))?;
         let converted = integers.map(|n| T::try_from(n).map_err(|_| misfit(key, n, type_name)));
-        Ok(Some(Cow::Owned(converted.collect::<Result<_>>()?)))
+        Ok(Some(Cow::Owned(collected(array.len(), &named(key), converted)?)))
     }
 
     /// An unsigned integer of at most 32 bits.
@@ -224,6 +225,11 @@ require! {
 fn narrow(v: f64) -> Option<f32> {
     let narrowed = v as f32;
     (narrowed.is_finite() || !v.is_finite()).then_some(narrowed)
+}
+
+/// The array of `key`, for an error sentence.
+fn named(key: &str) -> String {
+    format!("the array {}", quoted(key.as_bytes()))
 }
 
 fn mismatch(key: &str, found: &Value, expected: &str) -> Error {

@@ -12,6 +12,7 @@ mod decode;
 mod index;
 mod metadata;
 mod parts;
+mod room;
 mod split;
 mod tensor;
 mod value;
@@ -27,6 +28,7 @@ pub use crate::error::quoted;
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use parts::Parts;
+pub(crate) use room::{collected, owned, with_room};
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 

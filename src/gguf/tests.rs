@@ -43,6 +43,22 @@ fn every_value() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Fingerprints in saved states rest on it.
+#[test]
+fn strings_that_need_not_be_utf_8_are_written_as_lossy_texts_are() {
+    let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
+    let strings: [&[u8]; 6] = [
+        b"",
+        b"it's \"a\"\\",
+        b"\xff\xfe",
+        b"a\xe2\x82b\xf0\x9f\x98",
+        "é\u{301}\u{200d}".as_bytes(),
+        all.as_bytes(),
+    ];
+    let lossy: Vec<_> = strings.iter().map(|s| String::from_utf8_lossy(s)).collect();
+    assert_eq!(format!("{:?}", StringArray::copy(&strings).unwrap()), format!("{lossy:?}"));
+}
+
 #[test]
 fn every_value_round_trips() {
     for version in [2, 3] {

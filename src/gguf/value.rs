@@ -1,7 +1,7 @@
 //! Metadata values: the thirteen types that a key can have, in memory that stays small for any file.
 #![forbid(unsafe_code)]
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -173,7 +173,28 @@ impl PartialEq for StringArray {
 
 impl fmt::Debug for StringArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
+        f.debug_list().entries(self.iter().map(Lossy)).finish()
+    }
+}
+
+/// Bytes that are meant to be UTF-8, written as `{:?}` writes a text that has U+FFFD for what is none; never whole in memory.
+struct Lossy<'a>(&'a [u8]);
+
+impl fmt::Debug for Lossy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                match c {
+                    '\'' => f.write_char(c)?,
+                    _ => c.escape_debug().try_for_each(|c| f.write_char(c))?,
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_char(char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        f.write_char('"')
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result, quoted};
+use crate::gguf::with_room;
 
 /// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
@@ -122,25 +123,24 @@ pub(super) struct MergeReader<'m> {
 }
 
 impl<'m> MergeReader<'m> {
-    /// Room for `n` merges.
+    /// Room for the `n` merges of `list`, or `NoMemory`.
     pub(super) fn new(
         vocab: &Vocab<'m>,
         lexicon: &'m Lexicon,
         speller: &'m Speller,
+        list: &str,
         n: usize,
-    ) -> MergeReader<'m> {
-        let mut is_spelled = vec![false; vocab.len()];
+    ) -> Result<MergeReader<'m>> {
+        let no_room = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
+        let merges = Merges::with_room(n).ok_or_else(no_room)?;
+        let mut is_spelled = with_room(vocab.len(), "the merges of the vocabulary's tokens")?;
+        is_spelled.resize(vocab.len(), false);
         lexicon.spelled().for_each(|id| is_spelled[id as usize] = true);
-        let reserved = vocab.iter().filter(|(_, _, ty)| ty.is_special()).map(|(_, text, _)| text).collect();
-        MergeReader {
-            lexicon,
-            speller,
-            is_spelled,
-            reserved,
-            merges: Merges::with_capacity(n),
-            scratch: Vec::new(),
-            last_joint: 0,
-        }
+        let n_special = vocab.types.iter().filter(|ty| ty.is_special()).count();
+        let mut reserved = HashSet::new();
+        reserved.try_reserve(n_special).map_err(|_| no_room())?;
+        reserved.extend(vocab.iter().filter(|(_, _, ty)| ty.is_special()).map(|(_, text, _)| text));
+        Ok(MergeReader { lexicon, speller, is_spelled, reserved, merges, scratch: Vec::new(), last_joint: 0 })
     }
 
     /// Adds the merge of that rank.

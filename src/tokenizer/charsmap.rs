@@ -7,6 +7,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::{Error, Result};
+use crate::gguf::{owned, with_room};
 
 /// The table.
 pub(super) struct Charsmap {
@@ -43,8 +44,10 @@ impl Charsmap {
             let n = long.len();
             return Err(bad(format!("has a replacement of {n} bytes, more than {MAX_REPLACEMENT}")));
         }
-        let units = trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)).collect();
-        Ok(Charsmap { units, strings: strings.to_owned() })
+        let what = format!("the normalization table {name:?}");
+        let mut units = with_room(trie.len() / 4, &what)?;
+        units.extend(trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)));
+        Ok(Charsmap { units, strings: owned(strings, &what)? })
     }
 
     /// The lengths of the keys that `text` begins with, shortest first, each with what begins with its replacement. What

@@ -18,7 +18,7 @@ use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, StringArray, Value};
+use crate::gguf::{Array, Metadata, StringArray, Value, collected, owned, with_room};
 
 /// The key of the kind of vocabulary.
 const KIND: &str = "tokenizer.ggml.model";
@@ -32,6 +32,9 @@ const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
 /// The key of the normalization table.
 const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
+
+/// How many bytes of a model's name are looked at.
+const MAX_NAME: usize = 1024;
 
 /// What the kind of vocabulary says where the file is silent.
 #[derive(Default)]
@@ -174,7 +177,7 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
         let Some(rest) = key.strip_prefix(KEY) else { continue };
         let name = if rest.is_empty() { Some("default") } else { rest.strip_prefix('.') };
         if let (Some(name), Some(text)) = (name, name.and_then(|_| meta.str(key).transpose()).transpose()?) {
-            templates.push((name.to_owned(), text.to_owned()));
+            templates.push((name.to_owned(), owned(text, "the chat template")?));
         }
     }
     Ok(templates)
@@ -202,13 +205,21 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
         std::str::from_utf8(bytes)
             .map_err(|e| Error::Format(format!("the text of token {id} in {TOKENS:?} is not UTF-8: {e}")))
     };
-    let texts = tokens.iter().enumerate().map(text).collect::<Result<Vec<_>>>()?;
-    let types = match meta.i32s(TYPES)? {
-        Some(numbers) => numbers.iter().map(|&n| TokenType::from_number(n)).collect(),
-        None => vec![TokenType::Normal; texts.len()],
-    };
-    check_len(TYPES, types.len(), texts.len())?;
+    let n = tokens.len();
+    let texts = collected(n, &named(TOKENS), tokens.iter().enumerate().map(text))?;
+    let numbers = meta.i32s(TYPES)?;
+    check_len(TYPES, numbers.as_ref().map_or(n, |numbers| numbers.len()), n)?;
+    let mut types = with_room(n, &named(TYPES))?;
+    match numbers {
+        Some(numbers) => types.extend(numbers.iter().map(|&n| TokenType::from_number(n))),
+        None => types.resize(n, TokenType::Normal),
+    }
     Ok(Vocab { texts, types })
+}
+
+/// The array `key`, for an error sentence.
+fn named(key: &str) -> String {
+    format!("the array {key:?}")
 }
 
 /// Checks that the array `key` of `len` elements has one for each of `n` tokens.
@@ -226,7 +237,9 @@ fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
     }
-    Ok(scores.iter().map(|score| score + 0.0).collect())
+    let mut positive = with_room(n, &named(SCORES))?;
+    positive.extend(scores.iter().map(|score| score + 0.0));
+    Ok(positive)
 }
 
 /// Reads the ids of the tokens with a role and the flags that say whether they frame a text. An id that is no token is
@@ -278,7 +291,8 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
 /// Special tokens, and what is known of their strip rules, which no key holds. With `spaced`, a user-defined text that
 /// has spaces is looked for as its author wrote it, with `▁`.
 fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialTokens> {
-    let name = meta.str("general.name").ok().flatten().unwrap_or_default().to_lowercase();
+    let name = meta.str("general.name").ok().flatten().unwrap_or_default();
+    let name = name[..name.floor_char_boundary(MAX_NAME)].to_lowercase();
     let pre = meta.str("tokenizer.ggml.pre")?.unwrap_or_default();
     let kind = meta.str("tokenizer.ggml.model")?.unwrap_or_default();
     // Phi-3's tokenizer.json says so of all its special tokens but these.
@@ -286,7 +300,8 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialT
     let keeps = ["<unk>", "<s>", "<|endoftext|>"];
     // The mask of XLM-RoBERTa and of BERT's grandchildren that were trained on its vocabulary.
     let mask = if kind == "t5" || pre.starts_with("jina-v2") { "<mask>" } else { "" };
-    let mut tokens = Vec::new();
+    let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
+    let mut tokens = with_room(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
         let control = ty != TokenType::UserDefined;
         let (lstrip, rstrip) = (text == mask, phi3 && !keeps.contains(&text));
@@ -296,7 +311,8 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialT
         };
         tokens.push((text, Added { id, control, lstrip, rstrip, ..Added::default() }));
     }
-    SpecialTokens::new(tokens.iter().map(|(text, added)| (&**text, added.clone())).collect())
+    let borrowed = tokens.iter().map(|(text, added)| Ok((&**text, added.clone())));
+    SpecialTokens::new(collected(n, "the special tokens", borrowed)?)
 }
 
 /// User-defined texts that have spaces, looked for once `▁` has become a space, too.
@@ -316,7 +332,7 @@ fn read_merges(
 ) -> Result<super::merges::Merges> {
     let lines = meta.require_strings(MERGES)?;
     check_n_merges(MERGES, lines.len())?;
-    let mut merges = MergeReader::new(vocab, lexicon, speller, lines.len());
+    let mut merges = MergeReader::new(vocab, lexicon, speller, MERGES, lines.len())?;
     for (rank, line) in lines.iter().enumerate() {
         looks.at(rank)?;
         let line =
@@ -408,7 +424,8 @@ fn wordpiece(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<
 
 /// T5's and XLM-RoBERTa's pieces.
 fn unigram(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let mut scores: Vec<f64> = read_scores(meta, vocab.len())?.into_iter().map(f64::from).collect();
+    let mut scores: Vec<f64> = with_room(vocab.len(), &named(SCORES))?;
+    scores.extend(read_scores(meta, vocab.len())?.into_iter().map(f64::from));
     let mut min_score = f64::INFINITY;
     for (id, _, ty) in vocab.iter() {
         match ty {
@@ -441,11 +458,14 @@ fn unigram(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_
 }
 
 /// The normalization table, if there is one that says anything.
-fn read_charsmap(meta: &Metadata) -> Result<Option<Vec<u8>>> {
+fn read_charsmap(meta: &Metadata) -> Result<Option<Cow<'_, [u8]>>> {
     Ok(match meta.get(CHARSMAP) {
         None => None,
-        Some(Value::Array(Array::U8(bytes))) => Some(bytes.clone()),
-        Some(Value::Array(Array::I8(bytes))) => Some(bytes.iter().map(|&b| b as u8).collect()),
+        Some(Value::Array(Array::U8(bytes))) => Some(Cow::Borrowed(&bytes[..])),
+        Some(Value::Array(Array::I8(bytes))) => {
+            let bytes = collected(bytes.len(), &named(CHARSMAP), bytes.iter().map(|&b| Ok(b as u8)))?;
+            Some(Cow::Owned(bytes))
+        }
         Some(_) => {
             return Err(Error::Format(format!(
                 "the key {CHARSMAP:?} is not an array of bytes, as it must be"

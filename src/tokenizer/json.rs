@@ -275,7 +275,7 @@ fn read_merges(
 ) -> Result<super::merges::Merges> {
     let list = file.merges.as_deref().unwrap_or_default();
     check_n_merges(MERGES, list.len())?;
-    let mut merges = MergeReader::new(vocab, lexicon, speller, list.len());
+    let mut merges = MergeReader::new(vocab, lexicon, speller, MERGES, list.len())?;
     for (rank, merge) in list.iter().enumerate() {
         looks.at(rank)?;
         let (left, right) = match merge {

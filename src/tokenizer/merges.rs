@@ -41,9 +41,11 @@ struct Candidate {
 }
 
 impl Merges {
-    /// Room for `n` merges.
-    pub(super) fn with_capacity(n: usize) -> Merges {
-        Merges { by_pair: AHashMap::with_capacity(n) }
+    /// Room for `n` merges, if there is memory for that.
+    pub(super) fn with_room(n: usize) -> Option<Merges> {
+        let mut by_pair = AHashMap::new();
+        by_pair.try_reserve(n).ok()?;
+        Some(Merges { by_pair })
     }
 
     /// Adds the next merge; of a pair that is there twice the first counts.

@@ -7,6 +7,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::Regex;
 
 use crate::error::{Error, Result};
+use crate::gguf::{collected, with_room};
 
 /// A token that is found in text before anything else is done with it.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +43,10 @@ pub(super) struct SpecialTokens {
 /// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
 /// search small for any vocabulary.
 const MAX_SEARCHED: usize = 512;
-/// The most bytes of all special tokens: the automaton takes some fifty times that. Gemma 3's 6,400 have 60 KB.
+/// The most bytes of all special tokens. Gemma 3's 6,400 have 60 KB.
 const MAX_BYTES: usize = 4 << 20;
+/// Bytes that the automaton takes for each of those, about.
+const AUTOMATON_BYTES: usize = 50;
 
 impl SpecialTokens {
     /// Indexes tokens by their texts. Of tokens with the same text the first counts.
@@ -51,7 +54,8 @@ impl SpecialTokens {
     /// # Errors
     /// `Unsupported` if there are more than are indexed.
     pub(super) fn new(tokens: Vec<(&str, Added)>) -> Result<SpecialTokens> {
-        let plain = tokens.iter().filter(|(_, added)| !added.control).cloned().collect();
+        let plain = tokens.iter().filter(|(_, added)| !added.control).cloned().map(Ok);
+        let plain = collected(tokens.len(), "the special tokens", plain)?;
         Ok(SpecialTokens { always: Finder::new(plain)?, all: Finder::new(tokens)? })
     }
 
@@ -74,7 +78,9 @@ struct Finder {
 
 impl Finder {
     fn new(mut tokens: Vec<(&str, Added)>) -> Result<Finder> {
-        let mut seen = HashSet::with_capacity(tokens.len());
+        let mut seen = HashSet::new();
+        let room = seen.try_reserve(tokens.len());
+        room.map_err(|_| Error::NoMemory(format!("no memory for {} special tokens", tokens.len())))?;
         tokens.retain(|(text, _)| (1..=MAX_SEARCHED).contains(&text.len()) && seen.insert(*text));
         let (n, n_bytes) = (tokens.len(), tokens.iter().map(|(text, _)| text.len()).sum::<usize>());
         if n_bytes > MAX_BYTES {
@@ -85,6 +91,8 @@ impl Finder {
         let automaton = if tokens.is_empty() {
             None
         } else {
+            // Those who build it cannot do with less: it is looked for beforehand.
+            with_room::<u8>(AUTOMATON_BYTES * n_bytes, "finding the special tokens in text")?;
             // The kind that stays small whatever the tokens are.
             let built = AhoCorasick::builder()
                 .match_kind(MatchKind::LeftmostLongest)
@@ -92,7 +100,8 @@ impl Finder {
                 .build(tokens.iter().map(|(text, _)| text));
             Some(built.map_err(|e| Error::Unsupported(format!("{n} special tokens are too many: {e}")))?)
         };
-        let tokens: Vec<Added> = tokens.into_iter().map(|(_, added)| added).collect();
+        let n = tokens.len();
+        let tokens = collected(n, "the special tokens", tokens.into_iter().map(|(_, added)| Ok(added)))?;
         let word = if tokens.iter().any(|t| t.single_word) {
             Some(Regex::new(r"\w").map_err(|e| Error::Internal(format!("an expression is invalid: {e}")))?)
         } else {

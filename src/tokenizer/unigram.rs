@@ -8,6 +8,10 @@ use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
+use crate::gguf::with_room;
+
+/// What memory is taken for, in error sentences.
+const ROOM_FOR: &str = "the order of the vocabulary's pieces";
 
 /// How much worse than the worst piece an unknown character is; SentencePiece's constant.
 const UNKNOWN_PENALTY: f64 = 10.0;
@@ -43,7 +47,7 @@ impl Unigram {
     /// Orders the vocabulary. `scores` has one for each token; user-defined pieces should have 0.
     ///
     /// # Errors
-    /// `Format` if there is no unknown token; what ends it early.
+    /// `Format` if there is no unknown token; `NoMemory`; what ends it early.
     pub(super) fn new(
         lexicon: &Lexicon,
         scores: Vec<f64>,
@@ -54,16 +58,19 @@ impl Unigram {
     ) -> Result<Unigram> {
         let unk = unk.ok_or_else(|| Error::Format("a Unigram vocabulary needs an unknown token".into()))?;
         let bytes = |&id: &u32| lexicon.get(id).unwrap_or_default();
+        let no_memory = || Error::NoMemory(format!("no memory for {ROOM_FOR}"));
         // What begins with the same two bytes is sorted together: no one sort is long.
         let mut by_start: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
         for (i, id) in lexicon.spelled().enumerate() {
             looks.at(i)?;
             let piece = bytes(&id);
             if (1..=MAX_SEARCHED).contains(&piece.len()) {
-                by_start.entry(&piece[..piece.len().min(2)]).or_default().push(id);
+                let pieces = by_start.entry(&piece[..piece.len().min(2)]).or_default();
+                pieces.try_reserve(1).map_err(|_| no_memory())?;
+                pieces.push(id);
             }
         }
-        let mut sorted = Vec::new();
+        let mut sorted = with_room(lexicon.len(), ROOM_FOR)?;
         for mut pieces in by_start.into_values() {
             looks.at_one_of(sorted.len()..sorted.len() + pieces.len())?;
             pieces.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));

@@ -7,9 +7,13 @@ use hashbrown::HashTable;
 
 use super::looks::Looks;
 use crate::error::{Error, Result, quoted};
+use crate::gguf::with_room;
 
 /// How SentencePiece writes a space.
 pub(super) const SPACE: &str = "\u{2581}";
+
+/// What memory is taken for, in error sentences.
+const ROOM_FOR: &str = "the texts of the vocabulary's tokens";
 
 /// What kind of token it is; the numbers are those of `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +120,11 @@ impl Speller {
         self.spelling
     }
 
+    /// The most bytes that what a text stands for has more than the text.
+    fn n_added(&self) -> usize {
+        usize::from(self.spelling == Spelling::Continued)
+    }
+
     /// Appends what `text` stands for to `out`, or nothing and false if the spelling cannot have written it.
     pub(super) fn spell(&self, text: &str, out: &mut Vec<u8>) -> bool {
         match self.spelling {
@@ -187,8 +196,9 @@ impl Lexicon {
     /// # Errors
     /// `Format` for a byte token that is not written as one, or texts that take 4 GiB; what ends it early.
     pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller, looks: Looks<'_>) -> Result<Lexicon> {
-        let mut pieces = Pieces::with_capacity(vocab.len());
-        let mut spelled = Vec::with_capacity(vocab.len());
+        let n_bytes: usize = vocab.texts.iter().map(|text| text.len()).sum();
+        let mut pieces = Pieces::with_room(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
+        let mut spelled = with_room(vocab.len(), ROOM_FOR)?;
         let mut bytes = [None; 256];
         let mut piece = Vec::new();
         let in_alphabet = speller.spelling == Spelling::Alphabet;
@@ -230,13 +240,10 @@ impl Lexicon {
             }
             pieces.push(&piece)?;
         }
-        let mut lexicon = Lexicon {
-            pieces,
-            table: HashTable::with_capacity(spelled.len()),
-            hashing: RandomState::new(),
-            bytes,
-            max_len: 0,
-        };
+        let mut table = HashTable::new();
+        let room = table.try_reserve(spelled.len(), |_| 0);
+        room.map_err(|_| Error::NoMemory(format!("no memory for {ROOM_FOR}: a table of {}", spelled.len())))?;
+        let mut lexicon = Lexicon { pieces, table, hashing: RandomState::new(), bytes, max_len: 0 };
         for (i, id) in spelled.into_iter().enumerate() {
             looks.at(i)?;
             lexicon.index(id);
@@ -290,8 +297,9 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn with_capacity(n: usize) -> Pieces {
-        Pieces { bytes: Vec::new(), ends: Vec::with_capacity(n) }
+    /// Room for `n` strings of `n_bytes` in all.
+    fn with_room(n: usize, n_bytes: usize) -> Result<Pieces> {
+        Ok(Pieces { bytes: with_room(n_bytes, ROOM_FOR)?, ends: with_room(n, ROOM_FOR)? })
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
