@@ -278,6 +278,48 @@ fn a_request_that_stays_keeps_no_cache() {
     assert!(kept.iter().all(|request| request.usage().n_generated == 3));
 }
 
+/// Whoever is told the end finds nothing of the request in the metrics.
+#[test]
+fn pages_are_free_when_the_end_is_told() {
+    let model = load(&bundled_model());
+    let engine = Arc::new(engine(&model, 4, 2));
+    let (tell, hear) = mpsc::channel();
+    let run = |n_prompt: usize, o: &GenerateOptions, sampler: Sampler| {
+        let (inner, tell, before) = (Arc::downgrade(&engine), tell.clone(), engine.metrics().busy);
+        let sink = Sink::Callback(Box::new(move |event| {
+            if let EventKind::End(reason) = event.kind {
+                let m = inner.upgrade().expect("an engine at work").metrics();
+                let is_counted = m.busy > before;
+                let _ = tell.send((reason, m.n_free_pages, m.n_active, is_counted));
+            }
+            ControlFlow::Continue(())
+        }));
+        engine.submit(Prompt::Tokens(&prompt(n_prompt, 1)), o, sampler, sink).expect("room")
+    };
+    let cancelled = CancelToken::new();
+    let mut broken = Sampler::new(0);
+    broken.push(Stage::Allow(vec![])).expect("a stage");
+    let with_token = GenerateOptions { cancel: Some(cancelled.clone()), ..options(1000, 0) };
+    let (few, many) = (options(1, 0), options(1000, 0));
+    let cases = [
+        (&few, greedy(), FinishReason::MaxTokens),
+        (&many, greedy(), FinishReason::ContextFull),
+        (&few, broken, FinishReason::Failed),
+        (&with_token, greedy(), FinishReason::Cancelled),
+    ];
+    for (o, sampler, reason) in cases {
+        let _request = run(20, o, sampler);
+        for _ in 0..4 {
+            step(&engine);
+        }
+        if reason == FinishReason::Cancelled {
+            cancelled.cancel();
+        }
+        while step(&engine) {}
+        assert_eq!(hear.try_iter().collect::<Vec<_>>(), [(reason, 4, 0, true)]);
+    }
+}
+
 /// The token is turned while a step is under way, in the midst of which the prompt is told.
 #[test]
 fn a_step_ends_when_all_that_it_is_for_are_cancelled() {

@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
+use crate::generate::{Event, EventKind, FinishReason, Usage};
+
 /// Counters since the engine was made, and how things stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Metrics {
@@ -54,6 +58,51 @@ impl Metrics {
         match self.n_prompt {
             0 => 0.0,
             n => self.n_reused as f64 / n as f64,
+        }
+    }
+}
+
+/// What the metrics know of a request: they are written before an event is told, since whoever takes the last one may read
+/// them at once.
+#[derive(Default)]
+pub(super) struct Standing {
+    is_active: bool,
+    is_prompt_counted: bool,
+}
+
+impl Standing {
+    pub(super) fn begin(&mut self, metrics: &Mutex<Metrics>) {
+        self.is_active = true;
+        metrics.lock().n_active += 1;
+    }
+
+    /// It waits again.
+    pub(super) fn pause(&mut self, metrics: &Mutex<Metrics>) {
+        self.is_active = false;
+        let mut metrics = metrics.lock();
+        metrics.n_active -= 1;
+        metrics.n_preempted += 1;
+    }
+
+    /// An event that a batch led to, but for what its end counts, and that `usage` was what there was before it.
+    pub(super) fn take(&mut self, event: &Event<'_>, usage: Usage, metrics: &Mutex<Metrics>) {
+        if !std::mem::replace(&mut self.is_prompt_counted, true) {
+            let mut metrics = metrics.lock();
+            metrics.n_prompt += usage.n_prompt as u64;
+            metrics.n_reused += usage.n_reused as u64;
+        }
+        if let EventKind::Token(_) = event.kind {
+            metrics.lock().n_generated += 1;
+        }
+    }
+
+    pub(super) fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
+        let mut metrics = metrics.lock();
+        metrics.n_active -= usize::from(std::mem::take(&mut self.is_active));
+        match reason {
+            FinishReason::Failed => metrics.n_failed += 1,
+            FinishReason::Cancelled | FinishReason::TimeLimit => metrics.n_cancelled += 1,
+            _ => metrics.n_finished += 1,
         }
     }
 }

@@ -1,24 +1,32 @@
 //! The step: who is run, and how much of each.
 #![forbid(unsafe_code)]
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Standing};
 use super::queue::{Queue, rank};
 use super::request::{Sink, State};
 use crate::cancel::Asker;
 use crate::context::{Context, Tokens};
 use crate::error::Error;
-use crate::generate::{Choice, Event, EventKind, FinishReason, Generator, Usage};
+use crate::generate::{Choice, EventKind, FinishReason, Generator};
 use crate::kernels::attention::PAGE_LEN;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Stage};
 
 /// Tokens of prompts that a batch takes, however many others generate.
 const LEAST_PREFILL: usize = 32;
+
+/// How a request ends.
+enum Last {
+    /// For this reason; its generator may have ended already.
+    End(FinishReason),
+    /// Its callback wants no more.
+    Stop,
+    Fail(Error),
+}
 
 /// A request as the engine has it.
 pub(super) struct Job {
@@ -87,6 +95,15 @@ impl Job {
         context.n_more_pages(seq, self.generator.tokens().len() + 1)
     }
 
+    /// Ends it, which holds no pages any more, and tells.
+    fn finish(&mut self, last: Last, metrics: &Mutex<Metrics>) {
+        match last {
+            Last::End(reason) => self.end(reason, metrics),
+            Last::Stop => self.stop(metrics),
+            Last::Fail(error) => self.fail(error, metrics),
+        }
+    }
+
     /// Ends it and tells why.
     fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
         let usage = self.generator.usage();
@@ -110,16 +127,17 @@ impl Job {
     }
 
     /// Tells the prompt, if it shall be. Returns whether the request goes on.
-    fn echo(&mut self, metrics: &Mutex<Metrics>) -> bool {
+    fn echo(&mut self) -> bool {
         let usage = self.generator.usage();
-        let control = match self.generator.echo() {
-            Some(event) => self.state.tell(&mut self.sink, &event, usage),
-            None => ControlFlow::Continue(()),
-        };
-        if control.is_break() {
-            self.stop(metrics);
+        match self.generator.echo() {
+            Some(event) => self.state.tell(&mut self.sink, &event, usage).is_continue(),
+            None => true,
         }
-        control.is_continue()
+    }
+
+    /// Whether a stage of its sampler is a function of the host's.
+    fn has_hosts_stage(&self) -> bool {
+        self.sampler.stages().iter().any(|stage| matches!(stage, Stage::Custom(_)))
     }
 
     /// Its callback wants no more.
@@ -129,77 +147,23 @@ impl Job {
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Tells the next token, chosen by `choice`, when all before it was run. Returns whether the request goes on.
-    fn take(&mut self, context: &Context, choice: Choice, metrics: &Mutex<Metrics>) -> bool {
+    /// Tells the next token, chosen by `choice`, when all before it was run. Returns how the request ends then, if it does.
+    fn take(&mut self, context: &Context, choice: Choice, metrics: &Mutex<Metrics>) -> Option<Last> {
         let usage = self.generator.usage();
         let event = match self.generator.take(context, &mut self.sampler, choice) {
             Ok(event) => event,
-            Err(error) => {
-                self.fail(error, metrics);
-                return false;
-            }
+            Err(error) => return Some(Last::Fail(error)),
         };
         self.standing.take(&event, usage, metrics);
-        let is_last = matches!(event.kind, EventKind::End(_));
-        let control = self.state.tell(&mut self.sink, &event, usage);
-        if !is_last && control.is_break() {
-            self.stop(metrics);
-            return false;
+        if let EventKind::End(reason) = event.kind {
+            return Some(Last::End(reason));
+        }
+        if self.state.tell(&mut self.sink, &event, usage).is_break() {
+            return Some(Last::Stop);
         }
         self.state.set_usage(self.generator.usage());
         // Nothing that comes later changes that, and what the sequence would hold is of no use here.
-        if let Some(reason) = self.generator.settled() {
-            self.end(reason, metrics);
-            return false;
-        }
-        !is_last
-    }
-}
-
-/// What the metrics know of a request: they are written before an event is told, since whoever takes the last one may read
-/// them at once.
-#[derive(Default)]
-struct Standing {
-    is_active: bool,
-    is_prompt_counted: bool,
-}
-
-impl Standing {
-    fn begin(&mut self, metrics: &Mutex<Metrics>) {
-        self.is_active = true;
-        metrics.lock().n_active += 1;
-    }
-
-    /// It waits again.
-    fn pause(&mut self, metrics: &Mutex<Metrics>) {
-        self.is_active = false;
-        let mut metrics = metrics.lock();
-        metrics.n_active -= 1;
-        metrics.n_preempted += 1;
-    }
-
-    /// An event that a batch led to, and that `usage` was what there was before it.
-    fn take(&mut self, event: &Event<'_>, usage: Usage, metrics: &Mutex<Metrics>) {
-        if !std::mem::replace(&mut self.is_prompt_counted, true) {
-            let mut metrics = metrics.lock();
-            metrics.n_prompt += usage.n_prompt as u64;
-            metrics.n_reused += usage.n_reused as u64;
-        }
-        match event.kind {
-            EventKind::Echo => {}
-            EventKind::Token(_) => metrics.lock().n_generated += 1,
-            EventKind::End(reason) => self.end(reason, metrics),
-        }
-    }
-
-    fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
-        let mut metrics = metrics.lock();
-        metrics.n_active -= usize::from(std::mem::take(&mut self.is_active));
-        match reason {
-            FinishReason::Failed => metrics.n_failed += 1,
-            FinishReason::Cancelled | FinishReason::TimeLimit => metrics.n_cancelled += 1,
-            _ => metrics.n_finished += 1,
-        }
+        self.generator.settled().map(Last::End)
     }
 }
 
@@ -232,27 +196,51 @@ pub(super) struct Pump {
     askers: Vec<Asker>,
     /// The tokens of the largest logits, where nobody wants more than these.
     best: Vec<u32>,
+    /// Until when the metrics know of the time spent.
+    counted: Instant,
 }
 
 impl Pump {
     pub(super) fn new(context: Context) -> Pump {
         let vacant = (0..context.options().n_seq as u32).rev().collect();
         let (ids, seqs, wants, askers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Pump { context, active: Vec::new(), vacant, ids, seqs, wants, askers, best: Vec::new() }
+        let (best, counted) = (Vec::new(), Instant::now());
+        Pump { context, active: Vec::new(), vacant, ids, seqs, wants, askers, best, counted }
     }
 
     /// One batch. Returns whether there is more to do.
     pub(super) fn step(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) -> bool {
-        let begin = Instant::now();
+        self.counted = Instant::now();
         self.end_unwanted(queue, metrics);
         self.admit(queue, metrics);
         self.run(queue, metrics);
-        let (n_pages, n_free_pages) = self.context.kv_pages();
-        let mut m = metrics.lock();
-        (m.n_pages, m.n_free_pages, m.n_active) = (n_pages, n_free_pages, self.active.len());
-        m.busy += begin.elapsed();
-        drop(m);
+        self.count(metrics);
+        metrics.lock().n_active = self.active.len();
         !self.active.is_empty() || queue.lock().len() > 0
+    }
+
+    /// Brings pages and time in the metrics up to date.
+    fn count(&mut self, metrics: &Mutex<Metrics>) {
+        let (n_pages, n_free_pages) = self.context.kv_pages();
+        let now = Instant::now();
+        let mut m = metrics.lock();
+        (m.n_pages, m.n_free_pages) = (n_pages, n_free_pages);
+        m.busy += now - std::mem::replace(&mut self.counted, now);
+    }
+
+    /// Ends the requests `ended`, in order of their places; without a [`Last`] that was told already. Whoever is told finds their
+    /// pages free.
+    fn finish(&mut self, ended: Vec<(usize, Option<Last>)>, metrics: &Mutex<Metrics>) {
+        if ended.is_empty() {
+            return;
+        }
+        let ended: Vec<_> = ended.into_iter().rev().map(|(i, last)| (self.release(i), last)).collect();
+        self.count(metrics);
+        for (mut job, last) in ended.into_iter().rev() {
+            if let Some(last) = last {
+                job.finish(last, metrics);
+            }
+        }
     }
 
     /// Ends all requests as cancelled. There is nothing to do then.
@@ -273,11 +261,9 @@ impl Pump {
             let reason = job.verdict().unwrap_or(FinishReason::Cancelled);
             job.end(reason, metrics);
         }
-        for i in (0..self.active.len()).rev() {
-            if let Some(reason) = self.active[i].job.verdict() {
-                self.release(i).end(reason, metrics);
-            }
-        }
+        let verdict = |(i, active): (usize, &Active)| Some((i, Some(Last::End(active.job.verdict()?))));
+        let ended = self.active.iter().enumerate().filter_map(verdict).collect();
+        self.finish(ended, metrics);
     }
 
     /// Takes request `i` off its sequence.
@@ -312,10 +298,10 @@ impl Pump {
             queue.lock().passed_by(&job);
             self.vacant.pop();
             job.standing.begin(metrics);
-            let goes_on = job.echo(metrics);
+            let goes_on = job.echo();
             self.active.push(Active { job, seq, n: 0 });
             if !goes_on {
-                self.release(self.active.len() - 1);
+                self.finish(vec![(self.active.len() - 1, Some(Last::Stop))], metrics);
             }
         }
     }
@@ -386,7 +372,7 @@ impl Pump {
             if job.generator.feed().len() > PAGE_LEN
                 && let Err(error) = job.generator.resume(&mut self.context, *seq)
             {
-                self.release(i).fail(error, metrics);
+                self.finish(vec![(i, Some(Last::Fail(error)))], metrics);
             }
         }
     }
@@ -435,7 +421,7 @@ impl Pump {
     /// of those that are left.
     fn make_room(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         if self.active.len() == 1 {
-            self.release(0).end(FinishReason::ContextFull, metrics);
+            self.finish(vec![(0, Some(Last::End(FinishReason::ContextFull)))], metrics);
         } else if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {
             let mut job = self.release(last);
             job.leave();
@@ -449,9 +435,9 @@ impl Pump {
     }
 
     fn fail_batch(&mut self, error: &Error, metrics: &Mutex<Metrics>) {
-        for i in (0..self.active.len()).rev().filter(|&i| self.active[i].n > 0).collect::<Vec<_>>() {
-            self.release(i).fail(error.clone(), metrics);
-        }
+        let in_batch = self.active.iter().enumerate().filter(|(_, active)| active.n > 0);
+        let ended = in_batch.map(|(i, _)| (i, Some(Last::Fail(error.clone())))).collect();
+        self.finish(ended, metrics);
     }
 
     /// Tells the tokens that follow from the batch, which took `time`.
@@ -471,12 +457,21 @@ impl Pump {
             if job.generator.feed().is_empty() {
                 job.is_prefilling = false;
                 let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
-                if !job.take(&self.context, choice, metrics) {
-                    ended.push(i);
+                match job.take(&self.context, choice, metrics) {
+                    None => {}
+                    // Right behind the host's stage that may have led to it, before the stages of others: so hosts know whose
+                    // it was. Its pages are counted with those of the rest.
+                    Some(last @ (Last::Fail(_) | Last::End(FinishReason::Cancelled)))
+                        if job.has_hosts_stage() =>
+                    {
+                        job.finish(last, metrics);
+                        ended.push((i, None));
+                    }
+                    last => ended.push((i, last)),
                 }
             }
         }
         // Only now: emptying a sequence takes the logits away.
-        ended.into_iter().rev().for_each(|i| drop(self.release(i)));
+        self.finish(ended, metrics);
     }
 }

@@ -19,11 +19,18 @@ impl Generator {
     }
 
     /// Ends the generation; the last event. Where the text is at its end, that may complete a stop string, which is the reason then.
+    /// If it has ended, this is what it ended with.
     pub fn end(&mut self, reason: FinishReason) -> Event<'_> {
+        let reason = self.usage.finish.unwrap_or_else(|| self.finish(reason));
+        let text = if reason == FinishReason::Stopped { "" } else { self.text.text() };
+        Event { text, kind: EventKind::End(reason) }
+    }
+
+    fn finish(&mut self, reason: FinishReason) -> FinishReason {
         self.phase = Phase::Ended;
         if reason == FinishReason::Stopped {
             self.usage.finish = Some(reason);
-            return Event { text: "", kind: EventKind::End(reason) };
+            return reason;
         }
         let was_stopped = self.text.is_stopped();
         self.text.finish();
@@ -36,7 +43,7 @@ impl Generator {
             other => other,
         };
         self.usage.finish = Some(reason);
-        Event { text: self.text.text(), kind: EventKind::End(reason) }
+        reason
     }
 
     /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
