@@ -136,9 +136,9 @@ fn wrong_configurations_are_named() {
         ));
     }
     config("\"hidden_size\": 4", "\"hidden_size\": 0");
-    format("the key \"llama.embedding_length\" is 0, expected 1 to 16777216");
+    format("config.json: the key \"hidden_size\" is 0, expected at least 1");
     config("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 4000000000");
-    format("the key \"llama.block_count\" is 4000000000, expected 1 to 16777216");
+    format("the key \"num_hidden_layers\" of config.json is 4000000000, expected 1 to 16777216");
     config("\"num_attention_heads\": 2", "\"num_attention_heads\": 0");
     format("config.json: the key \"num_attention_heads\" is 0, expected at least 1");
     config("\"num_attention_heads\": 2", "\"num_attention_heads\": 3, \"head_dim\": 2");
@@ -230,20 +230,25 @@ fn wrong_tensors_are_named() {
     tensors.pop();
     tensors.push(("layers.0.mlp.up_proj.weight", &[4, 4]));
     folder.write("model.safetensors", weights(&tensors));
-    refused(&folder, EMBER_E_FORMAT, "the tensor name \"blk.0.ffn_up.weight\" appears more than once");
+    refused(
+        &folder,
+        EMBER_E_FORMAT,
+        "the tensors \"layers.0.mlp.up_proj.weight\" and \"model.layers.0.mlp.up_proj.weight\" mean the same",
+    );
     tensors.pop();
     tensors.push(("model.layers.1.mlp.up_proj.weight", &[4, 4]));
     folder.write("model.safetensors", weights(&tensors));
     refused(
         &folder,
         EMBER_E_UNSUPPORTED,
-        "the tensor \"blk.1.ffn_up.weight\" is not part of the architecture \"llama\" as this version knows it",
+        "the tensor \"model.layers.1.mlp.up_proj.weight\" is not part of the architecture \"llama\" as this version knows it",
     );
     tensors.pop();
-    for (shape, shown) in [(&[4, 0][..], "[0, 4]"), (&[], "[]"), (&[2, 1, 2, 1, 2], "[2, 1, 2, 1, 2]")] {
+    for (shape, shown) in [(&[4, 0][..], "[4, 0]"), (&[], "[]"), (&[1, 2, 1, 2, 4], "[1, 2, 1, 2, 4]")] {
         tensors[9].1 = shape;
         folder.write("model.safetensors", weights(&tensors));
-        let sentence = format!("the tensor \"blk.0.ffn_up.weight\" has the impossible shape {shown}");
+        let sentence =
+            format!("the tensor \"model.layers.0.mlp.up_proj.weight\" has the impossible shape {shown}");
         refused(&folder, EMBER_E_FORMAT, &sentence);
     }
     tensors[9].1 = &[2, 2, 4];
@@ -251,11 +256,11 @@ fn wrong_tensors_are_named() {
     refused(
         &folder,
         EMBER_E_FORMAT,
-        "the tensor \"blk.0.ffn_up.weight\" has shape [4, 2, 2], expected [4, 4]",
+        "the tensor \"model.layers.0.mlp.up_proj.weight\" has shape [2, 2, 4], expected [4, 4]",
     );
     tensors.remove(9);
     folder.write("model.safetensors", weights(&tensors));
-    refused(&folder, EMBER_E_FORMAT, "the tensor \"blk.0.ffn_up.weight\" is missing");
+    refused(&folder, EMBER_E_FORMAT, "the tensor \"model.layers.0.mlp.up_proj.weight\" is missing");
 }
 
 #[test]

@@ -56,10 +56,10 @@ fn check(
             usize::MAX => step()?,
             at => {
                 return Err(Error::Format(format!(
-                    "the tensor {:?} ({}, shape {:?}) has a number at element {at} that is not finite",
-                    tensor.name,
+                    "the tensor {} ({}, shape {:?}) has a number at element {at} that is not finite",
+                    gguf.call_tensor(&tensor.name),
                     info.name,
-                    &tensor.dims[..]
+                    gguf.call_shape(&tensor.name, &tensor.dims)
                 )));
             }
         }

@@ -11,6 +11,7 @@ mod cursor;
 mod decode;
 mod index;
 mod metadata;
+mod origin;
 mod parts;
 mod room;
 mod split;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 pub use crate::error::quoted;
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
+pub use origin::Origin;
 pub use parts::Parts;
 pub(crate) use room::{collected, owned, with_room};
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
@@ -67,6 +69,9 @@ pub struct Gguf {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
     tensor_index: NameIndex,
+    origin: Option<Box<dyn Origin>>,
+    /// Keys that are not the file's.
+    set_keys: Vec<Box<str>>,
 }
 
 impl Gguf {
@@ -131,6 +136,7 @@ impl Gguf {
     /// # Errors
     /// `Unsupported` for more keys than Ember reads.
     pub fn set_metadata(&mut self, entries: &[(Box<str>, Value)]) -> Result<()> {
+        self.set_keys.extend(entries.iter().map(|(key, _)| key.clone()));
         self.metadata.set(entries).map_err(|e| e.within(&self.name))
     }
 
@@ -144,7 +150,18 @@ impl Gguf {
         let (bytes, contents) = contents.map_err(|e| e.within(&name))?;
         let decode::Contents { version, metadata, tensors, tensor_index } = contents;
         let file_size = bytes.len() as u64;
-        Ok(Gguf { name, version, files: vec![bytes], file_size, metadata, tensors, tensor_index })
+        let (origin, set_keys) = (None, Vec::new());
+        Ok(Gguf {
+            name,
+            version,
+            files: vec![bytes],
+            file_size,
+            metadata,
+            tensors,
+            tensor_index,
+            origin,
+            set_keys,
+        })
     }
 
     /// The path, or the name given to [`Gguf::from_bytes`]: what an error sentence about this file begins with.

@@ -41,7 +41,9 @@ impl Gguf {
             Ok((Metadata::new(metadata)?, decode::index(&tensors)?))
         };
         let (metadata, tensor_index) = checked().map_err(|e| e.within(&name))?;
-        let gguf = Gguf { name, version: 3, files, file_size, metadata, tensors, tensor_index };
+        let (origin, set_keys) = (None, Vec::new());
+        let gguf =
+            Gguf { name, version: 3, files, file_size, metadata, tensors, tensor_index, origin, set_keys };
         split::refuse(&gguf).map_err(|e| e.within(&gguf.name))?;
         Ok(gguf)
     }

@@ -108,20 +108,33 @@ impl<'a> Config<'a> {
     }
 
     /// A count that something is divided by or into: as [`Config::require_u32`], at least 1.
-    pub fn count(&self, keys: &[&str]) -> Result<usize> {
+    pub fn count(&self, keys: &[&str]) -> Result<u32> {
         match self.require_u32(keys)? {
-            0 => Err(Error::Format(format!(
-                "{}: the key {} is 0, expected at least 1",
-                self.file,
-                self.quoted(keys[0])
-            ))),
-            n => Ok(n as usize),
+            0 => Err(self.wrong(self.find(keys).map_or("", |(key, _)| key), &0.into(), "at least 1")),
+            n => Ok(n),
         }
     }
 
-    /// A finite number under the first of `keys` that is there.
+    /// As [`Config::count`], `None` when absent.
+    pub fn optional_count(&self, keys: &[&str]) -> Result<Option<u32>> {
+        self.find(keys).map(|_| self.count(keys)).transpose()
+    }
+
+    /// A number under the first of `keys` that is there, which can be written in 32 bits too.
     pub fn f64(&self, keys: &[&str]) -> Result<Option<f64>> {
-        self.take(keys, "a number", |v| v.as_f64().filter(|x| x.is_finite()))
+        let fits = |x: &f64| (*x as f32).is_finite() && (*x == 0.0 || *x as f32 != 0.0);
+        match self.take(keys, "a number", Value::as_f64)? {
+            Some(x) if !fits(&x) => self.take(keys, "a number that 32 bits can hold", |_| None),
+            other => Ok(other),
+        }
+    }
+
+    /// As [`Config::f64`], above 0.
+    pub fn positive(&self, keys: &[&str]) -> Result<Option<f64>> {
+        match self.f64(keys)? {
+            Some(x) if x <= 0.0 => self.take(keys, "a number above 0", |_| None),
+            other => Ok(other),
+        }
     }
 
     /// As [`Config::f64`]; required.
@@ -170,6 +183,14 @@ impl<'a> Config<'a> {
             }
             other => Err(self.wrong(key, other, "an object")),
         }
+    }
+
+    /// What a value that is there is called in the midst of a sentence; dots lead into objects.
+    pub fn place(&self, path: &str) -> Option<String> {
+        let mut keys = path.split('.');
+        let first = self.object.get(keys.next()?)?;
+        let value = keys.try_fold(first, |value, key| value.as_object()?.get(key))?;
+        (!value.is_null()).then(|| format!("{} of {}", self.quoted(path), self.file))
     }
 
     /// "The key … is missing".

@@ -9,18 +9,19 @@ use super::config::Config;
 use super::family::{Family, Head, Keys};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
+use super::origin::Names;
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result};
-use crate::gguf::{FileBytes, Parts, Reading, TensorInfo, TensorType, quoted};
+use crate::gguf::{Dims, FileBytes, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
 
-/// The parts of the model called `name` that `config` and `weights` describe.
+/// The parts of the model called `name` that `config` and `weights` describe, and what they are called there.
 pub fn convert(
     name: &str,
     folder: &Folder<'_>,
-    family: &Family,
+    family: &'static Family,
     config: &Config<'_>,
     weights: Weights,
-) -> Result<Parts> {
+) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
     (family.keys)(config, &mut keys)?;
     if family.head == Head::None {
@@ -36,8 +37,10 @@ pub fn convert(
         tensors: Vec::new(),
         heads,
         stacks: BTreeMap::new(),
+        origins: BTreeMap::new(),
         reading: folder.reading,
     };
+    let mut origin = Names::new(family, config, &keys, stored.keys());
     let has_own_head = has_own_head(family, config)?;
     let mut found_head = false;
     for (name, entry) in &stored {
@@ -47,6 +50,7 @@ pub fn convert(
             continue;
         }
         found_head |= gguf == OUTPUT;
+        origin.learn(&gguf, name, change);
         draft.add(gguf, change, part, entry.as_ref().map_err(Clone::clone)?)?;
     }
     if has_own_head && !found_head {
@@ -55,13 +59,29 @@ pub fn convert(
         return Err(Error::Format(sentence.into()));
     }
     draft.add_stacks()?;
+    check_vocabulary(&draft.tensors, config, &keys, &origin)?;
     for (name, values) in std::mem::take(&mut keys.vectors) {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let data = Laid::Owned(FileBytes::copy(&bytes, folder.reading.memory)?);
-        draft.place(name, Tensor { ty: TensorType::F32, shape: vec![values.len()], data })?;
+        draft.place(name, name, Tensor { ty: TensorType::F32, shape: vec![values.len()], data })?;
     }
     let Draft { file_size, files, tensors, .. } = draft;
-    Ok(Parts { name: name.to_owned(), metadata: keys.entries, tensors, files, file_size })
+    Ok((Parts { name: name.to_owned(), metadata: keys.entries, tensors, files, file_size }, origin))
+}
+
+/// Refuses an embedding of fewer tokens than there are. More are padding.
+fn check_vocabulary(tensors: &[TensorInfo], config: &Config<'_>, keys: &Keys, origin: &Names) -> Result<()> {
+    const EMBEDDING: &str = "token_embd.weight";
+    const KEY: &str = "vocab_size";
+    let n_rows = tensors.iter().find(|t| t.name == EMBEDDING).and_then(|t| t.dims.get(1));
+    match (keys.count(KEY), n_rows) {
+        (Some(n_vocab), Some(&n_rows)) if n_vocab > n_rows => Err(Error::Format(format!(
+            "the key {} is {n_vocab}, but the tensor {:?} has {n_rows} rows",
+            config.place(KEY).unwrap_or_default(),
+            origin.tensor(EMBEDDING).unwrap_or_default()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 const OUTPUT: &str = "output.weight";
@@ -92,6 +112,8 @@ struct Draft<'a> {
     heads: Heads,
     /// The parts of stacked tensors by GGUF name and number.
     stacks: BTreeMap<String, BTreeMap<usize, &'a Stored>>,
+    /// What each tensor is in the folder.
+    origins: BTreeMap<String, &'a str>,
     reading: &'a Reading<'a>,
 }
 
@@ -105,7 +127,11 @@ impl<'a> Draft<'a> {
             }
         }
         let tensor = layout::apply(change, stored, self.heads, self.reading.memory)?;
-        self.place(&gguf, tensor)
+        self.place(&gguf, &stored.name, tensor)?;
+        match self.origins.insert(gguf, &stored.name) {
+            None => Ok(()),
+            Some(other) => Err(twice(other, &stored.name)),
+        }
     }
 
     /// Joins what was put aside.
@@ -118,13 +144,15 @@ impl<'a> Draft<'a> {
                     quoted(stored.name.as_bytes())
                 )));
             }
-            let tensor = layout::stack(&parts.into_values().collect::<Vec<_>>(), self.reading.memory)?;
-            self.place(&gguf, tensor)?;
+            let parts: Vec<&Stored> = parts.into_values().collect();
+            let tensor = layout::stack(&parts, self.reading.memory)?;
+            self.place(&gguf, parts.first().map_or("", |part| &part.name), tensor)?;
         }
         Ok(())
     }
 
-    fn place(&mut self, name: &str, tensor: Tensor<'_>) -> Result<()> {
+    /// Adds a tensor that is `stored` in the folder.
+    fn place(&mut self, name: &str, stored: &str, tensor: Tensor<'_>) -> Result<()> {
         (self.reading.step)()?;
         let (file, offset) = match tensor.data {
             Laid::InPlace(stored) => (stored.file, stored.offset),
@@ -134,6 +162,13 @@ impl<'a> Draft<'a> {
             }
         };
         let dims: Vec<usize> = tensor.shape.iter().rev().copied().collect();
+        if Dims::new(&dims).is_none() {
+            let shape = tensor.shape;
+            return Err(Error::Format(format!(
+                "the tensor {} has the impossible shape {shape:?}",
+                quoted(stored.as_bytes())
+            )));
+        }
         self.tensors.push(TensorInfo::new(name, tensor.ty, &dims, file, offset)?);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::gguf::Value;
 pub type Name = (&'static str, &'static str, Change);
 
 /// A family: a value of `model_type`, and how its folders are read.
+#[derive(Debug)]
 pub struct Family {
     /// `model_type` in `config.json`.
     pub model_type: &'static str,
@@ -94,18 +95,22 @@ impl Keys {
 
 /// The keys of the sizes that every family has, under the names that `transformers` and older configurations use.
 pub fn sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    keys.set("block_count", config.require_u32(&["num_hidden_layers", "n_layer"])?);
-    keys.set("context_length", config.require_u32(&["max_position_embeddings", "n_positions", "n_ctx"])?);
-    keys.set("embedding_length", config.require_u32(HIDDEN_SIZE)?);
-    keys.set("attention.head_count", config.require_u32(N_HEAD)?);
-    keys.set_some("attention.head_count_kv", config.u32(&["num_key_value_heads"])?);
+    keys.set("block_count", config.count(N_LAYER)?);
+    keys.set("context_length", config.count(N_CTX)?);
+    keys.set("embedding_length", config.count(HIDDEN_SIZE)?);
+    keys.set("attention.head_count", config.count(N_HEAD)?);
+    keys.set_some("attention.head_count_kv", config.optional_count(&["num_key_value_heads"])?);
     keys.set_some("vocab_size", config.u32(&["vocab_size"])?);
-    let head_dim = config.u32(&["head_dim"])?;
+    let head_dim = config.optional_count(&["head_dim"])?;
     keys.set_some("attention.key_length", head_dim);
     keys.set_some("attention.value_length", head_dim);
     Ok(())
 }
 
+/// The names of the number of layers.
+pub const N_LAYER: &[&str] = &["num_hidden_layers", "n_layer"];
+/// The names of the number of positions.
+pub const N_CTX: &[&str] = &["max_position_embeddings", "n_positions", "n_ctx"];
 /// The names of the width of the residual stream.
 pub const HIDDEN_SIZE: &[&str] = &["hidden_size", "n_embd"];
 /// The names of the number of heads.
@@ -113,16 +118,16 @@ pub const N_HEAD: &[&str] = &["num_attention_heads", "n_head"];
 
 /// The size of a head, from `head_dim` or by division.
 pub fn head_dim(config: &Config<'_>) -> Result<u32> {
-    match config.u32(&["head_dim"])? {
+    match config.optional_count(&["head_dim"])? {
         Some(n) => Ok(n),
-        None => Ok(config.require_u32(HIDDEN_SIZE)? / config.count(N_HEAD)? as u32),
+        None => Ok(config.count(HIDDEN_SIZE)? / config.count(N_HEAD)?),
     }
 }
 
 /// The keys of models whose feed-forward width and RMS norms are under llama's names.
 pub fn rms_norm_sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     sizes(config, keys)?;
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_rms_epsilon", Some(config.require_f64(&["rms_norm_eps"])?));
     Ok(())
 }

@@ -14,6 +14,7 @@ mod header;
 mod index;
 mod layout;
 mod names;
+mod origin;
 mod rope;
 mod weights;
 
@@ -105,7 +106,8 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
     };
     let (parts, (tokenizer_json, tokenizer_config), chat_template, end_tokens) =
         read().map_err(|e| e.within(&name))?;
-    let gguf = Gguf::from_parts(parts)?;
+    let (parts, origin) = parts;
+    let gguf = Gguf::from_parts(parts)?.made_from(Box::new(origin));
     Ok(HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens })
 }
 

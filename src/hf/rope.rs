@@ -96,9 +96,9 @@ fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
     if factor < 1.0 {
         return Err(rope.unsupported("factor", &factor.to_string(), "at least 1"));
     }
-    let n_ctx_orig = match rope.u32(&["original_max_position_embeddings"])? {
+    let n_ctx_orig = match rope.optional_count(&["original_max_position_embeddings"])? {
         Some(n) => n,
-        None => config.require_u32(&["max_position_embeddings"])?,
+        None => config.count(&["max_position_embeddings"])?,
     };
     keys.set("rope.scaling.type", "yarn");
     keys.set_f32("rope.scaling.factor", Some(factor));
@@ -106,13 +106,19 @@ fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set_f32("rope.scaling.yarn_beta_fast", rope.f64(&["beta_fast"])?);
     keys.set_f32("rope.scaling.yarn_beta_slow", rope.f64(&["beta_slow"])?);
     let mscale = |m: f64| 0.1 * m * libm::log(factor) + 1.0;
-    let own = match (rope.f64(&["attention_factor"])?, rope.f64(&["mscale"])?, rope.f64(&["mscale_all_dim"])?)
-    {
-        (Some(own), ..) => Some(own),
-        (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(mscale(m) / mscale(all)),
-        _ => None,
-    };
-    keys.set_f32("rope.scaling.attn_factor", own.map(|own| own / mscale(1.0)));
+    let own =
+        match (rope.positive(&["attention_factor"])?, rope.f64(&["mscale"])?, rope.f64(&["mscale_all_dim"])?)
+        {
+            (Some(own), ..) => Some(own),
+            (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(mscale(m) / mscale(all)),
+            _ => None,
+        };
+    let own = own.map(|own| (own / mscale(1.0)) as f32);
+    if let Some(found) = own.filter(|own| !(own.is_finite() && *own > 0.0)) {
+        let found = format!("a factor of {found} beside that of \"mscale\"");
+        return Err(rope.unsupported("mscale_all_dim", &found, "a finite one above 0"));
+    }
+    keys.set_some("rope.scaling.attn_factor", own);
     Ok(())
 }
 

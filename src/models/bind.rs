@@ -39,11 +39,16 @@ impl<'a, B: Backend> Binder<'a, B> {
         format!("{}.{name}", self.architecture)
     }
 
+    /// The key `ARCH.name` in a sentence.
+    pub fn called(&self, name: &str) -> String {
+        self.gguf.call_key(&self.key(name))
+    }
+
     /// The integer key `ARCH.name`, between 1 and a sane cap; required. A list with one number for each layer is that
     /// number where all layers have the same.
     pub fn dim(&self, name: &str) -> Result<usize> {
         let value = self.optional_dim(name)?;
-        value.ok_or_else(|| Error::Format(format!("the required key {:?} is missing", self.key(name))))
+        value.ok_or_else(|| Error::Format(format!("the required key {} is missing", self.called(name))))
     }
 
     /// As [`Binder::dim`], `None` when absent.
@@ -59,7 +64,10 @@ impl<'a, B: Backend> Binder<'a, B> {
     fn check_dim(&self, key: &str, value: u32) -> Result<usize> {
         match value {
             1..=MAX_DIM => Ok(value as usize),
-            _ => Err(Error::Format(format!("the key \"{key}\" is {value}, expected 1 to {MAX_DIM}"))),
+            _ => {
+                let key = self.gguf.call_key(key);
+                Err(Error::Format(format!("the key {key} is {value}, expected 1 to {MAX_DIM}")))
+            }
         }
     }
 
@@ -72,8 +80,8 @@ impl<'a, B: Backend> Binder<'a, B> {
     pub fn optional_positive(&self, name: &str) -> Result<Option<f32>> {
         match self.optional_number(name)? {
             Some(x) if !(x.is_finite() && x > 0.0) => {
-                let key = self.key(name);
-                Err(Error::Format(format!("the key \"{key}\" is {x}, expected a finite number above 0")))
+                let key = self.called(name);
+                Err(Error::Format(format!("the key {key} is {x}, expected a finite number above 0")))
             }
             other => Ok(other),
         }
@@ -82,7 +90,7 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// As [`Binder::optional_positive`]; required.
     pub fn positive(&self, name: &str) -> Result<f32> {
         self.optional_positive(name)?
-            .ok_or_else(|| Error::Format(format!("the required key \"{}\" is missing", self.key(name))))
+            .ok_or_else(|| Error::Format(format!("the required key {} is missing", self.called(name))))
     }
 
     /// The number `ARCH.name`, 0 when absent.
@@ -106,7 +114,7 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// Refuses the file when the key `ARCH.name` asks for `what`, which the architecture's file does not do.
     pub fn refuse(&self, name: &str, asked: bool, what: &str) -> Result<()> {
         match asked {
-            true => Err(Error::Unsupported(format!("{what} (\"{}\") are not supported", self.key(name)))),
+            true => Err(Error::Unsupported(format!("{what} ({}) are not supported", self.called(name)))),
             false => Ok(()),
         }
     }
@@ -193,7 +201,8 @@ impl<'a, B: Backend> Binder<'a, B> {
     }
 
     fn find(&self, name: &str) -> Result<&'a TensorInfo> {
-        self.gguf.tensor(name).ok_or_else(|| Error::Format(format!("the tensor \"{name}\" is missing")))
+        let missing = || Error::Format(format!("the tensor {} is missing", self.gguf.call_tensor(name)));
+        self.gguf.tensor(name).ok_or_else(missing)
     }
 
     /// Whether the file has the key `ARCH.name`.
@@ -217,15 +226,17 @@ impl<'a, B: Backend> Binder<'a, B> {
     ) -> Result<B::Weight> {
         let t = self.find(name)?;
         if without_trailing_ones(&t.dims, dims.len()) != dims {
-            let found = &t.dims[..];
+            let [found, expected] = [&t.dims[..], dims].map(|dims| self.gguf.call_shape(name, dims));
             return Err(Error::Format(format!(
-                "the tensor \"{name}\" has shape {found:?}, expected {dims:?}"
+                "the tensor {} has shape {found:?}, expected {expected:?}",
+                self.gguf.call_tensor(name)
             )));
         }
         let format = Format::from_tensor_type(t.ty).ok_or_else(|| {
             let known: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
             Error::Unsupported(format!(
-                "the tensor \"{name}\" is of type {}, which is not supported; supported are: {}",
+                "the tensor {} is of type {}, which is not supported; supported are: {}",
+                self.gguf.call_tensor(name),
                 t.ty.name(),
                 known.join(", ")
             ))
@@ -238,8 +249,10 @@ impl<'a, B: Backend> Binder<'a, B> {
         let info = format.info();
         if !first.is_multiple_of(info.block_len) || !n_cols.is_multiple_of(info.block_len) {
             return Err(Error::Unsupported(format!(
-                "elements {range:?} of the tensor \"{name}\" do not begin and end with blocks of {} ({})",
-                info.block_len, info.name
+                "elements {range:?} of the tensor {} do not begin and end with blocks of {} ({})",
+                self.gguf.call_tensor(name),
+                info.block_len,
+                info.name
             )));
         }
         let offset = t.offset + first / info.block_len * info.block_bytes;
@@ -302,9 +315,10 @@ impl<'a, B: Backend> Binder<'a, B> {
     pub fn f32s(&mut self, name: &str, n: usize) -> Result<Vec<f32>> {
         let t = self.find(name)?;
         if t.dims[..] != [n] || Format::from_tensor_type(t.ty) != Some(Format::F32) {
-            let (found, ty) = (&t.dims[..], t.ty.name());
+            let (found, ty) = (self.gguf.call_shape(name, &t.dims), t.ty.name());
             return Err(Error::Format(format!(
-                "the tensor \"{name}\" is {ty} of shape {found:?}, expected F32 of [{n}]"
+                "the tensor {} is {ty} of shape {found:?}, expected F32 of [{n}]",
+                self.gguf.call_tensor(name)
             )));
         }
         self.used.insert(&t.name);
@@ -376,8 +390,9 @@ impl<'a, B: Backend> Binder<'a, B> {
     pub fn finish(self) -> Result<()> {
         match self.gguf.tensors().iter().find(|t| !self.used.contains(t.name.as_str())) {
             Some(t) => Err(Error::Unsupported(format!(
-                "the tensor \"{}\" is not part of the architecture \"{}\" as this version knows it",
-                t.name, self.architecture
+                "the tensor {} is not part of the architecture \"{}\" as this version knows it",
+                self.gguf.call_tensor(&t.name),
+                self.architecture
             ))),
             None => Ok(()),
         }

@@ -103,9 +103,9 @@ impl<B: Backend> Binder<'_, B> {
         let (n_expert, n_used) = (self.dim("expert_count")?, self.dim("expert_used_count")?);
         if n_used > n_expert {
             return Err(Error::Format(format!(
-                "\"{}\" is {n_used}, but there are {n_expert} experts (\"{}\")",
-                self.key("expert_used_count"),
-                self.key("expert_count")
+                "{} is {n_used}, but there are {n_expert} experts ({})",
+                self.called("expert_used_count"),
+                self.called("expert_count")
             )));
         }
         let n_ff = self.optional_dim("expert_feed_forward_length")?;
@@ -125,8 +125,8 @@ impl<B: Backend> Binder<'_, B> {
         let n_embd = info.n_embd;
         let Some(experts) = info.experts else {
             return Err(Error::Format(format!(
-                "the required key \"{}\" is missing",
-                self.key("expert_count")
+                "the required key {} is missing",
+                self.called("expert_count")
             )));
         };
         let (n_expert, n_ff) = (experts.n_expert, experts.n_ff);
@@ -213,8 +213,8 @@ impl<B: Backend> Binder<'_, B> {
             Some(list) if list.len() >= n_layer => return Ok(list[..n_layer].to_vec()),
             Some(list) => {
                 return Err(Error::Format(format!(
-                    "\"{}\" has {} entries for {n_layer} layers",
-                    self.key(name),
+                    "{} has {} entries for {n_layer} layers",
+                    self.called(name),
                     list.len()
                 )));
             }

@@ -63,9 +63,9 @@ pub fn params_from<B: Backend>(
         }
         Some(other) => {
             return Err(Error::Unsupported(format!(
-                "the rope scaling {} (\"{}\") is not supported; supported are: none, linear, yarn, longrope",
+                "the rope scaling {} ({}) is not supported; supported are: none, linear, yarn, longrope",
                 quoted(other.as_bytes()),
-                file.key("rope.scaling.type")
+                file.called("rope.scaling.type")
             )));
         }
     };
@@ -100,9 +100,9 @@ fn n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize) -> Result<usize> {
     let n_rot = file.optional_dim("rope.dimension_count")?.unwrap_or(head_dim);
     if n_rot > head_dim.min(MAX_ROTARY) || !n_rot.is_multiple_of(2) {
         return Err(Error::Format(format!(
-            "heads of length {head_dim} cannot be rotated in {n_rot} dimensions (\"{}\"): expected an even number up \
-             to the length and to {MAX_ROTARY}",
-            file.key("rope.dimension_count")
+            "heads of length {head_dim} cannot be rotated in {n_rot} dimensions ({}): expected an even number up to the \
+             length and to {MAX_ROTARY}",
+            file.called("rope.dimension_count")
         )));
     }
     Ok(n_rot)

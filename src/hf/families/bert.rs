@@ -40,7 +40,7 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["position_embedding_type"], &["absolute"])?;
     config.expect_bool("is_decoder", false)?;
     sizes(config, keys)?;
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.f64(&["layer_norm_eps"])?.unwrap_or(1e-12)));
     keys.set("attention.causal", false);
     set_token_types(config, keys)

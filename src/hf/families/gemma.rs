@@ -86,19 +86,19 @@ const GEMMA3_DEFAULTS: Defaults = Defaults {
 };
 
 fn sizes(config: &Config<'_>, keys: &mut Keys, defaults: &Defaults) -> Result<()> {
-    let required = |names: &[&str], default: Option<u32>| match config.u32(names)?.or(default) {
+    let required = |names: &[&str], default: Option<u32>| match config.optional_count(names)?.or(default) {
         Some(n) => Ok(n),
         None => Err(config.missing(names)),
     };
     // "gelu" beside an absent "hidden_activation" is an error of the first release: the model was made with tanh.
     config.expect_str(&["hidden_activation", "hidden_act"], &["gelu_pytorch_tanh", "gelu"])?;
     config.expect_bool("use_bidirectional_attention", false)?;
-    keys.set("block_count", config.require_u32(&["num_hidden_layers"])?);
+    keys.set("block_count", config.count(&["num_hidden_layers"])?);
     keys.set("context_length", required(&["max_position_embeddings"], defaults.n_ctx)?);
-    keys.set("embedding_length", config.require_u32(HIDDEN_SIZE)?);
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("embedding_length", config.count(HIDDEN_SIZE)?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set("attention.head_count", required(N_HEAD, defaults.n_head)?);
-    let n_head_kv = config.u32(&["num_key_value_heads"])?.or(defaults.n_head_kv);
+    let n_head_kv = config.optional_count(&["num_key_value_heads"])?.or(defaults.n_head_kv);
     keys.set_some("attention.head_count_kv", n_head_kv);
     let head_dim = required(&["head_dim"], defaults.head_dim)?;
     keys.set("attention.key_length", head_dim);

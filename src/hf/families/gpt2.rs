@@ -38,9 +38,9 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_bool("scale_attn_by_inverse_layer_idx", false)?;
     config.expect_bool("add_cross_attention", false)?;
     sizes(config, keys)?;
-    let n_ff = match config.u32(&["n_inner"])? {
+    let n_ff = match config.optional_count(&["n_inner"])? {
         Some(n) => n,
-        None => config.require_u32(HIDDEN_SIZE)?.saturating_mul(4),
+        None => config.count(HIDDEN_SIZE)?.saturating_mul(4),
     };
     keys.set("feed_forward_length", n_ff);
     let eps = config.f64(&["layer_norm_epsilon"])?.unwrap_or(1e-5);

@@ -56,7 +56,7 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     if let Some(trained) = config.u32(&["max_trained_positions"])? {
         keys.at_most("context_length", trained);
     }
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size", "n_inner"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size", "n_inner"])?);
     let eps = config.f64(&["layer_norm_eps", "layer_norm_epsilon"])?.unwrap_or(1e-12);
     keys.set_f32("attention.layer_norm_epsilon", Some(eps));
     keys.set("attention.causal", false);

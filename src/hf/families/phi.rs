@@ -54,7 +54,7 @@ fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu_new", "gelu_pytorch_tanh"])?;
     config.expect_bool("qk_layernorm", false)?;
     sizes(config, keys)?;
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps"])?));
     keys.set("rope.dimension_count", n_rot(config, 0.5)?);
     rope::write(config, keys)
@@ -66,8 +66,8 @@ fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let n_rot = n_rot(config, 1.0)?;
     keys.set("rope.dimension_count", n_rot);
     keys.set("attention.sliding_window", config.u32(&["sliding_window"])?.unwrap_or(0));
-    let n_ctx = config.require_u32(&["max_position_embeddings"])?;
-    let n_ctx_orig = config.u32(&["original_max_position_embeddings"])?.unwrap_or(n_ctx);
+    let n_ctx = config.count(&["max_position_embeddings"])?;
+    let n_ctx_orig = config.optional_count(&["original_max_position_embeddings"])?.unwrap_or(n_ctx);
     keys.set("rope.scaling.original_context_length", n_ctx_orig);
     rope::write_base(config, keys)?;
     match rope::scaling(config)? {
@@ -109,7 +109,7 @@ fn long_rope(rope: &Config<'_>, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys:
 
 /// How many elements of a head are rotated, rounded as the model itself does.
 fn n_rot(config: &Config<'_>, default: f64) -> Result<u32> {
-    let width = f64::from(config.require_u32(HIDDEN_SIZE)?);
+    let width = f64::from(config.count(HIDDEN_SIZE)?);
     let factor = rope::partial_factor(config, default)?;
-    Ok((factor * width) as u32 / config.count(N_HEAD)? as u32)
+    Ok((factor * width) as u32 / config.count(N_HEAD)?)
 }

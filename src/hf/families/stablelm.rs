@@ -28,7 +28,7 @@ pub const FAMILIES: &[Family] = &[Family {
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     sizes(config, keys)?;
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps", "norm_eps"])?));
     keys.set("use_parallel_residual", config.bool("use_parallel_residual")?.unwrap_or(false));
     let n_rot = rope::partial_factor(config, 0.25)? * f64::from(head_dim(config)?);

@@ -27,7 +27,7 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["norm_type"], &["layer_norm"])?;
     config.expect_str(&["mlp_type"], &["default"])?;
     sizes(config, keys)?;
-    keys.set("feed_forward_length", config.require_u32(&["intermediate_size"])?);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["norm_epsilon"])?));
     keys.set_some("attention.sliding_window", config.u32(&["sliding_window"])?);
     rope::write(config, keys)

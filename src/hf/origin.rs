@@ -1,0 +1,194 @@
+//! What a GGUF name is called in the folder, for sentences about what does not fit.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use super::config::Config;
+use super::family::{Family, HIDDEN_SIZE, Keys, N_CTX, N_HEAD, N_LAYER};
+use super::layout::Change;
+use crate::gguf::Origin;
+
+/// Keys without their architecture, and what they are read from: the first that is there.
+const SOURCES: &[(&str, &[&str])] = &[
+    ("block_count", N_LAYER),
+    ("context_length", N_CTX),
+    ("embedding_length", HIDDEN_SIZE),
+    ("feed_forward_length", &["intermediate_size", "n_inner"]),
+    ("vocab_size", &["vocab_size"]),
+    ("attention.head_count", N_HEAD),
+    ("attention.head_count_kv", &["num_key_value_heads"]),
+    ("attention.key_length", &["head_dim"]),
+    ("attention.value_length", &["head_dim"]),
+    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps"]),
+    ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
+    ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar"]),
+    ("attention.sliding_window", &["sliding_window"]),
+    (
+        "attention.sliding_window_pattern",
+        &["layer_types", "sliding_window_pattern", "_sliding_window_pattern"],
+    ),
+    ("attn_logit_softcapping", &["attn_logit_softcapping"]),
+    ("final_logit_softcapping", &["final_logit_softcapping"]),
+    ("embedding_scale", &["embedding_multiplier"]),
+    ("residual_scale", &["residual_multiplier"]),
+    ("logit_scale", &["logits_scaling"]),
+    ("use_parallel_residual", &["use_parallel_residual"]),
+    ("expert_count", &["num_experts", "num_local_experts"]),
+    ("expert_used_count", &["num_experts_per_tok"]),
+    ("expert_feed_forward_length", &["moe_intermediate_size"]),
+    ("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+    ("expert_weights_norm", &["norm_topk_prob"]),
+    (
+        "rope.dimension_count",
+        &[
+            "*.partial_rotary_factor",
+            "partial_rotary_factor",
+            "rotary_pct",
+            "head_dim",
+            "hidden_size",
+            "n_embd",
+        ],
+    ),
+    ("rope.freq_base", &["*.rope_theta", "rope_theta", "rotary_emb_base"]),
+    ("rope.freq_base_swa", &["rope_local_base_freq", "*.rope_theta"]),
+    ("rope.scaling.type", &["*.rope_type", "*.type"]),
+    ("rope.scaling.factor", &["*.factor"]),
+    (
+        "rope.scaling.original_context_length",
+        &[
+            "*.original_max_position_embeddings",
+            "original_max_position_embeddings",
+            "max_position_embeddings",
+        ],
+    ),
+    (
+        "rope.scaling.attn_factor",
+        &["*.attention_factor", "*.mscale", "*.factor", "original_max_position_embeddings"],
+    ),
+    ("rope.scaling.yarn_beta_fast", &["*.beta_fast"]),
+    ("rope.scaling.yarn_beta_slow", &["*.beta_slow"]),
+];
+/// What a `*` above stands for: the objects of rotary positions, of all layers or of a kind.
+const ROTARY: &[&str] = &[
+    "rope_parameters.full_attention",
+    "rope_parameters.sliding_attention",
+    "rope_parameters",
+    "rope_scaling",
+];
+
+/// The names of a folder.
+#[derive(Debug)]
+pub struct Names {
+    family: &'static Family,
+    /// What tensors' names begin with.
+    prefix: &'static str,
+    /// Keys, and what is said instead of them.
+    keys: HashMap<Box<str>, String>,
+    /// Tensors whose names are not the family's usual ones.
+    unusual: HashMap<String, String>,
+}
+
+impl Names {
+    /// The names of what became `keys`, and of tensors in a folder that has those called `stored`.
+    pub fn new<'a>(
+        family: &'static Family,
+        config: &Config<'_>,
+        keys: &Keys,
+        stored: impl Iterator<Item = &'a String>,
+    ) -> Names {
+        let mut counts = vec![0; family.prefixes.len()];
+        for name in stored {
+            if let Some(i) = family.prefixes.iter().position(|prefix| name.starts_with(prefix)) {
+                counts[i] += 1;
+            }
+        }
+        let usual = (0..counts.len()).max_by_key(|&i| counts[i]).filter(|&i| counts[i] > 0);
+        let prefix = usual.map_or("", |i| family.prefixes[i]);
+        let said = keys.entries.iter().filter_map(|(key, _)| {
+            let own = key.strip_prefix(family.architecture)?.strip_prefix('.')?;
+            Some((key.clone(), source(config, own)?))
+        });
+        Names { family, prefix, keys: said.collect(), unusual: HashMap::new() }
+    }
+
+    /// Learns that the tensor `gguf` is `stored` in the folder, or one of a stack of such.
+    pub fn learn(&mut self, gguf: &str, stored: &str, change: Change) {
+        if change != Change::Stack && self.tensor(gguf).is_none_or(|usual| usual != stored) {
+            self.unusual.insert(gguf.to_owned(), stored.to_owned());
+        }
+    }
+
+    /// The name that the family's tensor has without its prefix, where a `*` stands for the number in a stack, and what
+    /// becomes of it.
+    fn usual(&self, gguf: &str) -> Option<(String, Change)> {
+        let (stem, suffix) = gguf.rsplit_once('.')?;
+        self.family.names.iter().flat_map(|names| names.iter()).find_map(|(own, pattern, change)| {
+            let layer = match pattern.split_once("{}") {
+                None => (stem == *pattern).then_some("")?,
+                Some((start, end)) => stem.strip_prefix(start)?.strip_suffix(end)?,
+            };
+            layer.bytes().all(|b| b.is_ascii_digit()).then(|| {
+                let name = own.replacen("{}", layer, 1).replacen("{}", "*", 1);
+                (format!("{name}.{suffix}"), *change)
+            })
+        })
+    }
+}
+
+impl Origin for Names {
+    fn key(&self, key: &str) -> Option<String> {
+        self.keys.get(key).cloned()
+    }
+
+    fn tensor(&self, name: &str) -> Option<String> {
+        if let Some(stored) = self.unusual.get(name) {
+            return Some(stored.clone());
+        }
+        let (own, _) = self.usual(name)?;
+        // What most models call the output projection stands beside the rest.
+        let prefix = if name.starts_with("output.") { "" } else { self.prefix };
+        Some(format!("{prefix}{own}"))
+    }
+
+    fn shape(&self, name: &str, dims: &[usize]) -> Vec<usize> {
+        let change = self.usual(name).map(|(_, change)| change);
+        match (change, dims) {
+            (Some(Change::Transpose), _) => dims.to_vec(),
+            (Some(Change::Flatten), [n]) => vec![1, *n],
+            _ => dims.iter().rev().copied().collect(),
+        }
+    }
+}
+
+/// What the key `own` was read from.
+fn source(config: &Config<'_>, own: &str) -> Option<String> {
+    let (_, paths) = SOURCES.iter().find(|(key, _)| *key == own)?;
+    paths.iter().find_map(|path| match path.strip_prefix("*.") {
+        None => config.place(path),
+        Some(rest) => ROTARY.iter().find_map(|rotary| config.place(&format!("{rotary}.{rest}"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hf::names::{Meaning, meaning};
+
+    /// Both ways through the names of every family.
+    #[test]
+    fn a_tensors_name_is_found_again() {
+        for family in crate::hf::families::all() {
+            for (own, _, change) in family.names.iter().flat_map(|names| names.iter()) {
+                let stored = format!("{}{}.weight", family.prefixes[0], own.replace("{}", "7"));
+                let Some(Meaning::Tensor { name, .. }) = meaning(family, &stored) else {
+                    panic!("{}: {stored} has no meaning", family.model_type);
+                };
+                let prefix = family.prefixes[0];
+                let mut names = Names { family, prefix, keys: HashMap::new(), unusual: HashMap::new() };
+                names.learn(&name, &stored, *change);
+                let found = names.tensor(&name).map(|found| found.replace('*', "7"));
+                assert_eq!(found.as_deref(), Some(&*stored), "{}", family.model_type);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What does not fit in a Hugging Face folder is called as it is called there: tensors by their names and shapes in the
+//! safetensors files, keys by those of `config.json`. Each case changes a sound folder.
+#![cfg(feature = "hf")]
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use common::{TempFolder, fixture, read_json};
+use ember::context::{LoadOptions, LoadedModel};
+use ember::gguf::Value;
+use ember::hf;
+use serde_json::{Map, Value as Json, json};
+
+/// A fixture's `config.json` and safetensors header, the latter over zeros.
+struct Folder {
+    folder: TempFolder,
+    config: Map<String, Json>,
+    header: Map<String, Json>,
+}
+
+impl Folder {
+    fn of(name: &str) -> Folder {
+        let bytes = std::fs::read(fixture(&format!("hf/{name}/model.safetensors"))).unwrap();
+        let n = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let Json::Object(header) = serde_json::from_slice(&bytes[8..8 + n]).unwrap() else { unreachable!() };
+        let Json::Object(config) = read_json(&fixture(&format!("hf/{name}/config.json"))) else {
+            unreachable!()
+        };
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let folder = TempFolder::new(&format!("hf-errors-{}", COUNT.fetch_add(1, SeqCst)));
+        Folder { folder, config, header }
+    }
+
+    fn dims(&self, tensor: &str) -> Vec<usize> {
+        let shape = self.header[tensor]["shape"].as_array().unwrap();
+        shape.iter().map(|d| d.as_u64().unwrap() as usize).collect()
+    }
+
+    fn set(mut self, key: &str, value: Json) -> Folder {
+        self.config.insert(key.into(), value);
+        self
+    }
+
+    /// Sets a key of the rotary positions.
+    fn rope(mut self, key: &str, value: Json) -> Folder {
+        self.config["rope_parameters"].as_object_mut().unwrap().insert(key.into(), value);
+        self
+    }
+
+    fn without(mut self, tensor: &str) -> Folder {
+        self.header.remove(tensor).unwrap();
+        self
+    }
+
+    fn shape(mut self, tensor: &str, shape: &[usize]) -> Folder {
+        self.header[tensor]["shape"] = json!(shape);
+        self
+    }
+
+    /// Another tensor, like one that is there.
+    fn with(mut self, tensor: &str, like: &str) -> Folder {
+        let info = self.header[like].clone();
+        self.header.insert(tensor.into(), info);
+        self
+    }
+
+    fn open(mut self, options: &LoadOptions) -> Option<String> {
+        let mut at = 0;
+        for (name, info) in &mut self.header {
+            if name != "__metadata__" {
+                let n: u64 = info["shape"].as_array().unwrap().iter().map(|d| d.as_u64().unwrap()).product();
+                let end = at + n * if info["dtype"] == "F32" { 4 } else { 2 };
+                info["data_offsets"] = json!([at, end]);
+                at = end;
+            }
+        }
+        let header = Json::from(self.header).to_string();
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.resize(bytes.len() + at as usize, 0);
+        self.folder.write("config.json", Json::from(self.config).to_string());
+        self.folder.write("model.safetensors", bytes);
+        let error = LoadedModel::open(&self.folder.0, options).err()?;
+        Some(error.message().strip_prefix(&format!("{}: ", self.folder.0.display())).unwrap().to_owned())
+    }
+
+    #[track_caller]
+    fn refused(self, sentence: &str) {
+        assert_eq!(self.open(&LoadOptions::default()).as_deref(), Some(sentence));
+    }
+}
+
+#[test]
+fn tensors() {
+    let llama = || Folder::of("llama-yarn");
+    assert_eq!(llama().open(&LoadOptions::default()), None);
+    let (up, value) = ("model.layers.1.mlp.up_proj.weight", "model.layers.0.self_attn.v_proj.weight");
+    llama().without(up).refused(&format!("the tensor {up:?} is missing"));
+    llama()
+        .without("model.embed_tokens.weight")
+        .refused("the tensor \"model.embed_tokens.weight\" is missing");
+    let [n_ff, n_embd] = llama().dims(up)[..] else { unreachable!() };
+    llama()
+        .shape(up, &[n_embd, n_ff])
+        .refused(&format!("the tensor {up:?} has shape [{n_embd}, {n_ff}], expected [{n_ff}, {n_embd}]"));
+    let sentence = format!("the tensor {value:?} has shape [3, 5, 7], expected {:?}", llama().dims(value));
+    llama().shape(value, &[3, 5, 7]).refused(&sentence);
+    llama()
+        .shape(value, &[1, 1, 1, 2, 3])
+        .refused(&format!("the tensor {value:?} has the impossible shape [1, 1, 1, 2, 3]"));
+    let far = "model.layers.9.mlp.up_proj.weight";
+    llama().with(far, up).refused(&format!(
+        "the tensor {far:?} is not part of the architecture \"llama\" as this version knows it"
+    ));
+    llama()
+        .with("norm.weight", "model.norm.weight")
+        .refused("the tensors \"model.norm.weight\" and \"norm.weight\" mean the same");
+
+    // Stored the other way round, without the prefix of the others, and in stacks.
+    let gpt2 = || Folder::of("gpt2-untied");
+    let matrix = "transformer.h.0.mlp.c_fc.weight";
+    let [n_in, n_out] = gpt2().dims(matrix)[..] else { unreachable!() };
+    gpt2().shape(matrix, &[n_in, n_out + 1]).refused(&format!(
+        "the tensor {matrix:?} has shape [{n_in}, {}], expected [{n_in}, {n_out}]",
+        n_out + 1
+    ));
+    gpt2().without(matrix).refused(&format!("the tensor {matrix:?} is missing"));
+    let head = "lm_head.weight";
+    let sentence = format!("the tensor {head:?} has shape [1, 1], expected {:?}", gpt2().dims(head));
+    gpt2().shape(head, &[1, 1]).refused(&sentence);
+    let moe = Folder::of("llama-moe-4-2").set("num_local_experts", json!(5));
+    let (n_ff, n_embd) = (&moe.config["intermediate_size"], &moe.config["hidden_size"]);
+    let sentence = format!(
+        "the tensor \"model.layers.0.block_sparse_moe.gate.weight\" has shape [4, {n_embd}], expected [5, {n_embd}]"
+    );
+    let stacked = format!(
+        "the tensor \"model.layers.0.block_sparse_moe.experts.*.w1.weight\" has shape [4, {n_ff}, {n_embd}], expected \
+         [5, {n_ff}, {n_embd}]"
+    );
+    let n_embd = n_embd.as_u64().unwrap() as usize;
+    moe.refused(&sentence);
+    Folder::of("llama-moe-4-2")
+        .set("num_local_experts", json!(5))
+        .shape("model.layers.0.block_sparse_moe.gate.weight", &[5, n_embd])
+        .refused(&stacked);
+}
+
+#[test]
+fn keys() {
+    let llama = || Folder::of("llama-yarn");
+    let counts = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"];
+    for key in counts.into_iter().chain(["num_key_value_heads", "max_position_embeddings", "head_dim"]) {
+        llama()
+            .set(key, json!(0))
+            .refused(&format!("config.json: the key {key:?} is 0, expected at least 1"));
+    }
+    let too_many = |key: &str| format!("the key {key:?} of config.json is 16777217, expected 1 to 16777216");
+    llama().set("num_hidden_layers", json!(16_777_217)).refused(&too_many("num_hidden_layers"));
+    llama().set("max_position_embeddings", json!(16_777_217)).refused(&too_many("max_position_embeddings"));
+    for (value, sentence) in [
+        (json!(0), "the key \"rms_norm_eps\" of config.json is 0, expected a finite number above 0"),
+        (
+            json!(2f64.powi(-200)),
+            "config.json: the key \"rms_norm_eps\" is 6.223015277861142e-61, expected a number that 32 bits can hold",
+        ),
+        (
+            json!(1e39),
+            "config.json: the key \"rms_norm_eps\" is 1e+39, expected a number that 32 bits can hold",
+        ),
+    ] {
+        llama().set("rms_norm_eps", value).refused(sentence);
+    }
+    llama().rope("rope_theta", json!(-1)).refused(
+        "the key \"rope_parameters.rope_theta\" of config.json is -1, expected a finite number above 0",
+    );
+    llama().rope("attention_factor", json!(-1)).refused(
+        "config.json: the key \"rope_parameters.attention_factor\" is -1, expected a number above 0",
+    );
+    llama().rope("beta_fast", json!(-2)).refused(
+        "the key \"rope_parameters.beta_fast\" of config.json is -2, expected a finite number above 0",
+    );
+    llama()
+        .set("rope_parameters", json!({"rope_type": "linear", "factor": 0}))
+        .refused("the key \"rope_parameters.factor\" of config.json is 0, expected a finite number above 0");
+    let mut old = llama().set("rope_theta", json!(-3));
+    old.config.remove("rope_parameters");
+    old.refused("the key \"rope_theta\" of config.json is -3, expected a finite number above 0");
+    Folder::of("llama-moe-4-2").set("num_experts_per_tok", json!(5)).refused(
+        "\"num_experts_per_tok\" of config.json is 5, but there are 4 experts (\"num_local_experts\" of config.json)",
+    );
+    Folder::of("gemma2")
+        .set("layer_types", json!(["full_attention"]))
+        .refused("\"layer_types\" of config.json has 1 entries for 3 layers");
+}
+
+/// What every family writes has its name in `config.json`, if it was there.
+#[test]
+fn every_key_has_a_name() {
+    for entry in std::fs::read_dir(fixture("hf")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.is_dir() {
+            continue;
+        }
+        let gguf = hf::open(&path, true).unwrap().gguf;
+        let nameless: Vec<&str> = gguf.metadata().iter().map(|(key, _)| key).collect();
+        let nameless = nameless.into_iter().filter(|key| gguf.call_key(key) == format!("{key:?}"));
+        // The last one stands for a null.
+        let own =
+            ["general.architecture", "tokenizer.ggml.token_type_count", "phi3.attention.sliding_window"];
+        let others = nameless.filter(|key| !own.contains(key) && !key.ends_with(".attention.causal"));
+        assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{}", path.display());
+    }
+}
+
+/// More rows than tokens are padding, fewer are not enough.
+#[test]
+fn vocabularies() {
+    let rows = |folder: &Folder| folder.header["model.embed_tokens.weight"]["shape"][0].as_u64().unwrap();
+    let folder = Folder::of("llama-yarn");
+    let n = rows(&folder);
+    folder.set("vocab_size", json!(n + 1)).refused(&format!(
+        "the key \"vocab_size\" of config.json is {}, but the tensor \"model.embed_tokens.weight\" has {n} rows",
+        n + 1
+    ));
+    assert_eq!(Folder::of("llama-yarn").set("vocab_size", json!(n - 1)).open(&LoadOptions::default()), None);
+}
+
+/// What the host has set goes by the name that the host used.
+#[test]
+fn keys_of_the_host() {
+    let options = LoadOptions {
+        metadata: vec![("llama.context_length".into(), Value::from(0u32))],
+        ..LoadOptions::default()
+    };
+    let sentence = Folder::of("llama-yarn").open(&options);
+    assert_eq!(sentence.as_deref(), Some("the key \"llama.context_length\" is 0, expected 1 to 16777216"));
+}
