@@ -255,6 +255,64 @@ fn a_pump_waits_for_the_steps_of_others() {
     assert!(matches!(hear.recv().expect("an answer"), Err(Error::Busy(_))));
 }
 
+/// Those who wait go on with the steps, one after the other, whoever leaves and why.
+#[cfg(not(target_family = "wasm"))] // which has one thread
+#[test]
+fn somebody_goes_on_when_the_one_who_did_the_steps_leaves() {
+    let model = load(&bundled_model());
+    for round in 0..4 {
+        let engine = Arc::new(engine(&model, 100, 3));
+        let waiters: Vec<_> = (0..12)
+            .map(|i| {
+                let request = submit(&engine, &prompt(9, i), &options(1 + (i * 7 + round) % 40, 0));
+                let patience = if i % 3 == 0 { Duration::from_micros(300) } else { Duration::MAX };
+                std::thread::spawn(move || {
+                    loop {
+                        match request.next(patience).expect("no error") {
+                            Some(event) if matches!(event.event().kind, EventKind::End(_)) => return,
+                            Some(_) => {}
+                            // It sleeps, and may leave its turn to another.
+                            None => std::thread::sleep(Duration::from_micros(50)),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..5 * round {
+            engine.step(Duration::from_secs(60)).expect("never busy for so long");
+        }
+        waiters.into_iter().for_each(|waiter| waiter.join().expect("no panic"));
+        let m = engine.metrics();
+        assert_eq!((m.n_finished, m.n_free_pages), (12, m.n_pages));
+    }
+}
+
+/// How often the calling thread went to sleep.
+#[cfg(target_os = "linux")]
+fn n_sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("procfs");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|n| n.trim().parse().ok()).expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_is_woken_by_the_steps_of_others() {
+    let model = load(&bundled_model());
+    let context = ContextOptions { n_ctx: 512, ..ContextOptions::default() };
+    let o = EngineOptions { n_parallel: 1, thread: true, context, ..EngineOptions::default() };
+    let engine = Engine::new(&model, &o).expect("an engine");
+    let _long = submit(&engine, &prompt(9, 1), &options(480, 0));
+    let waiting = submit(&engine, &prompt(9, 2), &options(1, 0));
+    let before = n_sleeps();
+    while !matches!(
+        waiting.next(Duration::MAX).expect("no error").expect("an event").event().kind,
+        EventKind::End(_)
+    ) {}
+    let n = n_sleeps() - before;
+    assert!(engine.metrics().n_steps >= 480 && n < 50, "slept {n} times");
+}
+
 #[test]
 fn a_request_that_stays_keeps_no_cache() {
     let context = ContextOptions { n_ctx: 512, ..ContextOptions::default() };

@@ -8,6 +8,7 @@
 //! - `queue`: who is next, and how many may wait.
 //! - `request`: one generation as its owner sees it, and its events.
 //! - `pump`: the step.
+//! - `turns`: who does it, of those who wait for their requests.
 //! - `metrics`: what was done so far.
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::cancel::CancelToken;
 use crate::context::{Context, ContextOptions, LoadedModel};
@@ -28,11 +29,13 @@ mod metrics;
 mod pump;
 mod queue;
 mod request;
+mod turns;
 
 pub use metrics::Metrics;
 use pump::{Job, Pump};
 use queue::Queue;
 pub use request::{EventCallback, OwnedEvent, Request, Sink};
+use turns::{Turn, Waiting};
 
 /// What an engine is made with.
 #[derive(Debug, Clone)]
@@ -76,8 +79,9 @@ struct Shared {
     /// Who is at the pump; 0: nobody.
     pumping: AtomicUsize,
     queue: Mutex<Queue>,
-    /// Told after each step and each submission.
+    /// Told after each step and each submission; those who wait for their requests do not listen.
     changed: Condvar,
+    waiting: Waiting,
     metrics: Mutex<Metrics>,
     /// Ends a step early when the engine goes.
     closing: CancelToken,
@@ -126,6 +130,7 @@ impl Engine {
             pumping: Default::default(),
             queue: Mutex::new(Queue::new(options.max_queue)),
             changed: Condvar::new(),
+            waiting: Waiting::default(),
             metrics: Mutex::new(metrics),
             closing,
             has_thread: options.thread,
@@ -203,13 +208,16 @@ impl Engine {
         self.shared.check_process()?;
         self.shared.may_step()?;
         let until = Instant::now().checked_add(patience);
+        let mut turn = Turn::new(&self.shared);
         loop {
             self.shared.wait_for_work(until);
+            turn.is_mine = true;
             if let Some(more) = self.shared.pump() {
                 return Ok(more);
             }
+            turn.is_mine = false;
             let mut queue = self.shared.queue.lock();
-            if self.shared.pump.is_locked() && self.shared.sleep(&mut queue, until) {
+            if self.shared.pump.is_locked() && sleep(&self.shared.changed, &mut queue, until) {
                 return Err(Error::Busy("another thread does a step of the engine".into()));
             }
         }
@@ -289,23 +297,8 @@ impl Shared {
     fn wait_for_work(&self, until: Option<Instant>) {
         let mut queue = self.queue.lock();
         while queue.len() == 0 && self.metrics.lock().n_active == 0 && !self.closing.is_cancelled() {
-            if self.sleep(&mut queue, until) {
+            if sleep(&self.changed, &mut queue, until) {
                 return;
-            }
-        }
-    }
-
-    /// Sleeps until something changed; true when it is `until` already. `None`: never. A thread that is the only one would
-    /// sleep in vain, so it does not: nobody else can change anything.
-    fn sleep(&self, queue: &mut parking_lot::MutexGuard<'_, Queue>, until: Option<Instant>) -> bool {
-        if threads::alone() {
-            return true;
-        }
-        match until {
-            Some(until) => self.changed.wait_until(queue, until).timed_out(),
-            None => {
-                self.changed.wait(queue);
-                false
             }
         }
     }
@@ -365,6 +358,21 @@ impl Shared {
         drop((leave, pump));
         let _queue = self.queue.lock();
         self.changed.notify_all();
+    }
+}
+
+/// Sleeps until `changed` is told; true when it is `until` already. `None`: never. A thread that is the only one would sleep in
+/// vain, so it does not: nobody else can change anything.
+fn sleep<T>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Option<Instant>) -> bool {
+    if threads::alone() {
+        return true;
+    }
+    match until {
+        Some(until) => changed.wait_until(guard, until).timed_out(),
+        None => {
+            changed.wait(guard);
+            false
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use super::Shared;
+use super::{Shared, Turn, sleep};
 use crate::cancel::{Asker, CancelToken};
 use crate::error::{Error, Result};
 use crate::generate::{Event, EventKind, FinishReason, Token, TokenLogprob, Usage};
@@ -71,6 +71,8 @@ pub(super) struct State {
     /// The owner's switch, and the one of the request's options.
     pub(super) cancel: Asker,
     told: Mutex<Told>,
+    /// Told when there is more in `told` to wait for.
+    news: Condvar,
 }
 
 /// What the owner is told.
@@ -81,11 +83,13 @@ struct Told {
     error: Option<Error>,
     /// Whether its end was told: its callback is not called any more.
     is_over: bool,
+    /// How often an owner who waited was called to do the steps.
+    n_calls: u64,
 }
 
 impl State {
     pub(super) fn new(cancel: Option<CancelToken>) -> State {
-        State { cancel: [Some(CancelToken::new()), cancel], told: Mutex::default() }
+        State { cancel: [Some(CancelToken::new()), cancel], told: Mutex::default(), news: Condvar::new() }
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -104,6 +108,7 @@ impl State {
         match sink {
             Sink::Pull => {
                 told.events.push_back(OwnedEvent::of(event));
+                self.news.notify_all();
                 ControlFlow::Continue(())
             }
             Sink::Callback(callback) => {
@@ -120,6 +125,30 @@ impl State {
             told.usage = usage;
         }
         told.is_over = told.usage.finish.is_some();
+        if told.is_over {
+            self.news.notify_all();
+        }
+    }
+
+    /// How often [`State::call`] was called.
+    pub(super) fn n_calls(&self) -> u64 {
+        self.told.lock().n_calls
+    }
+
+    /// Wakes the owner, if he waits.
+    pub(super) fn call(&self) {
+        self.told.lock().n_calls += 1;
+        self.news.notify_all();
+    }
+
+    /// Waits for an event or the end, or for a call beyond the first `n_calls`, no longer than `until`.
+    pub(super) fn wait(&self, n_calls: u64, until: Option<Instant>) {
+        let mut told = self.told.lock();
+        while told.events.is_empty() && !told.is_over && told.n_calls == n_calls {
+            if sleep(&self.news, &mut told, until) {
+                return;
+            }
+        }
     }
 
     pub(super) fn fail(&self, error: Error) {
@@ -148,6 +177,7 @@ impl Request {
     /// threads.
     pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
         let until = Instant::now().checked_add(patience);
+        let mut turn = Turn::new(&self.shared);
         loop {
             self.shared.check_process()?;
             if let Some(event) = self.pop()? {
@@ -159,20 +189,12 @@ impl Request {
             if self.shared.is_within() {
                 return Err(Error::Busy("this is a callback of the step that would make the event".into()));
             }
-            if !self.shared.has_thread && self.shared.pump().is_some() {
+            turn.is_mine = !self.shared.has_thread;
+            if turn.is_mine && self.shared.pump().is_some() {
                 continue;
             }
-            let mut queue = self.shared.queue.lock();
-            let is_pumped = self.shared.has_thread || self.shared.pump.is_locked();
-            if is_pumped && !self.has_news() {
-                self.shared.sleep(&mut queue, until);
-            }
+            turn.is_mine = self.shared.wait_for_news(&self.state, until);
         }
-    }
-
-    fn has_news(&self) -> bool {
-        let told = self.state.told.lock();
-        !told.events.is_empty() || told.is_over
     }
 
     fn pop(&self) -> Result<Option<OwnedEvent>> {
