@@ -178,6 +178,10 @@ fn keys() {
     llama().rope("attention_factor", json!(-1)).refused(
         "config.json: the key \"rope_parameters.attention_factor\" is -1, expected a number above 0",
     );
+    llama().rope("mscale", json!(1)).rope("mscale_all_dim", json!(-100)).refused(
+        "config.json: the key \"rope_parameters.mscale_all_dim\" is -100, which is not supported; supported is: a number that \
+         gives a factor above 0 beside \"mscale\"",
+    );
     llama().rope("beta_fast", json!(-2)).refused(
         "the key \"rope_parameters.beta_fast\" of config.json is -2, expected a finite number above 0",
     );

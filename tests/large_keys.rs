@@ -135,8 +135,11 @@ fn states_are_saved_without_the_text_of_keys() {
     let mut context = context(&model, &ContextOptions { n_ctx: 64, ..ContextOptions::default() });
     context.decode(Tokens::next(&[1, 2, 3])).unwrap();
     let mut state = Vec::with_capacity(1 << 20);
-    let save = || context.save_state(Some(0), &mut |part| Ok(state.extend_from_slice(part)));
-    limited(200_000, save).unwrap();
+    let mut write = |part: &[u8]| {
+        state.extend_from_slice(part);
+        Ok(())
+    };
+    limited(200_000, || context.save_state(Some(0), &mut write)).unwrap();
     // What earlier versions made: the digest of all that as one text.
     let mut hash = Xxh3::new();
     hash.update(format!("{:?}", model.info()).as_bytes());

@@ -45,6 +45,7 @@ mod with_json {
         });
         expect_room(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
         let mut object = header(&gguf);
+        drop(gguf);
         #[cfg(feature = "hf")]
         if path.is_dir() {
             look_beside(path, &mut object);

@@ -110,15 +110,17 @@ fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
         match (rope.positive(&["attention_factor"])?, rope.f64(&["mscale"])?, rope.f64(&["mscale_all_dim"])?)
         {
             (Some(own), ..) => Some(own),
-            (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(mscale(m) / mscale(all)),
+            (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => {
+                let own = mscale(m) / mscale(all);
+                if !(own > 0.0 && own.is_finite()) {
+                    let expected = "a number that gives a factor above 0 beside \"mscale\"";
+                    return Err(rope.unsupported("mscale_all_dim", &all.to_string(), expected));
+                }
+                Some(own)
+            }
             _ => None,
         };
-    let own = own.map(|own| (own / mscale(1.0)) as f32);
-    if let Some(found) = own.filter(|own| !(own.is_finite() && *own > 0.0)) {
-        let found = format!("a factor of {found} beside that of \"mscale\"");
-        return Err(rope.unsupported("mscale_all_dim", &found, "a finite one above 0"));
-    }
-    keys.set_some("rope.scaling.attn_factor", own);
+    keys.set_f32("rope.scaling.attn_factor", own.map(|own| own / mscale(1.0)));
     Ok(())
 }
 
