@@ -400,6 +400,115 @@ fn every_block_of_the_host(file: &[u8]) {
     assert!(statuses.len() > 5, "large buffers come from the host");
 }
 
+/// Bytes of an argument that is larger than the reserve.
+const LARGE: usize = 36 << 20;
+
+/// Calls with large arguments end with a status, not the process, when the system has no memory at all.
+fn every_large_argument(file: &[u8]) {
+    let (_, _, model) = load(file, None);
+    let (_, _, context) = context(model, None);
+    // One whose own limit would let a generation be as long.
+    let (mut long, mut long_options) = (null_mut(), null_mut());
+    assert_eq!(c!(ember_context_options_new(&mut long_options)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_n_ctx(long_options, LARGE as u32 / 4)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_kv_limit(long_options, 1 << 20)), EMBER_OK);
+    assert_eq!(c!(ember_context_options_set_n_threads(long_options, 1)), EMBER_OK);
+    assert_eq!(c!(ember_context_new(model, long_options, &mut long)), EMBER_OK);
+    let (mut generation, mut sampler, mut chat, mut loading) =
+        (null_mut(), null_mut(), null_mut(), null_mut());
+    assert_eq!(c!(ember_generate_options_new(&mut generation)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_max_tokens(generation, u32::MAX)), EMBER_OK);
+    assert_eq!(c!(ember_sampler_new(1, &mut sampler)), EMBER_OK);
+    assert_eq!(c!(ember_chat_options_new(&mut chat)), EMBER_OK);
+    assert_eq!(c!(ember_model_options_new(&mut loading)), EMBER_OK);
+    let mut n = 0;
+    let token = (0..500).find(|&token| {
+        let _ = c!(ember_model_token_bytes(model, token, null_mut(), 0, &mut n));
+        n >= 4
+    });
+    let n_tokens = LARGE / 4;
+    let (tokens, token) = (vec![token.expect("a token of four bytes"); n_tokens], PROMPT.as_ptr());
+    let lengths: Vec<usize> = (0..LARGE / 16).map(|i| usize::from(i == 0)).collect();
+    let (text, logits) = (vec![b'a'; LARGE], vec![0f32; n_tokens]);
+    let (ids, text): (_, *const std::ffi::c_char) = (tokens.as_ptr(), text.as_ptr().cast());
+    let (mut number, mut generator, mut other, mut chosen) = (0u64, null_mut(), null_mut(), 0);
+    let (o, event, none) = (generation, Some(add_up as _), null_mut());
+    let data = (&raw mut number).cast();
+    let check = |what: &str, expected: ember_status, call: &mut dyn FnMut() -> ember_status| {
+        let living = LIVING.load(SeqCst);
+        let (status, _) = faulty(Some(Fault { at: 0, for_good: true }), call);
+        assert_eq!(status, expected, "{what}");
+        assert_eq!((LIVING.load(SeqCst), ALLOCATOR.used()), (living, 0), "{what}");
+    };
+    check("generate_tokens", EMBER_E_CONTEXT_FULL, &mut || {
+        c!(ember_generate_tokens(context, ids, n_tokens, o, none, event, data, null_mut()))
+    });
+    check("generator_new_tokens", EMBER_E_NOMEM, &mut || {
+        c!(ember_generator_new_tokens(context, ids, n_tokens, o, none, &mut generator))
+    });
+    check("generate", EMBER_E_NOMEM, &mut || {
+        c!(ember_generate(long, text, 1, o, none, event, data, null_mut()))
+    });
+    check("score_tokens", EMBER_E_NOMEM, &mut || {
+        c!(ember_score_tokens(context, ids, n_tokens, 5, null(), null_mut(), 0, null_mut(), null_mut()))
+    });
+    check("score", EMBER_E_NOMEM, &mut || {
+        c!(ember_score(context, text, 1, text, LARGE, null(), null_mut(), 0, null_mut(), null_mut()))
+    });
+    check("embed_tokens", EMBER_E_NOMEM, &mut || {
+        let n_texts = lengths.len();
+        c!(ember_embed_tokens(context, token, 1, lengths.as_ptr(), n_texts, null(), null_mut(), 0, &mut n))
+    });
+    check("detokenize", EMBER_E_NOMEM, &mut || {
+        c!(ember_model_detokenize(model, ids, n_tokens, true, null_mut(), 0, &mut n))
+    });
+    check("sample", EMBER_E_NOMEM, &mut || {
+        c!(ember_sampler_sample(sampler, logits.as_ptr(), n_tokens, &mut chosen))
+    });
+    check("add_dry", EMBER_E_INVALID_ARGUMENT, &mut || {
+        c!(ember_sampler_add_dry(sampler, model, 1.0, 1.0, 2, 64, &text, &LARGE, 1))
+    });
+    check("template", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_template(chat, text, LARGE)));
+    check("tools", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_tools(chat, text, LARGE)));
+    check("variables", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_variables(chat, text, LARGE)));
+    check("name", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_template_name(chat, text, LARGE)));
+    check("chat_template", EMBER_E_UNSUPPORTED, &mut || {
+        c!(ember_model_chat_template(model, text, LARGE, null_mut(), 0, &mut n))
+    });
+    check("key", EMBER_E_NOT_FOUND, &mut || c!(ember_model_meta_u64(model, text, LARGE, &mut number)));
+    check("meta_string", EMBER_E_NOMEM, &mut || {
+        c!(ember_model_options_set_meta_string(loading, text, 1, text, LARGE))
+    });
+    check("meta_i64", EMBER_E_NOMEM, &mut || c!(ember_model_options_set_meta_i64(loading, text, LARGE, 1)));
+    check("isa", EMBER_E_INVALID_ARGUMENT, &mut || c!(ember_model_options_set_isa(loading, text, LARGE)));
+    check("path of a model", EMBER_E_INVALID_ARGUMENT, &mut || {
+        c!(ember_model_load(text, LARGE, null(), &mut other))
+    });
+    check("path of a state", EMBER_E_INVALID_ARGUMENT, &mut || {
+        c!(ember_context_state_save_file(context, 0, text, LARGE))
+    });
+    assert!(generator.is_null() && other.is_null());
+    // What was set while there was memory is copied where it is used.
+    assert_eq!(c!(ember_chat_options_set_template(chat, text, LARGE)), EMBER_OK);
+    check("options of chats", EMBER_E_NOMEM, &mut || {
+        c!(ember_chat_apply_template(model, text, 1, chat, null_mut(), 0, &mut n))
+    });
+    assert_eq!(c!(ember_generate_options_add_stop(o, text, LARGE)), EMBER_OK);
+    check("stops", EMBER_E_NOMEM, &mut || {
+        c!(ember_generate(context, text, 1, o, none, event, data, null_mut()))
+    });
+    assert_eq!(c!(ember_model_options_set_meta_string(loading, text, 1, text, LARGE)), EMBER_OK);
+    check("options of loading", EMBER_E_NOMEM, &mut || c!(ember_model_load(text, 1, loading, &mut other)));
+    free!(ember_model_options_free(loading));
+    free!(ember_chat_options_free(chat));
+    free!(ember_sampler_free(sampler));
+    free!(ember_generate_options_free(generation));
+    free!(ember_context_free(long));
+    free!(ember_context_options_free(long_options));
+    free!(ember_context_free(context));
+    free!(ember_model_release(model));
+}
+
 fn bundled() -> Vec<u8> {
     std::fs::read(common::bundled_model()).expect("the bundled model")
 }
@@ -408,6 +517,7 @@ fn bundled() -> Vec<u8> {
 #[test]
 fn every_allocation_may_fail() {
     every_block_of_the_host(&tiny::llama());
+    every_large_argument(&bundled());
     every_fault_of("tiny", &tiny::llama(), 11);
     every_fault_of("bundled", &bundled(), 499);
 }

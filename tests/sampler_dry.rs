@@ -52,3 +52,21 @@ fn penalties_are_those_of_llama_cpp() {
         );
     }
 }
+
+#[test]
+fn breakers_that_are_refused_are_told_by_number() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let model =
+        LoadedModel::open(&root.join("examples/models/ember-tales.gguf"), &LoadOptions::default()).unwrap();
+    let tokenizer = model.tokenizer().unwrap();
+    let refused = |texts: &[&str]| breakers(tokenizer, texts).unwrap_err().to_string();
+    let error = refused(&["a", "b", ""]);
+    assert!(error.contains("breaker 2") && error.contains("1 to 40 bytes, got 0"), "{error}");
+    let long = "x".repeat(100_000);
+    let error = refused(&["a", &long]);
+    assert!(error.contains("breaker 1") && error.contains("got 100000") && error.len() < 300, "{error}");
+    let many: Vec<String> = (0..129).map(|i| i.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(breakers(tokenizer, &[&many[..128], &many[..128]].concat()).is_ok(), "128 different ones");
+    assert!(refused(&many).contains("128"));
+}

@@ -9,6 +9,8 @@ use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::context::LoadedModel;
 use crate::error::{Error, Result, ember_status};
+use crate::gguf::quoted;
+use crate::memory::{copied_text, expect_room};
 use crate::tokenizer::Tokenizer;
 
 /// How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
@@ -50,13 +52,18 @@ impl Default for ChatOptions {
 fn options_or_default(options: *const ember_chat_options) -> Result<ChatOptions> {
     match options.is_null() {
         true => Ok(ChatOptions::default()),
-        false => Ok(handle!(options).lock("options")?.clone()),
+        false => {
+            let options = handle!(options).lock("options")?;
+            let texts = [&options.tools, &options.variables, &options.template, &options.template_name];
+            expect_room(texts.into_iter().flatten().map(String::len).sum(), "a copy of the options")?;
+            Ok(options.clone())
+        }
     }
 }
 
 /// The text, if there is any: an empty one takes a setting back.
-fn given(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
+fn given(text: &str, what: &str) -> Result<Option<String>> {
+    (!text.is_empty()).then(|| copied_text(text, what)).transpose()
 }
 
 /// The model's template of the given name, or the one for the case.
@@ -80,8 +87,8 @@ fn missing(model: &str, tokenizer: &Tokenizer, name: Option<&str>) -> Error {
              ember_chat_options_set_template, else continue plain text"
         )),
         (name, false) => Error::NotFound(format!(
-            "{model}: the model has no chat template \"{}\"; it has {}",
-            name.unwrap_or("default"),
+            "{model}: the model has no chat template {}; it has {}",
+            quoted(name.unwrap_or("default").as_bytes()),
             names.join(", ")
         )),
     }
@@ -94,7 +101,6 @@ type RoleOf = fn(&Tokenizer) -> Option<u32>;
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
     use crate::chat::{ChatInput, ChatTemplate, room, template_room};
-    use crate::memory::expect_room;
     let compiled = |text: &str| {
         expect_room(template_room(text), "a chat template of this length")?;
         ChatTemplate::parse(text)
@@ -163,7 +169,7 @@ pub unsafe extern "C" fn ember_chat_options_set_tools(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.tools = given(text!(tools, tools_len));
+        handle!(options).lock("options")?.tools = given(text!(tools, tools_len), "tools")?;
         Ok(())
     })
 }
@@ -178,7 +184,7 @@ pub unsafe extern "C" fn ember_chat_options_set_variables(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.variables = given(text!(variables, variables_len));
+        handle!(options).lock("options")?.variables = given(text!(variables, variables_len), "variables")?;
         Ok(())
     })
 }
@@ -193,7 +199,7 @@ pub unsafe extern "C" fn ember_chat_options_set_template(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.template = given(text!(template_text, template_len));
+        handle!(options).lock("options")?.template = given(text!(template_text, template_len), "a template")?;
         Ok(())
     })
 }
@@ -209,7 +215,7 @@ pub unsafe extern "C" fn ember_chat_options_set_template_name(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.template_name = given(text!(name, name_len));
+        handle!(options).lock("options")?.template_name = given(text!(name, name_len), "a name")?;
         Ok(())
     })
 }
@@ -287,7 +293,7 @@ pub unsafe extern "C" fn ember_model_chat_template(
 ) -> ember_status {
     guard(err, || {
         let (model, name) = (handle!(model), text!(name, name_len));
-        let template = template_of(&model.model, given(name).as_deref(), false)?;
+        let template = template_of(&model.model, Some(name).filter(|name| !name.is_empty()), false)?;
         fill!(template.as_bytes(), buffer, capacity, n_needed)
     })
 }

@@ -9,6 +9,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::context::{Context, EmbedOptions};
 use crate::error::{Error, Result, ember_status};
+use crate::memory::room_for;
 use crate::nn::pooling::Pooling;
 
 /// How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
@@ -74,7 +75,7 @@ fn options_or_default(options: *const ember_embed_options) -> Result<EmbedOption
 /// `tokens` cut into texts of the given lengths, which must add up to it.
 fn cut<'a>(mut tokens: &'a [u32], lengths: &[usize]) -> Result<Vec<&'a [u32]>> {
     let n_tokens = tokens.len();
-    let mut texts = Vec::with_capacity(lengths.len());
+    let mut texts = room_for(lengths.len(), "a list of texts")?;
     for &len in lengths {
         let wrong = || {
             Error::InvalidArgument(format!("the lengths add up to more than n_tokens, which is {n_tokens}"))

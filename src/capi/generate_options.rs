@@ -29,7 +29,12 @@ impl CType for ember_generate_options {
 pub(super) fn options_or_default(options: *const ember_generate_options) -> Result<GenerateOptions> {
     match options.is_null() {
         true => Ok(GenerateOptions::default()),
-        false => Ok(handle!(options).lock("options")?.clone()),
+        false => {
+            let options = handle!(options).lock("options")?;
+            let n_bytes = options.stops.iter().map(String::len).sum::<usize>();
+            expect_room(n_bytes.saturating_mul(16), "stops of this length")?;
+            Ok(options.clone())
+        }
     }
 }
 

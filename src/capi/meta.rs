@@ -7,11 +7,11 @@ use super::error::ember_error;
 use super::guard::guard;
 use super::model::ember_model;
 use crate::error::{Error, Result, ember_status};
-use crate::gguf::{Array, Metadata, Value};
+use crate::gguf::{Array, Metadata, Value, quoted};
 
 /// The value, or `NotFound` naming the key.
 fn present<T>(key: &str, value: Option<T>) -> Result<T> {
-    value.ok_or_else(|| Error::NotFound(format!("the file has no key \"{key}\"")))
+    value.ok_or_else(|| Error::NotFound(format!("the file has no key {}", quoted(key.as_bytes()))))
 }
 
 /// The number, or an error that blames the caller, who asked for the wrong type, not the file.

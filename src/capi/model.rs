@@ -186,10 +186,17 @@ pub(super) fn to_path(path: &str) -> Result<&Path> {
     to_path_of("a GGUF file or of a folder", path)
 }
 
+/// Most bytes of a path: what no system goes beyond.
+const MOST_PATH: usize = 1 << 17;
+
 /// The path of something, which must not be empty: no file has no name, and the sentence would begin with nothing.
 pub(super) fn to_path_of<'a>(what: &str, path: &'a str) -> Result<&'a Path> {
     match path {
         "" => Err(Error::InvalidArgument(format!("path is empty, expected the path of {what}"))),
+        path if path.len() > MOST_PATH => Err(Error::InvalidArgument(format!(
+            "path has {} bytes, expected the path of {what}, which has {MOST_PATH} at most",
+            path.len()
+        ))),
         path => Ok(Path::new(path)),
     }
 }

@@ -13,7 +13,7 @@ use crate::context::{LoadOptions, Pack, ProgressCallback};
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::{GgufString, Value};
 use crate::kernels::Isa;
-use crate::memory::Allocator;
+use crate::memory::{Allocator, expect_room};
 
 /// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -120,6 +120,7 @@ fn set_meta(options: &mut LoadOptions, key: &str, value: Value) -> Result<()> {
         return Err(Error::InvalidArgument("key is empty".into()));
     }
     options.metadata.retain(|(known, _)| &**known != key);
+    expect_room(key.len().saturating_mul(4), "a key of this length")?;
     options.metadata.push((key.into(), value));
     Ok(())
 }
@@ -136,7 +137,16 @@ fn to_pack(pack: i32) -> Result<Pack> {
 pub(super) fn options_or_default(options: *const ember_model_options) -> Result<LoadOptions> {
     match options.is_null() {
         true => Ok(LoadOptions::default()),
-        false => Ok(handle!(options).lock("options")?.clone()),
+        false => {
+            let options = handle!(options).lock("options")?;
+            let n_bytes = |(key, value): &(Box<str>, Value)| match value {
+                Value::String(text) => key.len() + text.as_bytes().len(),
+                _ => key.len(),
+            };
+            let sum = options.metadata.iter().map(n_bytes).sum::<usize>();
+            expect_room(sum.saturating_mul(4), "a copy of the options")?;
+            Ok(options.clone())
+        }
     }
 }
 
@@ -367,5 +377,6 @@ pub unsafe extern "C" fn ember_model_options_set_meta_string(
     guard(err, || {
         let (options, key, value) = (handle!(options), text!(key, key_len), text!(value, value_len));
         set_meta(&mut *options.lock("options")?, key, Value::String(GgufString::copy(value.as_bytes())))
+        expect_room(value.len().saturating_mul(4), "a text of this length")?;
     })
 }

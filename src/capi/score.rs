@@ -10,6 +10,7 @@ use super::guard::guard;
 use crate::context::Context;
 use crate::error::{Result, ember_status};
 use crate::generate::score::{Score, ScoreOptions, Scoring, TokenScore};
+use crate::memory::room_for;
 
 /// What a token of a continuation scores. Of fixed size.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -75,7 +76,8 @@ fn run(
     needs_room!(scoring.n_scored(), scores, capacity, n_needed);
     let score = scoring.run(context)?;
     let of_token = |t: &TokenScore| ember_token_score { token: t.id, logprob: t.logprob, rank: t.rank };
-    let list: Vec<ember_token_score> = score.tokens.iter().map(of_token).collect();
+    let mut list = room_for(score.tokens.len(), "the scores of tokens")?;
+    list.extend(score.tokens.iter().map(of_token));
     fill!(list, scores, capacity, n_needed)?;
     Ok(to_result(&score))
 }

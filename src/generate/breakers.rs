@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 use crate::tokenizer::Tokenizer;
 
 /// The longest text.
@@ -22,20 +23,24 @@ pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 /// `InvalidArgument` for a text that is empty or too long, and for too many.
 pub fn breakers(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
     let mut runs = Vec::new();
-    let texts: BTreeSet<&str> = texts.iter().copied().collect();
-    if texts.len() > MOST_TEXTS {
-        return Err(Error::InvalidArgument(format!(
-            "there may be {MOST_TEXTS} sequence breakers at most, got {}",
-            texts.len()
-        )));
-    }
-    for text in texts {
+    let mut different = BTreeSet::new();
+    for (i, text) in texts.iter().enumerate() {
         if text.is_empty() || text.len() > MOST_BYTES {
             return Err(Error::InvalidArgument(format!(
-                "a sequence breaker must have 1 to {MOST_BYTES} bytes, got {} ({text:?})",
-                text.len()
+                "sequence breaker {i} must have 1 to {MOST_BYTES} bytes, got {} ({})",
+                text.len(),
+                quoted(text.as_bytes())
             )));
         }
+        different.insert(*text);
+        if different.len() > MOST_TEXTS {
+            return Err(Error::InvalidArgument(format!(
+                "there may be {MOST_TEXTS} different sequence breakers at most, got more of {}",
+                texts.len()
+            )));
+        }
+    }
+    for text in different {
         let text = text.as_bytes();
         // What the rest of the text is when its first bytes have been seen.
         let rest = |n: usize| -> Result<Vec<u32>> {

@@ -11,6 +11,7 @@ use super::{GenerateOptions, MAX_TOPS, Prompt, Shift};
 use crate::backend::NO_COLUMN;
 use crate::context::{Context, LoadedModel};
 use crate::error::{Error, Result};
+use crate::memory::{copied, copied_text, expect_room, fallible};
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
 
@@ -161,7 +162,8 @@ impl Generator {
     ///
     /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
     /// stop string, and for numbers of `shift`, `lookup` and `draft` that do not fit; `Unsupported` for an encoder, for text or
-    /// stop strings without a tokenizer, and for `shift` with learned positions; `Busy` when the draft context is in use.
+    /// stop strings without a tokenizer, and for `shift` with learned positions; `Busy` when the draft context is in use;
+    /// `NoMemory`.
     pub fn new<'a>(
         context: &Context,
         prompt: impl Into<Prompt<'a>>,
@@ -195,6 +197,9 @@ impl Generator {
                 "an engine's generations forget no tokens for room (shift)".into(),
             ));
         }
+        if let Prompt::Tokens(ids) = prompt {
+            super::check_length(ids.len(), n_ctx, "a request of this engine")?;
+        }
         let options = GenerateOptions { reuse_prefix: true, lookup: None, draft: None, ..options.clone() };
         Generator::behind(model, &[], n_ctx, prompt, &options)
     }
@@ -217,7 +222,7 @@ impl Generator {
         }
         let ids = match prompt {
             Prompt::Text(text) => super::encode(&model, text, is_start, options.parse_special)?,
-            Prompt::Tokens(ids) => ids.to_vec(),
+            Prompt::Tokens(ids) => copied(ids, "the prompt's tokens")?,
         };
         super::check_ids(&model, &ids, ids.len())?;
         if ids.is_empty() && is_start {
@@ -228,14 +233,15 @@ impl Generator {
         }
         let echo = match prompt {
             _ if !options.echo => String::new(),
-            Prompt::Text(text) => text.to_owned(),
+            Prompt::Text(text) => copied_text(text, "the prompt's text")?,
             Prompt::Tokens(ids) => {
-                String::from_utf8_lossy(&model.tokenizer()?.decode(ids, options.render_special)?).into_owned()
+                let bytes = model.tokenizer()?.decode(ids, options.render_special)?;
+                expect_room(3 * bytes.len(), "the prompt's text")?;
+                String::from_utf8_lossy(&bytes).into_owned()
             }
         };
-        let mut tokens = Vec::with_capacity(
-            past.len() + ids.len().saturating_add(options.max_tokens).min(n_ctx.saturating_add(1)),
-        );
+        let n_left = n_ctx.saturating_add(1).saturating_sub(ids.len());
+        let mut tokens = run::list_for(past.len() + ids.len(), options.max_tokens.min(n_left))?;
         tokens.extend_from_slice(past);
         tokens.extend_from_slice(&ids);
         let (lookup, draft, cancel) = (options.lookup, options.draft.clone(), options.cancel.clone());
@@ -400,6 +406,9 @@ impl Generator {
 
     /// Chooses the token that goes on from the end of the sequence, if there is to be one.
     fn choose(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Step> {
+        let n = self.tokens.len();
+        fallible(|| self.tokens.try_reserve(1))
+            .map_err(|_| Error::NoMemory(format!("no memory for another token behind {n}")))?;
         let o = &self.options;
         if self.stopping {
             return Ok(Step::End(FinishReason::Stopped));

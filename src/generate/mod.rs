@@ -179,6 +179,16 @@ fn keep_prefix(
     context.reuse_prefix(seq, ids, most)
 }
 
+/// `ContextFull` for a prompt of `n` tokens where `holder` has room for `n_ctx`.
+fn check_length(n: usize, n_ctx: usize, holder: &str) -> Result<()> {
+    match n <= n_ctx {
+        true => Ok(()),
+        false => {
+            Err(Error::ContextFull(format!("the prompt has {n} tokens, but {holder} holds n_ctx {n_ctx}")))
+        }
+    }
+}
+
 /// How many tokens two lists begin with alike.
 fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
@@ -193,6 +203,10 @@ pub fn generate<'a>(
     options: &GenerateOptions,
     mut on_event: impl FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<Usage> {
+    let prompt = prompt.into();
+    if let Prompt::Tokens(ids) = prompt {
+        check_length(ids.len(), context.options().n_ctx, "a sequence of this context")?;
+    }
     let mut generator = Generator::new(context, prompt, options)?;
     loop {
         let event = generator.next(context, sampler)?;

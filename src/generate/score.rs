@@ -6,6 +6,7 @@ use super::{check_ids, common_prefix, encode, keep_prefix};
 use crate::cancel::CancelToken;
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
+use crate::memory::{copied, expect_room, filled, room_for};
 
 /// How to score.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +79,9 @@ impl Scoring {
         let model = context.model();
         model.require_logits()?;
         let ids = |text: &str| encode(model, text, true, options.parse_special);
-        let (given, whole) = (ids(prompt)?, ids(&[prompt, continuation].concat())?);
+        let given = ids(prompt)?;
+        expect_room(prompt.len() + continuation.len(), "a text of this length")?;
+        let whole = ids(&[prompt, continuation].concat())?;
         let n_prompt = common_prefix(&given, &whole);
         Scoring::of_tokens(context, &whole, n_prompt, options)
     }
@@ -106,7 +109,7 @@ impl Scoring {
             ));
         }
         check_ids(context.model(), ids, n_prompt)?;
-        Ok(Scoring { ids: ids.to_vec(), n_prompt, options: options.clone() })
+        Ok(Scoring { ids: copied(ids, "the tokens to score")?, n_prompt, options: options.clone() })
     }
 
     /// How many tokens will be scored.
@@ -128,10 +131,11 @@ impl Scoring {
         };
         let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1, what)?;
         let rest = &rest[n_reused..];
-        let seqs = vec![seq; rest.len()];
-        let wants: Vec<bool> = (n_reused..n - 1).map(|i| i + 1 >= self.n_prompt).collect();
+        let seqs = filled(seq, rest.len(), "the sequence ids of the tokens to score")?;
+        let mut wants = room_for(rest.len(), "the tokens to score")?;
+        wants.extend((n_reused..n - 1).map(|i| i + 1 >= self.n_prompt));
         let tokens = Tokens { ids: rest, positions: None, seqs: Some(&seqs), outputs: Some(&wants) };
-        let mut scores = Vec::with_capacity(self.n_scored());
+        let mut scores = room_for(self.n_scored(), "the scores of tokens")?;
         context.decode_each(tokens, self.options.cancel.as_ref(), &mut |i, logits| {
             let id = self.ids[n_reused + i + 1];
             let logprob = LogSoftmax::of(logits).logprob(logits[id as usize]);

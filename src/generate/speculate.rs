@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::cancel::CancelToken;
 use crate::context::{Context, LoadedModel, MAX_AHEAD, Tokens};
 use crate::error::{Error, Result};
+use crate::memory::filled;
 
 /// Most tokens that are drafted at a time.
 pub const MAX_DRAFT: usize = MAX_AHEAD;
@@ -285,7 +286,7 @@ fn run(context: &mut Context, seq: u32, ids: &[u32], cancel: Option<&CancelToken
     let seqs = match few.get(..ids.len()) {
         Some(seqs) => seqs,
         None => {
-            many = vec![seq; ids.len()];
+            many = filled(seq, ids.len(), "the sequence ids of a draft")?;
             &many
         }
     };

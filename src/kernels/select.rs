@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 
 use super::{ISAS, Isa, Kernels};
 use crate::error::{Error, Result};
+use crate::gguf::quoted;
 
 /// The environment variable that lowers the level of all models of the process: a name from [`ISAS`].
 pub const ISA_VARIABLE: &str = "EMBER_ISA";
@@ -14,7 +15,11 @@ impl Isa {
     pub fn parse(source: &str, name: &str) -> Result<Isa> {
         Isa::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = ISAS.iter().map(|row| row.name).collect();
-            Error::InvalidArgument(format!("{source} is \"{name}\", expected one of {}", names.join(", ")))
+            Error::InvalidArgument(format!(
+                "{source} is {}, expected one of {}",
+                quoted(name.as_bytes()),
+                names.join(", ")
+            ))
         })
     }
 

@@ -73,6 +73,39 @@ pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     })
 }
 
+/// An empty list with room for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
+pub fn room_for<T>(n: usize, what: &str) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    let size = size_of::<T>();
+    fallible(|| list.try_reserve_exact(n))
+        .map_err(|_| Error::NoMemory(format!("no memory for {what}: {n} elements of {size} bytes")))?;
+    Ok(list)
+}
+
+/// A list of `n` times `value`, likewise.
+pub fn filled<T: Clone>(value: T, n: usize, what: &str) -> Result<Vec<T>> {
+    let mut list = room_for(n, what)?;
+    list.resize(n, value);
+    Ok(list)
+}
+
+/// A copy of a list, likewise.
+pub fn copied<T: Copy>(list: &[T], what: &str) -> Result<Vec<T>> {
+    let mut copy = room_for(list.len(), what)?;
+    copy.extend_from_slice(list);
+    Ok(copy)
+}
+
+/// A copy of a text, likewise.
+pub fn copied_text(text: &str, what: &str) -> Result<String> {
+    let mut copy = String::new();
+    let n = text.len();
+    fallible(|| copy.try_reserve_exact(n))
+        .map_err(|_| Error::NoMemory(format!("no memory for {what}: {n} bytes")))?;
+    copy.push_str(text);
+    Ok(copy)
+}
+
 /// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
 ///
 /// ```
@@ -278,6 +311,15 @@ mod tests {
         let error = expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
         assert!(matches!(&error, Error::NoMemory(m) if m.contains("a text")), "{error}");
         assert!(expect_room(usize::MAX, "a text").is_err());
+    }
+
+    #[test]
+    fn lists_that_no_memory_has_are_refused_by_name() {
+        let error = room_for::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
+        assert!(matches!(&error, Error::NoMemory(m) if m.contains("the numbers")), "{error}");
+        assert_eq!(filled(7, 3, "sevens"), Ok(vec![7; 3]));
+        assert_eq!(copied(&[1, 2], "a list"), Ok(vec![1, 2]));
+        assert_eq!(copied_text("äb", "a text"), Ok("äb".to_owned()));
     }
 
     /// One test for all, since the reserve is one.

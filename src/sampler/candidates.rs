@@ -58,17 +58,19 @@ pub(super) struct Candidates {
 
 impl Candidates {
     /// Starts over with all tokens but those ruled out by an infinite logit; of these with the `best` ones alone, if that is not 0.
-    /// Leaves at least one candidate, each with a logit that is a number and below `+inf`.
+    /// Leaves at least one candidate, each with a logit that is a number and below `+inf`. `NoMemory` where there are too many.
     pub(super) fn fill(&mut self, logits: &[f32], best: usize) -> Result<()> {
         let (max, _) = largest(logits)?;
+        let n = logits.len();
+        let no_memory = |_| Error::NoMemory(format!("no memory for {n} candidates"));
         self.ids.clear();
-        self.ids.reserve(logits.len());
+        self.ids.try_reserve(n).map_err(no_memory)?;
         self.logits.clear();
-        self.logits.reserve(logits.len());
+        self.logits.try_reserve(n).map_err(no_memory)?;
         self.weights.clear();
-        self.weights.reserve(logits.len());
+        self.weights.try_reserve(n).map_err(no_memory)?;
         self.some.clear();
-        self.some.reserve(logits.len());
+        self.some.try_reserve(n).map_err(no_memory)?;
         if max == f32::INFINITY {
             self.ids.extend(0..logits.len() as u32);
             self.logits.extend_from_slice(logits);

@@ -293,8 +293,17 @@ impl Tokenizer {
     /// `tokens` is taken as the start of a sequence: where encoding puts a space before the text, one leading space
     /// of the first token after BOS is removed, unless that is a special token, which has none. Joining
     /// [`Tokenizer::token_bytes`] keeps it, as the continuation of a text wants.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such token; `NoMemory`.
     pub fn decode(&self, tokens: &[u32], special: bool) -> Result<Vec<u8>> {
+        let mut n_bytes = 0usize;
+        for &token in tokens {
+            n_bytes = n_bytes.saturating_add(self.token_bytes(token)?.len());
+        }
         let mut out = Vec::new();
+        out.try_reserve_exact(n_bytes)
+            .map_err(|_| Error::NoMemory(format!("no memory for the text of tokens: {n_bytes} bytes")))?;
         let has_bos = tokens.first().is_some_and(|&t| Some(t) == self.roles.bos);
         let first = usize::from(has_bos);
         for (index, &token) in tokens.iter().enumerate() {

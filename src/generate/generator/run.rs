@@ -8,6 +8,10 @@ use crate::cancel::Watch;
 use crate::context::{Context, LoadedModel, Tokens};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, Shift};
+use crate::memory::{filled, room_for};
+
+/// Most tokens to come that a generator has room for from the beginning.
+const MOST_AHEAD: usize = 1 << 20;
 
 impl Generator {
     /// Runs what the next event needs.
@@ -31,7 +35,7 @@ impl Generator {
                 context.reserve_logits(1 + drafter.most())?;
             }
             let ids = self.feed();
-            let seqs = vec![seq; ids.len()];
+            let seqs = filled(seq, ids.len(), "the prompt's sequence ids")?;
             let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(ids) };
             context.decode_under(tokens, self.options.cancel.as_ref())?;
         }
@@ -67,6 +71,12 @@ impl Generator {
             }
         }
     }
+}
+
+/// A list with room for `n` tokens, and for `more` to come as far as there is memory: what is missing comes when it is needed.
+pub(super) fn list_for(n: usize, more: usize) -> Result<Vec<u32>> {
+    let what = "the tokens of a generation";
+    room_for(n + more.min(MOST_AHEAD), what).or_else(|_| room_for(n, what))
 }
 
 /// Whether the numbers of `shift` fit a context of `n_ctx`, and the model's tokens can be moved.
