@@ -4,17 +4,30 @@
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 
-/// In ascending order of tokens, each once; of several biases for a token the last one counts.
+/// In ascending order of tokens, each once, with the sum of its biases, of which a finite one must not become infinite.
 pub(super) fn sorted_bias(bias: &[(u32, f32)]) -> Result<Vec<(u32, f32)>> {
     if let Some((token, bias)) = bias.iter().find(|(_, b)| b.is_nan() || *b == f32::INFINITY) {
         return Err(Error::InvalidArgument(format!(
             "the bias of token {token} must be finite or -inf, got {bias}"
         )));
     }
-    let mut sorted: Vec<(u32, f32)> = bias.iter().rev().copied().collect();
+    let mut sorted = bias.to_vec();
     sorted.sort_by_key(|(token, _)| *token);
-    sorted.dedup_by_key(|(token, _)| *token);
-    Ok(sorted)
+    let mut sums: Vec<(u32, f32)> = Vec::with_capacity(sorted.len());
+    for one in sorted.chunk_by(|a, b| a.0 == b.0) {
+        let token = one[0].0;
+        // No sum of these leaves the range of f64.
+        let sum = one.iter().map(|&(_, b)| f64::from(b)).sum::<f64>() as f32;
+        let is_ruled_out = one.iter().any(|&(_, b)| b == f32::NEG_INFINITY);
+        if sum.is_infinite() && !is_ruled_out {
+            return Err(Error::InvalidArgument(format!(
+                "the biases of token {token} must be finite or -inf together, got {sum} of {}",
+                one.len()
+            )));
+        }
+        sums.push((token, sum));
+    }
+    Ok(sums)
 }
 
 /// In ascending order, each once.

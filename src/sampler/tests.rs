@@ -361,6 +361,14 @@ fn biases_and_lists_change_single_tokens() {
     assert_eq!(kept(&logits, Stage::Bias(vec![(1, f32::NEG_INFINITY)])), [0, 2, 3]);
     let mut chain = sampler(0, &[Stage::Bias(vec![(0, 1.0), (0, 9.0), (99, 1.0)]), Stage::Greedy]);
     assert_eq!(chain.sample(&logits).unwrap(), 0);
+    let mut sums = sampler(0, &[Stage::Bias(vec![(0, 2.0), (3, f32::MIN), (0, 2.0)]), Stage::Greedy]);
+    assert_eq!(sums.sample(&logits).unwrap(), 0, "4 behind two times 2");
+    let ruled_out = vec![(3, 9.0), (3, f32::NEG_INFINITY), (3, f32::NEG_INFINITY)];
+    assert_eq!(kept(&logits, Stage::Bias(ruled_out)), [0, 1, 2]);
+    let large = vec![(1, 1.0), (5, f32::MAX), (5, f32::MAX)];
+    assert!(message(Sampler::new(0).push(Stage::Bias(large.clone()))).contains("token 5"));
+    let together = large.into_iter().chain([(5, -f32::MAX)]).collect();
+    assert!(Sampler::new(0).push(Stage::Bias(together)).is_ok());
     let mut none = sampler(0, &[Stage::Allow(vec![9])]);
     assert!(message(none.sample(&logits)).contains("allowed"));
     let mut none = sampler(0, &[Stage::Greedy, Stage::Deny(vec![3])]);
