@@ -258,3 +258,42 @@ fn encoders_have_no_logits() {
         assert_eq!(c.n_past(0), Ok(0));
     }
 }
+
+/// A context with so many pages of 32 tokens.
+fn with_pages(model: &Arc<LoadedModel>, n_pages: u64) -> Context {
+    let options = ContextOptions { n_ctx: 128, n_seq: 2, ..ContextOptions::default() };
+    let whole = context(model, &options);
+    let page_bytes = whole.memory().0 / whole.kv_pages().0 as u64;
+    let c = context(model, &ContextOptions { kv_limit: Some(n_pages * page_bytes), ..options });
+    assert_eq!(c.kv_pages().0 as u64, n_pages);
+    c
+}
+
+#[test]
+fn texts_are_cut_to_the_room_there_is() {
+    let model = model("llama-tied-f32");
+    let mut c = with_pages(&model, 2);
+    let text: Vec<u32> = (0..200).map(|i| 3 + i % 50).collect();
+    let full = |e: &Error| matches!(e, Error::ContextFull(_));
+    let (plain, truncate) =
+        (EmbedOptions::default(), EmbedOptions { truncate: true, ..EmbedOptions::default() });
+    let rows = EmbedOptions { pooling: Some(Pooling::None), ..truncate };
+    // No sequence is to blame.
+    for n in [100, 200] {
+        let culprits = [&format!("text 1 has {n} tokens"), "room for 64 (kv_limit)"];
+        refused(c.embed(&[&[5], &text[..n]], &plain), full, &culprits);
+    }
+    let cut = c.embed(&[&text[..64]], &plain).expect("room");
+    for n in [64, 100, 200] {
+        assert_eq!(c.embed(&[&text[..n]], &truncate).as_ref(), Ok(&cut), "{n}");
+        assert_eq!(c.embedding_len(&[&text[..n], &[7]], &rows), Ok(65 * model.info().n_embd));
+    }
+    let together = c.embed(&[&text[..20], &text, &text[..100]], &truncate).expect("one after the other");
+    assert!(together[model.info().n_embd..] == [&cut[..], &cut[..]].concat());
+    // A sequence takes a page, then both.
+    c.decode(Tokens::next(&[1; 8])).expect("room");
+    assert_eq!(c.embed(&[&text], &truncate), c.embed(&[&text[..32]], &plain));
+    refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "room for 32: rewind"]);
+    c.decode(Tokens::next(&[1; 30])).expect("room");
+    refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "room for 0: rewind"]);
+}

@@ -1,8 +1,8 @@
 //! Embeddings: many texts through the model in one call, in micro-batches of whole texts without padding.
 #![forbid(unsafe_code)]
 
+use super::Context;
 use super::sequences::PAGE_LEN;
-use super::{Context, ContextOptions};
 use std::time::Instant;
 
 use crate::backend::Run;
@@ -130,17 +130,58 @@ impl Group {
     }
 }
 
-/// Most tokens of a text: an encoder sees a text whole, so it must fit a micro-batch too.
-fn longest(options: &ContextOptions, info: &ModelInfo) -> (usize, &'static str) {
-    match info.causal {
-        false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
-        _ => (options.n_ctx, "n_ctx"),
+/// What a text may have: most tokens, and what bounds it.
+#[derive(Clone, Copy)]
+struct Longest {
+    most: usize,
+    by: Bound,
+}
+
+/// What bounds the length of texts.
+#[derive(Clone, Copy)]
+enum Bound {
+    /// An option of the context, by its name.
+    Option(&'static str),
+    /// The KV cache is smaller than `n_ctx`.
+    Cache,
+    /// The pages that sequences have.
+    Sequences,
+}
+
+impl Longest {
+    /// How many tokens are embedded of text `i` of `n`: all, or what fits where it may be cut. `ContextFull` otherwise.
+    fn of_text(&self, i: usize, n: usize, truncate: bool) -> Result<usize> {
+        let Longest { most, by } = *self;
+        if n <= most || (truncate && most > 0) {
+            return Ok(n.min(most));
+        }
+        let limit = match by {
+            Bound::Option(name) => format!("a text of this context may have {most} ({name})"),
+            Bound::Cache => format!("the KV cache has room for {most} (kv_limit)"),
+            Bound::Sequences => format!("the context's sequences leave room for {most}: rewind some"),
+        };
+        Err(Error::ContextFull(format!("text {i} has {n} tokens, but {limit}")))
     }
 }
 
 impl Context {
+    /// What a text may have now: an encoder sees a text whole, so it must fit a micro-batch too; and there must be pages for it.
+    fn longest(&self) -> Longest {
+        let (options, sequences) = (&self.options, &self.sequences);
+        let (most, name) = match self.model.info().causal {
+            false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
+            _ => (options.n_ctx, "n_ctx"),
+        };
+        let n_free = sequences.n_free();
+        if n_free >= sequences.ring() || n_free.saturating_mul(PAGE_LEN) >= most {
+            return Longest { most, by: Bound::Option(name) };
+        }
+        let by = if n_free == sequences.n_pages() { Bound::Cache } else { Bound::Sequences };
+        Longest { most: n_free * PAGE_LEN, by }
+    }
+
     /// The tokens of each text, with the special tokens that the model's texts begin and end with. With
-    /// [`EmbedOptions::truncate`] a text that is too long loses tokens before the special ones at its end.
+    /// [`EmbedOptions::truncate`] a text that is too long now loses tokens before the special ones at its end.
     ///
     /// Errors: `Unsupported` for a model without a tokenizer.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
@@ -148,7 +189,7 @@ impl Context {
         // What a list and its place in others take, and room for the tokens.
         let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
         expect_room(n_bytes, "tokenizing so many texts")?;
-        let (most, _) = longest(&self.options, self.model.info());
+        let Longest { most, .. } = self.longest();
         let closing = tokenizer.suffix();
         let tokens = |text: &&str| {
             let mut ids = self.model.tokenizer_for(text.len())?.encode(text, true, false)?;
@@ -167,28 +208,13 @@ impl Context {
     /// those of `embed`, which this call does not run.
     pub fn embedding_len(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
         let info = self.model.info();
-        let (most, limit) = longest(&self.options, info);
-        let pooling = options.pooling(info);
-        let n_free = self.sequences.n_free();
+        let (longest, pooling) = (self.longest(), options.pooling(info));
         let mut n_rows = 0usize;
         for (i, text) in texts.iter().enumerate() {
             if text.is_empty() {
                 return Err(Error::InvalidArgument(format!("text {i} is empty: it has no token to embed")));
             }
-            if text.len() > most && !options.truncate {
-                return Err(Error::ContextFull(format!(
-                    "text {i} has {} tokens, but a text of this context may have {most} ({limit})",
-                    text.len()
-                )));
-            }
-            let text = &text[..text.len().min(most)];
-            if self.n_pages(text) > n_free {
-                return Err(Error::ContextFull(format!(
-                    "text {i} has {} tokens, but the context's sequences leave room for {}: rewind some",
-                    text.len(),
-                    n_free * PAGE_LEN
-                )));
-            }
+            let text = &text[..longest.of_text(i, text.len(), options.truncate)?];
             if let Some(j) = text.iter().position(|&id| id as usize >= info.n_vocab) {
                 return Err(Error::InvalidArgument(format!(
                     "token {j} of text {i} is {}, but the vocabulary has {} tokens",
@@ -216,12 +242,13 @@ impl Context {
         let len = self.embedding_len(texts, options)?;
         let info = self.model.info();
         let (n_embd, pooling) = (info.n_embd, options.pooling(info));
+        let Longest { most, .. } = self.longest();
         let mut out = zeros(len)?;
         let mut group = std::mem::take(&mut self.group);
         let (mut done, mut rest) = (0, &mut out[..]);
         let mut outcome = Ok(());
         while done < texts.len() && outcome.is_ok() {
-            done += self.gather(&texts[done..], &mut group);
+            done += self.gather(&texts[done..], most, &mut group);
             let n_rows: usize = group.spans.iter().map(|span| pooling.n_rows(span.len)).sum();
             let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
@@ -234,7 +261,7 @@ impl Context {
             out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
         }
         if let Some(at) = out.iter().position(|x| !x.is_finite()) {
-            let (i, x) = (self.text_of_row(texts, at / n_embd, pooling), out[at]);
+            let (i, x) = (text_of_row(texts, most, at / n_embd, pooling), out[at]);
             return Err(Error::InvalidArgument(format!(
                 "number {} of the embedding of text {i} is {x}: the model's numbers do not stay finite there",
                 at % n_embd
@@ -244,24 +271,13 @@ impl Context {
         Ok(out)
     }
 
-    /// Which of `texts` row `row` of their embeddings belongs to.
-    fn text_of_row(&self, texts: &[&[u32]], row: usize, pooling: Pooling) -> usize {
-        let (most, _) = longest(&self.options, self.model.info());
-        let ends = texts.iter().scan(0, |end, text| {
-            *end += pooling.n_rows(text.len().min(most));
-            Some(*end)
-        });
-        ends.take_while(|&end| end <= row).count()
-    }
-
     /// Pages that `text` takes.
     fn n_pages(&self, text: &[u32]) -> usize {
         text.len().div_ceil(PAGE_LEN).min(self.sequences.ring())
     }
 
-    /// Makes a group of the first of `texts`, at least one, and returns their number.
-    fn gather(&mut self, texts: &[&[u32]], group: &mut Group) -> usize {
-        let (most, _) = longest(&self.options, self.model.info());
+    /// Makes a group of the first of `texts`, at least one, of each `most` tokens at most, and returns their number.
+    fn gather(&mut self, texts: &[&[u32]], most: usize, group: &mut Group) -> usize {
         group.clear();
         for (i, text) in texts.iter().enumerate() {
             let text = &text[..text.len().min(most)];
@@ -306,6 +322,15 @@ impl Context {
         }
         Ok(())
     }
+}
+
+/// Which of `texts`, of each of which `most` tokens were taken, row `row` of their embeddings belongs to.
+fn text_of_row(texts: &[&[u32]], most: usize, row: usize, pooling: Pooling) -> usize {
+    let ends = texts.iter().scan(0, |end, text| {
+        *end += pooling.n_rows(text.len().min(most));
+        Some(*end)
+    });
+    ends.take_while(|&end| end <= row).count()
 }
 
 /// `n` zeros.
