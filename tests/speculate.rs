@@ -7,6 +7,7 @@ mod common;
 use std::sync::{Arc, Mutex as StdMutex};
 
 use common::{argmax, bundled_model, context, fixture, load};
+use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
 use ember::error::{Error, Result};
 use ember::generate::{
@@ -407,4 +408,44 @@ fn what_cannot_guess_says_why() {
     }
     got.pop();
     assert!(got.iter().eq(expected.0.iter().map(|(id, _)| id)));
+}
+
+#[test]
+fn a_draft_context_that_is_cancelled_only_costs_the_guesses() {
+    let model = load(&bundled_model());
+    let (expected, _) = run(&mut new_context(&model), "A", &options(9), greedy());
+    let (own, general, of_context) = (CancelToken::new(), CancelToken::new(), CancelToken::new());
+    let mut draft = new_context(&model);
+    draft.set_cancel_token(Some(own.clone()));
+    own.cancel();
+    let draft: Arc<dyn Lender> = lent(draft);
+    let guessing = GenerateOptions {
+        draft: Some(DraftModel { context: draft, seq: 0, n_draft: 4 }),
+        cancel: Some(general.clone()),
+        ..options(9)
+    };
+    let mut c = new_context(&model);
+    let (told, usage) = run(&mut c, "A", &guessing, greedy());
+    assert!(told == expected && usage.n_drafted == 0, "{usage:?}");
+    own.reset();
+    let (told, usage) = run(&mut c, "A", &guessing, greedy());
+    assert!(told == expected && usage.n_accepted > 0, "{usage:?}");
+    // The generation's own token and its context's end it as ever.
+    c.set_cancel_token(Some(of_context.clone()));
+    for token in [&general, &of_context] {
+        let mut generator = Generator::new(&c, "A", &guessing).unwrap();
+        for _ in 0..2 {
+            generator.next(&mut c, &mut greedy()).unwrap();
+        }
+        token.cancel();
+        let mut last = generator.next(&mut c, &mut greedy()).unwrap().kind;
+        // Guesses that came true lie ready.
+        for _ in 0..4 {
+            if !matches!(last, EventKind::End(_)) {
+                last = generator.next(&mut c, &mut greedy()).unwrap().kind;
+            }
+        }
+        assert_eq!(last, EventKind::End(FinishReason::Cancelled));
+        token.reset();
+    }
 }

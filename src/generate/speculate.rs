@@ -133,7 +133,8 @@ impl Drafter {
 
     /// Tokens that may follow `tokens`, `most` at most; perhaps none.
     ///
-    /// Errors: those of running the draft model; `Busy` when its context is in use.
+    /// Errors: those of running the draft model, of which a full context, too little memory and a cancel token only mean that
+    /// no more is guessed; `Busy` when its context is in use.
     pub fn draft(&mut self, tokens: &[u32], most: usize) -> Result<&[u32]> {
         self.drafts.clear();
         let most = most.min(self.pace.next());
@@ -151,7 +152,8 @@ impl Drafter {
             let mut guess =
                 |context: &mut Context| guess(context, *seq, tokens, most, cancel, drafts).map_err(of_draft);
             match context.lend(&mut guess) {
-                Ok(()) | Err(Error::ContextFull(_)) => {}
+                // Only guesses are missing. The generation's own cancel token ends it where it is run.
+                Ok(()) | Err(Error::ContextFull(_) | Error::NoMemory(_) | Error::Cancelled(_)) => {}
                 Err(other) => return Err(other),
             }
             let known = drafts.iter().position(|&id| id as usize >= self.n_vocab);
