@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::fixture;
@@ -12,6 +13,8 @@ use common::parts::Parts;
 use ember::backend::KvType;
 use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
 use ember::error::Error;
+use ember::generate::{GenerateOptions, generate};
+use ember::sampler::{Sampler, Stage};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -471,4 +474,71 @@ fn states_that_do_not_fit_say_why() {
     let encoder = new(&Arc::new(encoder), &ContextOptions::default());
     assert!(matches!(encoder.state_len(None), Err(Error::Unsupported(_))));
     assert!(matches!(context.state_len(Some(5)), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn copies_go_on_from_the_logits_of_what_was_copied() {
+    let model = model();
+    let mut context = Context::new(&model, &options(KvType::F16)).unwrap();
+    let ids: Vec<u32> = (1..20).collect();
+    let wants: Vec<bool> = (0..19).map(|i| i == 9 || i == 18).collect();
+    context.decode(Tokens { outputs: Some(&wants), ..Tokens::next(&ids) }).unwrap();
+    let (end, tenth) = (bits(context.logits(18).unwrap()), bits(context.logits(9).unwrap()));
+    context.copy_sequence(0, 1, 19).unwrap();
+    context.copy_sequence(1, 2, 10).unwrap();
+    assert!(context.end_logits(2).is_err(), "only the end's were shared");
+    context.copy_sequence(0, 2, 10).unwrap();
+    context.copy_sequence(0, 3, 11).unwrap();
+    assert!(bits(context.end_logits(1).unwrap()) == end && bits(context.end_logits(2).unwrap()) == tenth);
+    assert!(context.end_logits(3).is_err(), "that token asked for none");
+    // A state has them too, and one of the whole context for each sequence.
+    assert_eq!(state(&context, Some(1)), state(&context, Some(0)));
+    let mut other = Context::new(&model, &options(KvType::F16)).unwrap();
+    other.load_state(None, &state(&context, None)).unwrap();
+    assert!(bits(other.end_logits(1).unwrap()) == end && bits(other.end_logits(2).unwrap()) == tenth);
+    // An empty prompt goes on, and gives what the original gives.
+    let mut went_on = Vec::new();
+    for seq in [1, 0] {
+        let mut greedy = Sampler::new(0);
+        greedy.push(Stage::Greedy).unwrap();
+        let o = GenerateOptions { max_tokens: 5, seq, ignore_eog: true, ..GenerateOptions::default() };
+        let mut fresh = Context::new(&model, &options(KvType::F16)).unwrap();
+        fresh.load_state(None, &state(&context, None)).unwrap();
+        generate(&mut fresh, &mut greedy, &[][..], &o, |_| ControlFlow::Continue(())).unwrap();
+        went_on.push(fresh.tokens(seq).unwrap().to_vec());
+    }
+    assert!(went_on[0] == went_on[1] && went_on[0].len() == 24);
+    // A sequence that is copied to has no longer what it had, and what is shifted keeps its own.
+    context.copy_sequence(3, 1, 11).unwrap();
+    assert!(context.end_logits(1).is_err());
+    context.copy_sequence(0, 1, 19).unwrap();
+    context.shift(1, 2, 4).unwrap();
+    assert!(bits(context.end_logits(1).unwrap()) == end && bits(context.end_logits(0).unwrap()) == end);
+    context.keep_sequence(1).unwrap();
+    assert!(context.end_logits(0).is_err() && bits(context.end_logits(1).unwrap()) == end);
+    context.rewind(1, 15).unwrap();
+    assert!(context.end_logits(1).is_err());
+}
+
+#[test]
+fn logits_that_are_not_there_say_why() {
+    let model = model();
+    let mut context = Context::new(&model, &options(KvType::F16)).unwrap();
+    let why = |context: &Context, i: usize| match context.logits(i) {
+        Err(Error::NotFound(message)) => message,
+        other => panic!("{:?}", other.map(<[f32]>::len)),
+    };
+    assert!(why(&context, 0).contains("nothing was decoded yet"));
+    context.decode(Tokens::next(&[1, 2, 3])).unwrap();
+    assert!(why(&context, 0).contains("token 0") && why(&context, 0).contains("did not ask"));
+    assert!(why(&context, 3).contains("token 3") && why(&context, 3).contains("had 3 tokens"));
+    let state = state(&context, Some(0));
+    context.rewind(0, 2).unwrap();
+    assert!(why(&context, 2).contains("took them away"));
+    context.load_state(Some(1), &state).unwrap();
+    assert!(context.logits(0).is_ok() && why(&context, 1).contains("the state that was loaded has 1"));
+    let cancelled = ember::cancel::CancelToken::new();
+    cancelled.cancel();
+    assert!(context.decode_under(Tokens::next(&[4]), Some(&cancelled)).is_err());
+    assert!(why(&context, 0).contains("the last decode failed"));
 }

@@ -34,7 +34,7 @@ impl Context {
     /// whether that was so. [`Context::end_logits`] are its own then.
     pub fn advance(&mut self, seq: u32, id: u32) -> bool {
         let Ok(len) = self.n_past(seq) else { return false };
-        let has_logits = self.places.iter().any(|&(s, position)| s == seq && position as usize == len);
+        let has_logits = self.place(seq, len + 1).is_some();
         let taken = has_logits && self.sequences.advance(seq, id);
         self.timings.n_decode += u64::from(taken);
         taken

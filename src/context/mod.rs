@@ -25,6 +25,7 @@ mod estimate;
 mod inspect;
 mod load;
 mod loaded;
+mod logits;
 mod options;
 mod plan;
 mod pool;
@@ -42,6 +43,7 @@ pub use estimate::{Estimate, estimate};
 pub use inspect::inspect;
 pub use load::{LoadOptions, ProgressCallback};
 pub use loaded::LoadedModel;
+use logits::{Origin, Place};
 pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
 use plan::Plan;
 use sequences::{Sequences, Window};
@@ -108,19 +110,18 @@ pub struct Context {
     kv_bytes: u64,
     /// Logits of the last call, `[outputs, n_vocab]`; room for more.
     logits: Zeroed<f32>,
+    /// What these are of.
+    origin: Origin,
     /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
     outputs: Vec<u32>,
-    /// Sequence and position of each of `outputs`.
-    places: Vec<(u32, u32)>,
+    /// The tokens of sequences that these are of.
+    places: Vec<Place>,
     /// Logits of one token, for those who look at them and keep none.
     row: Vec<f32>,
     /// Ends decoding and embedding early.
     cancel: Option<CancelToken>,
     timings: Timings,
 }
-
-/// The place of logits whose token is gone.
-const NOWHERE: (u32, u32) = (u32::MAX, u32::MAX);
 
 impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
@@ -156,6 +157,7 @@ impl Context {
             memory,
             kv_bytes,
             logits: Zeroed::default(),
+            origin: Origin::default(),
             outputs: Vec::new(),
             places: Vec::new(),
             row: Vec::new(),
@@ -299,8 +301,10 @@ impl Context {
             let watch = watch.with(self.cancel.as_ref());
             self.engine.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
-            self.places.extend(self.plan.output_places(tokens));
+            let places = self.plan.output_places(tokens).zip(done as u32..);
+            self.places.extend(places.map(|((seq, position), row)| Place { seq, position, row }));
         }
+        self.origin = Origin::Decode(tokens.ids.len());
         Ok(())
     }
 
@@ -342,26 +346,6 @@ impl Context {
         Ok(())
     }
 
-    fn reserve_outputs(&mut self, n: usize) -> Result<()> {
-        let n_vocab = self.model.info().n_vocab;
-        let n_logits = n.saturating_mul(n_vocab);
-        let no_memory =
-            |_| Error::NoMemory(format!("no memory for the logits of {n} tokens of {n_vocab} each"));
-        if n_logits > self.logits.len() {
-            let what = format!("the logits of {n} tokens of {n_vocab} each");
-            let logits = self.memory.zeroed(n_logits, &what)?;
-            self.forget_logits();
-            self.logits = logits;
-        }
-        self.outputs.try_reserve(n.saturating_sub(self.outputs.len())).map_err(no_memory)?;
-        self.places.try_reserve(n.saturating_sub(self.places.len())).map_err(no_memory)
-    }
-
-    fn forget_logits(&mut self) {
-        self.outputs.clear();
-        self.places.clear();
-    }
-
     /// Whether threads beside the caller's are at work in its calls.
     pub fn has_threads(&self) -> bool {
         self.options.backend == BackendKind::Auto && self.options.n_threads > 1
@@ -390,37 +374,13 @@ impl Context {
         }
     }
 
-    /// The logits of token `i` of the last [`Context::decode`], `[n_vocab]`.
-    /// `NotFound` when that token did not ask for them, `Unsupported` for an encoder.
-    pub fn logits(&self, i: usize) -> Result<&[f32]> {
-        self.model.require_logits()?;
-        let n_vocab = self.model.info().n_vocab;
-        match self.outputs.binary_search_by(|&row| (row as usize).cmp(&i)) {
-            Ok(at) => Ok(&self.logits[at * n_vocab..(at + 1) * n_vocab]),
-            Err(_) => {
-                Err(Error::NotFound(format!("token {i} of the last decode has no logits: it did not ask")))
-            }
-        }
-    }
-
-    /// The logits of the last token of sequence `seq`, from which it goes on.
-    /// `NotFound` when the last [`Context::decode`] did not give them, or they are gone.
-    pub fn end_logits(&self, seq: u32) -> Result<&[f32]> {
-        let len = self.n_past(seq)?;
-        match self.places.iter().rposition(|&(s, position)| s == seq && position as usize + 1 == len) {
-            Some(at) => self.logits(self.outputs[at] as usize),
-            None => Err(Error::NotFound(format!(
-                "the logits of the end of sequence {seq} are not there: the last decode was not of its last token"
-            ))),
-        }
-    }
-
     /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them
-    /// writes to a page that the other has too. `InvalidArgument` when `from` is shorter, has given back what would have to be
-    /// seen from there ([`ContextOptions::keep_all_positions`]), or is the same sequence.
+    /// writes to a page that the other has too; so they do the logits behind these tokens, if they are there. `InvalidArgument`
+    /// when `from` is shorter, has given back what would have to be seen from there ([`ContextOptions::keep_all_positions`]), or
+    /// is the same sequence.
     pub fn copy_sequence(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         self.sequences.copy(from, to, n)?;
-        self.places.iter_mut().filter(|(seq, _)| *seq == to).for_each(|place| *place = NOWHERE);
+        self.share_place(from, to, n);
         Ok(())
     }
 
@@ -443,7 +403,7 @@ impl Context {
         for other in (0..self.sequences.n_seq() as u32).filter(|&other| other != seq) {
             self.sequences.rewind(other, 0)?;
         }
-        self.places.iter_mut().filter(|(other, _)| *other != seq).for_each(|place| *place = NOWHERE);
+        self.places.retain(|place| place.seq == seq);
         Ok(())
     }
 
@@ -463,12 +423,7 @@ impl Context {
         if let Some((from, to)) = moves.copy {
             self.engine.pages_mut().copy_page(from, to);
         }
-        for place in self.places.iter_mut().filter(|(s, position)| *s == seq && *position as usize >= keep) {
-            *place = match (place.1 as usize).checked_sub(keep + drop) {
-                Some(behind) => (seq, (keep + behind) as u32),
-                None => NOWHERE,
-            };
-        }
+        self.shift_places(seq, keep, drop);
         let n_ctx = self.options.n_ctx;
         self.engine.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
     }

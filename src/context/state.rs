@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::engine::kv_shape;
 use super::sequences::{ALL, PAGE_LEN};
-use super::{Context, LoadedModel};
+use super::{Context, LoadedModel, Origin, Place};
 use crate::backend::KvType;
 use crate::error::{Error, Result};
 
@@ -280,9 +280,10 @@ impl Context {
             }
             if !entry.logits.is_empty() {
                 self.outputs.push(at as u32);
-                self.places.push((seq, self.n_past(seq)? as u32 - 1));
+                self.places.push(Place { seq, position: self.n_past(seq)? as u32 - 1, row: at as u32 });
             }
         }
+        self.origin = Origin::State;
         self.sequences.give_back(&mut taken);
         Ok(())
     }
