@@ -92,7 +92,7 @@ fn range(machine: &mut Machine<'_>, args: CallArgs) -> Res<Value> {
         Some([start, stop, step]) if *step != 0 => (*start, *stop, *step),
         _ => return fail("range needs one to three integers, the third one not zero"),
     };
-    let too_long = || Fault::failed(format!("a range has more than {MOST_RANGE} numbers"));
+    let too_long = || Fault::limit(format!("a range has more than {MOST_RANGE} numbers"));
     let span =
         if step > 0 { stop.checked_sub(start) } else { start.checked_sub(stop) }.ok_or_else(too_long)?;
     let step_size = step.checked_abs().ok_or_else(too_long)?;
