@@ -41,7 +41,8 @@ pub struct ContextOptions {
     /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
     /// and cgroup quota. Ignored by the scalar backend.
     pub n_threads: usize,
-    /// The CPUs that the context's own threads run on; `None`: the system chooses. The caller's thread is never bound.
+    /// The CPUs that the context's own threads run on, each of which the process may use; `None`: the system chooses. The
+    /// caller's thread is never bound.
     pub worker_cpus: Option<CpuSet>,
     /// What keys in the KV cache are rounded to; `None`: [`KvType::usual`]. An encoder's cache, which holds one layer at a time,
     /// is f32 all the same.
@@ -115,6 +116,9 @@ impl ContextOptions {
             )));
         }
         o.n_batch = o.n_batch.min(o.n_ctx.saturating_mul(o.n_seq));
+        if let Some(cpus) = &o.worker_cpus {
+            cpus.check_usable().map_err(|e| e.within("worker_cpus"))?;
+        }
         if o.n_threads == 0 {
             o.n_threads = threads::default_threads(o.worker_cpus.as_ref());
         }

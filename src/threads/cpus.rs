@@ -85,6 +85,19 @@ mod system {
             (status >= 0 && !set.is_empty()).then_some(set)
         }
 
+        /// `InvalidArgument` for the first of these CPUs that this process may not use. The calling thread's own mask says
+        /// nothing of that, which may be narrower; so a thread is made that is bound to one after the other.
+        pub fn check_usable(&self) -> Result<()> {
+            let set = self.clone();
+            let check = move || {
+                set.iter()
+                    .try_for_each(|cpu| CpuSet::new(&[cpu as u32]).and_then(|one| one.bind_this_thread()))
+            };
+            let no_memory = |e| Error::NoMemory(format!("a thread that looks at CPUs did not start: {e}"));
+            let thread = std::thread::Builder::new().spawn(check).map_err(no_memory)?;
+            thread.join().unwrap_or_else(|_| Err(Error::Internal("the check of CPUs panicked".into())))
+        }
+
         /// Lets the calling thread run on these CPUs only. `InvalidArgument` when it may run on none of them.
         pub fn bind_this_thread(&self) -> Result<()> {
             // SAFETY: the set has SIZE bytes, which are only read; 0 is the calling thread.
@@ -106,6 +119,11 @@ impl CpuSet {
     /// The CPUs that the calling thread may run on; `None` when the system does not say.
     pub fn allowed() -> Option<CpuSet> {
         None
+    }
+
+    /// Nothing is known of CPUs here; binding threads to them is refused.
+    pub fn check_usable(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Lets the calling thread run on these CPUs only: `Unsupported`, this system has no such thing.
@@ -153,6 +171,12 @@ mod tests {
         });
         bound.join().expect("no panic");
         assert_eq!(CpuSet::allowed(), Some(allowed), "other threads stay as they are");
+        let allowed_now = CpuSet::allowed().expect("a mask");
+        let first = allowed_now.iter().next().expect("a CPU") as u32;
+        assert_eq!(CpuSet::new(&[first, first]).expect("a set").check_usable(), Ok(()));
+        let unknown = CpuSet::new(&[first, 8190]).expect("a set").check_usable();
+        assert!(unknown.is_err_and(|e| e.message().contains("[8190]")));
+        assert_eq!(CpuSet::allowed().as_ref(), Some(&allowed_now), "the caller is never bound");
         let none = CpuSet::new(&[MAX_CPUS as u32 - 1]).expect("a set");
         assert!(none.bind_this_thread().is_err_and(|e| e.message().contains("[8191]")));
     }

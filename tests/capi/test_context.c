@@ -72,7 +72,7 @@ static void threads_on_given_cpus(void)
     ember_context_options *o = NULL;
     ember_context *bound = NULL, *free_to_move = new_context(model, 0, 1);
     ember_context_info info = {.struct_size = sizeof info};
-    const uint32_t first[] = {0}, both[] = {0, 1}, beyond[] = {0, 8192}, nowhere[] = {8191};
+    const uint32_t first[] = {0}, both[] = {0, 1}, beyond[] = {0, 8192}, nowhere[] = {8191}, some[] = {0, 0, 8190};
     float a[FIXTURE_VOCAB] = {0}, b[FIXTURE_VOCAB] = {1};
     OK(ember_context_options_new(&o, E));
     OK(ember_context_options_set_n_threads(o, 3, E));
@@ -88,6 +88,16 @@ static void threads_on_given_cpus(void)
     bound = NULL;
     OK(ember_context_options_set_worker_cpus(o, nowhere, 1, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "8191", ember_context_new(model, o, &bound, E));
+    OK(ember_context_options_set_worker_cpus(o, some, 3, E)); /* one that there is, twice, and one that there is not */
+    for (uint32_t n_threads = 0; n_threads < 3; n_threads++) {
+        OK(ember_context_options_set_n_threads(o, n_threads, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "8190", ember_context_new(model, o, &bound, E));
+    }
+    OK(ember_context_options_set_worker_cpus(o, some, 2, E));
+    OK(ember_context_new(model, o, &bound, E));
+    ember_context_free(bound);
+    bound = NULL;
+    OK(ember_context_options_set_n_threads(o, 3, E));
 #else
     FAILS(EMBER_E_UNSUPPORTED, "CPUs", ember_context_new(model, o, &bound, E));
 #endif
