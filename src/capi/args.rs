@@ -16,7 +16,7 @@ pub unsafe fn slice<'a, T>(ptr: *const T, len: usize, arg: &str) -> Result<&'a [
     if len == 0 {
         return Ok(&[]);
     }
-    check_array(ptr, len, arg)?;
+    check_array(ptr, len, (arg, "length"))?;
     // SAFETY: not NULL, aligned, of a size that exists, and valid by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
 }
@@ -90,9 +90,10 @@ pub unsafe fn utf8s<'a>(
     Ok(list)
 }
 
-fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
+/// Checks the address of `len` elements; `what` is the word for their number.
+fn check_array<T>(ptr: *const T, len: usize, (arg, what): (&str, &str)) -> Result<()> {
     if ptr.is_null() {
-        return Err(Error::InvalidArgument(format!("{arg} is NULL, but its length is {len}")));
+        return Err(Error::InvalidArgument(format!("{arg} is NULL, but its {what} is {len}")));
     }
     if !ptr.is_aligned() {
         return Err(Error::InvalidArgument(format!(
@@ -103,7 +104,7 @@ fn check_array<T>(ptr: *const T, len: usize, arg: &str) -> Result<()> {
     let fits = len.checked_mul(std::mem::size_of::<T>()).is_some_and(|n| n <= isize::MAX as usize);
     match fits {
         true => Ok(()),
-        false => Err(Error::InvalidArgument(format!("{arg} has length {len}, more than memory can hold"))),
+        false => Err(Error::InvalidArgument(format!("{arg} has {what} {len}, more than memory can hold"))),
     }
 }
 
@@ -186,7 +187,7 @@ pub unsafe fn room<T>(
         return Err(Error::BufferTooSmall(format!("{arg} has room for {capacity} elements, {n} are needed")));
     }
     if n > 0 {
-        check_array(buffer.cast_const(), capacity, arg)?;
+        check_array(buffer.cast_const(), capacity, (arg, "capacity"))?;
     }
     Ok(needed)
 }

@@ -63,6 +63,9 @@ fn to_draft(draft: *mut ember_context, seq: u32, n_draft: u32) -> Result<Option<
         return Ok(None);
     }
     let context: Arc<Exclusive<ContextState>> = Arc::clone(&**handle!(draft));
+    if n_draft == 0 {
+        return Ok(None);
+    }
     let draft = DraftModel { context, seq, n_draft: n_draft as usize };
     draft.check()?;
     Ok(Some(draft))

@@ -66,7 +66,7 @@ impl<T: Pod> Zeroed<T> {
         if memory.measures() {
             return Ok(Zeroed { _charge: charge, ..Zeroed::default() });
         }
-        let (block, start) = Block::new(layout, memory.allocator()).ok_or_else(too_much)?;
+        let (block, start) = Block::new(layout, memory.allocator())?.ok_or_else(too_much)?;
         Ok(Zeroed { data: aligned(start), len, block, _charge: charge })
     }
 
@@ -111,24 +111,30 @@ impl<T: Pod> Default for Zeroed<T> {
 }
 
 impl Block {
-    /// Zeros for `layout`, whose size is not 0, and where they begin.
-    fn new(layout: Layout, allocator: Option<&Arc<dyn Allocator>>) -> Option<(Block, NonNull<u8>)> {
+    /// Zeros for `layout`, whose size is not 0, and where they begin, if there are any left. `InvalidArgument` when the host
+    /// gives some at an odd address.
+    fn new(layout: Layout, allocator: Option<&Arc<dyn Allocator>>) -> Result<Option<(Block, NonNull<u8>)>> {
         let size = layout.size();
         if let Some(allocator) = allocator {
-            let start = allocator.allocate(size, ALIGN)?;
+            let Some(start) = allocator.allocate(size, ALIGN) else { return Ok(None) };
             let block = Block::Hosts(Arc::clone(allocator), start, size);
-            return start.addr().get().is_multiple_of(ALIGN).then_some((block, start));
+            return match start.addr().get() {
+                at if at.is_multiple_of(ALIGN) => Ok(Some((block, start))),
+                at => Err(Error::InvalidArgument(format!(
+                    "allocate returned the address {at:#x}, which is no multiple of {ALIGN}"
+                ))),
+            };
         }
         // Where the system has no such thing, the allocator has memory all the same.
         if size >= MAPPED_BYTES
             && let Ok(mut map) = MmapMut::map_anon(size)
             && let Some(start) = NonNull::new(map.as_mut_ptr())
         {
-            return Some((Block::Mapped(map), start));
+            return Ok(Some((Block::Mapped(map), start)));
         }
         // SAFETY: the layout's size is not 0.
-        let start = NonNull::new(reserve::fallible(|| unsafe { alloc_zeroed(layout) }))?;
-        Some((Block::Heap(start, layout), start))
+        let start = NonNull::new(reserve::fallible(|| unsafe { alloc_zeroed(layout) }));
+        Ok(start.map(|start| (Block::Heap(start, layout), start)))
     }
 }
 
@@ -193,6 +199,33 @@ mod tests {
             let error = Memory::default().zeroed::<f32>(len, "the moon").err().expect("too much");
             assert!(matches!(error, Error::NoMemory(m) if m.contains("the moon")));
         }
+    }
+
+    /// Gives memory, at odd addresses.
+    struct Odd;
+
+    // SAFETY: what it gives is not used, since it is refused.
+    unsafe impl Allocator for Odd {
+        fn allocate(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+            let layout = Layout::from_size_align(size + 8, align).expect("a layout");
+            // SAFETY: the size is not 0.
+            let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+            // SAFETY: within the block.
+            Some(unsafe { block.add(8) })
+        }
+
+        unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize) {
+            let layout = Layout::from_size_align(size + 8, align).expect("a layout");
+            // SAFETY: the block began there, with this layout.
+            unsafe { dealloc(block.sub(8).as_ptr(), layout) };
+        }
+    }
+
+    #[test]
+    fn a_host_that_gives_odd_addresses_is_told() {
+        let options = crate::memory::MemoryOptions { allocator: Some(Arc::new(Odd)), ..Default::default() };
+        let error = Memory::new(options).zeroed::<u8>(100, "a test").err().expect("a refusal");
+        assert!(matches!(&error, Error::InvalidArgument(m) if m.contains("no multiple of 64")), "{error}");
     }
 
     #[cfg(target_os = "linux")]

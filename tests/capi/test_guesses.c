@@ -111,6 +111,10 @@ static void nonsense_is_refused(void)
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_draft", ember_generate_options_set_draft(o, context, 0, 33, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "draft",
           ember_generate_options_set_draft(o, (ember_context *)(void *)o, 0, 3, E));
+    OK(ember_generate_options_set_draft(o, context, 0, 0, E)); /* none */
+    OK(ember_generator_new(context, PROMPT, NUL, o, NULL, &generator, E));
+    ember_generator_free(generator);
+    generator = NULL;
     OK(ember_generate_options_set_draft(o, context, 0, 4, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "itself", ember_generator_new(context, PROMPT, NUL, o, NULL, &generator, E));
     ember_model *other = load_model(FIXTURE);

@@ -142,6 +142,7 @@ static void tokenize_refuses_nonsense(void)
     FAILS(EMBER_E_INVALID_ARGUMENT, "text", ember_model_tokenize(model, NULL, 1, false, false, t, 4, &n, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "text", ember_model_tokenize(model, NULL, NUL, false, false, t, 4, &n, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "text", ember_model_tokenize(model, "a", SIZE_MAX - 1, false, false, t, 4, &n, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "tokens has capacity", ember_model_tokenize(model, "a", 1, false, false, t, SIZE_MAX, &n, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "tokens", ember_model_tokenize(model, "a", 1, false, false, NULL, 4, &n, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "n_needed", ember_model_tokenize(model, "a", 1, false, false, t, 4, NULL, E));
     static const char *const bad[] = {"\xff", "a\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xc0\x80"};

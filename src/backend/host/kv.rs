@@ -85,7 +85,10 @@ impl KvShape {
 
     /// `InvalidArgument` where heads cannot be cut into pieces of the length that a type asks for.
     fn check_head_dim(&self) -> Result<()> {
-        for (name, kv_type) in [("k_type", self.k_type), ("v_type", self.v_type)] {
+        let [k, v] = if self.k_type == self.v_type { ["kv_type"; 2] } else { ["k_type", "v_type"] };
+        let takes_i16 = self.head_dim <= I16_MOST && self.head_dim.is_multiple_of(I16_PIECE);
+        let others = if takes_i16 { "i16, f16 or f32" } else { "f16 or f32" };
+        for (name, kv_type) in [(k, self.k_type), (v, self.v_type)] {
             let (piece, what) = match kv_type {
                 KvType::F16 | KvType::F32 => continue,
                 KvType::Q8_0 => (SCALED, "q8_0, which has a scale for each 32 components"),
@@ -99,7 +102,7 @@ impl KvShape {
             };
             if !self.head_dim.is_multiple_of(piece) {
                 return Err(Error::InvalidArgument(format!(
-                    "{name} is {what}, but the model's head_dim is {}: take f16 or f32",
+                    "{name} is {what}, but the model's head_dim is {}: take {others}",
                     self.head_dim
                 )));
             }
@@ -260,6 +263,13 @@ mod tests {
             let shape = KvShape { n_layer: 1, n_pages: 1, n_head_kv: 1, head_dim, k_type, v_type };
             let error = HostKv::new(&shape, &Memory::default()).err().expect("a refusal").to_string();
             assert!(error.contains("v_type is i16") && error.contains(why), "{error}");
+        }
+        // By the name of the option that sets both, with all that would do.
+        for (head_dim, others) in [(48, "take i16, f16 or f32"), (24, "take f16 or f32")] {
+            let (k_type, v_type) = (KvType::Q8_0, KvType::Q8_0);
+            let shape = KvShape { n_layer: 1, n_pages: 1, n_head_kv: 1, head_dim, k_type, v_type };
+            let error = HostKv::new(&shape, &Memory::default()).err().expect("a refusal").to_string();
+            assert!(error.contains("kv_type is q8_0") && error.contains(others), "{error}");
         }
     }
 }
