@@ -256,7 +256,7 @@ enum ember_finish_reason
      */
     EMBER_FINISH_STOP_STRING = 4,
     /**
-     * A cancel token ended it.
+     * A cancel token ended it, or a stage of the sampler's that is the caller's own (ember_sampler_add_callback).
      */
     EMBER_FINISH_CANCELLED = 5,
     /**
@@ -851,8 +851,9 @@ typedef struct ember_model_info {
 typedef int32_t (*ember_progress_callback)(float done, void *user_data);
 
 /**
- * Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two), or NULL when there are
- * none left. `user_data` is what was given with the callback. Runs on any thread, also on several at once.
+ * Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two; with another address the call
+ * fails with EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is what was given with the callback.
+ * Runs on any thread, also on several at once.
  */
 typedef void *(*ember_allocate_callback)(size_t size, size_t alignment, void *user_data);
 
@@ -985,8 +986,9 @@ extern "C" {
 ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
 
 /**
- * Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
- * come at any time; but nobody may call ember_cancel_token_cancel with it meanwhile or afterwards. NULL is fine.
+ * Frees the token's handle. What it was given to keeps what it needs of it: nobody can end that any more, and a token that is
+ * cancelled stays so there, until it is taken away (by giving NULL in its place); reset it first if that is not wanted.
+ * This may come at any time; but nobody may use the handle meanwhile or afterwards. NULL is fine.
  */
 void ember_cancel_token_free(struct ember_cancel_token *token);
 
@@ -1031,7 +1033,8 @@ ember_status ember_chat_options_set_tools(struct ember_chat_options *options,
 
 /**
  * More variables for the template: a JSON object, for example `{"enable_thinking": false}`; which ones matter is the
- * template's to say. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ * template's to say. The names "messages", "tools" and "add_generation_prompt", which are given otherwise, are refused when a
+ * template is applied. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_options_set_variables(struct ember_chat_options *options,
                                               const char *variables,
@@ -1112,7 +1115,7 @@ ember_status ember_model_chat_template(const struct ember_model *model,
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
  * alive. `options` may be NULL and may be freed afterwards. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+ * Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or a CPU that may not be used; EMBER_E_NOMEM;
  * EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
  */
 ember_status ember_context_new(const struct ember_model *model,
@@ -1166,8 +1169,10 @@ ember_status ember_context_decode(struct ember_context *context,
 /**
  * Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
  * belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
- * After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0.
- * Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
+ * After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0. After
+ * ember_generate and ember_generator_next an index means nothing: which tokens their last decode had is theirs to choose.
+ * Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when that token does not exist or did not ask for logits, and when
+ * the logits are gone; EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
  */
 ember_status ember_context_logits(const struct ember_context *context,
                                   size_t index,
@@ -1234,7 +1239,8 @@ ember_status ember_context_options_set_n_seq(struct ember_context_options *optio
 
 /**
  * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
- * 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
+ * 0, the default: 256, and for an encoder, which must see a text at once, n_ctx where that is more, up to 65536. It is never
+ * more than n_ctx times n_seq. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
                                                uint32_t n_batch,
@@ -1253,8 +1259,8 @@ ember_status ember_context_options_set_n_threads(struct ember_context_options *o
 /**
  * The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
  * n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
- * want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
- * (Linux and Android can), shows when a context is made.
+ * want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the process may use each of these CPUs, and whether the system can
+ * bind threads at all (Linux and Android can), shows when a context is made. A number may come twice.
  */
 ember_status ember_context_options_set_worker_cpus(struct ember_context_options *options,
                                                    const uint32_t *cpus,
@@ -1357,8 +1363,8 @@ ember_status ember_embed_options_set_normalize(struct ember_embed_options *optio
                                                struct ember_error **err);
 
 /**
- * Whether of a text that is too long the first tokens are taken (and the special token at its end) instead of refusing
- * it. Default: false.
+ * Whether of a text that is too long the first tokens are taken (ember_embed: and the special token at its end) instead of
+ * refusing it: as many as a text may have and the KV cache has room for at the moment, if that is one at least. Default: false.
  */
 ember_status ember_embed_options_set_truncate(struct ember_embed_options *options,
                                               bool truncate,
@@ -1372,7 +1378,7 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
  * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
  * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
  * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
- * n_batch tokens at most (n_ctx, if n_batch was not set).
+ * n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536).
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
  * any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
  * index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,
@@ -1574,8 +1580,10 @@ const char *ember_status_name(int32_t status);
  * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
  * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
- * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; EMBER_FINISH_CANCELLED
- * leaves it without the last token of all.
+ * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
+ * leaves it with what was run by then: nothing of the prompt where that was not run to its end (with reuse_prefix perhaps what
+ * both have in common), all but the last token where that was to be run, or all where a stage of the sampler ended the choice of
+ * the next. ember_context_n_past tells how many those are.
  * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
  * all. With reuse_prefix the prompt takes the place of all that was accepted before.
  * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
@@ -1713,7 +1721,8 @@ ember_status ember_generate_options_set_n_top(struct ember_generate_options *opt
 /**
  * How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
  * with EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt that runs already is run to its end, or, by an
- * engine, to the end of the step. 0: any. Default: 0.
+ * engine, to the end of the step. A limit that is over before the first step ends it there, and the prompt is not run. 0: any.
+ * Default: 0.
  */
 ember_status ember_generate_options_set_time_limit(struct ember_generate_options *options,
                                                    uint64_t time_limit_ms,
@@ -1777,7 +1786,8 @@ ember_status ember_generate_options_set_lookup(struct ember_generate_options *op
  * needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
  * its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
  * a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
- * `draft` NULL, the default: none.
+ * What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its own token
+ * (ember_context_set_cancel_token), nothing is guessed. `draft` NULL, the default, or `n_draft` 0: none.
  * Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
  * EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
  * of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
@@ -1796,7 +1806,7 @@ ember_status ember_generate_options_set_draft(struct ember_generate_options *opt
  * sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
  * `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
  * Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
- * encoder or a model without a tokenizer, EMBER_E_BUSY.
+ * encoder or a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_generator_new(struct ember_context *context,
                                  const char *prompt,
@@ -2390,7 +2400,8 @@ ember_status ember_sampler_add_dynamic_temperature(struct ember_sampler *sampler
 
 /**
  * Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
- * (0 to 1) but the least likely of them ("exclude top choices"). Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time, also where a later stage
+ * makes the choice fail; tried again, that goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
                                    float probability,
@@ -2400,7 +2411,8 @@ ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
 /**
  * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
  * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
- * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens.
+ * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
+ * as its stages look back at by then; so add such stages first.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
@@ -2413,10 +2425,11 @@ ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
 /**
  * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
  * tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
- * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
- * of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
- * at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
- * tokens the breakers are looked up in.
+ * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`
+ * are at most 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]`
+ * bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
+ * quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
+ * ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
@@ -2451,8 +2464,9 @@ ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
                                         struct ember_error **err);
 
 /**
- * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. Tokens
- * that have no logit are passed over. Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, EMBER_E_BUSY.
+ * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
+ * comes several times gets the sum. Tokens that have no logit are passed over.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_bias(struct ember_sampler *sampler,
                                     const uint32_t *tokens,
@@ -2480,7 +2494,8 @@ ember_status ember_sampler_add_deny(struct ember_sampler *sampler,
 
 /**
  * Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
- * nothing by itself, or one of a prompt. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_sampler_accept(struct ember_sampler *sampler,
                                   uint32_t token,
@@ -2510,8 +2525,10 @@ ember_status ember_sampler_reset(struct ember_sampler *sampler,
                                  struct ember_error **err);
 
 /**
- * Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
- * Errors: EMBER_E_INVALID_ARGUMENT for no logits, a NaN, or logits that rule every token out; EMBER_E_BUSY.
+ * Chooses a token from `n` logits, 1 to 16777215 (the index is the token id), and writes it to `out`. -INFINITY rules a token
+ * out, and +INFINITY all tokens that have less.
+ * Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or logits that rule every token out; EMBER_E_CANCELLED by
+ * a stage's callback; EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   const float *logits,
@@ -2564,7 +2581,8 @@ ember_status ember_score_tokens(struct ember_context *context,
 
 /**
  * Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
- * the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
+ * the KV cache until they differ, so this costs next to nothing: for several answers to one prompt. Where the logits behind the
+ * last of these tokens are there, they are `to`'s as well, so that an empty prompt goes on from there.
  * Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from` has given
  * back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
  */

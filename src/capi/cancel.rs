@@ -39,8 +39,9 @@ pub unsafe extern "C" fn ember_cancel_token_new(
     guard(err, || output!(out).set(try_into_raw::<ember_cancel_token>(CancelToken::new())?))
 }
 
-/// Frees the token's handle. What it was given to keeps what it needs and is ended no more by anybody, so this may
-/// come at any time; but nobody may call ember_cancel_token_cancel with it meanwhile or afterwards. NULL is fine.
+/// Frees the token's handle. What it was given to keeps what it needs of it: nobody can end that any more, and a token that is
+/// cancelled stays so there, until it is taken away (by giving NULL in its place); reset it first if that is not wanted.
+/// This may come at any time; but nobody may use the handle meanwhile or afterwards. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token) {
     guard_value((), || free_handle!(token))

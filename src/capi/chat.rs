@@ -175,7 +175,8 @@ pub unsafe extern "C" fn ember_chat_options_set_tools(
 }
 
 /// More variables for the template: a JSON object, for example `{"enable_thinking": false}`; which ones matter is the
-/// template's to say. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+/// template's to say. The names "messages", "tools" and "add_generation_prompt", which are given otherwise, are refused when a
+/// template is applied. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_variables(
     options: *mut ember_chat_options,

@@ -107,7 +107,7 @@ fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
 
 /// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
 /// alive. `options` may be NULL and may be freed afterwards. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or CPUs that may not be used; EMBER_E_NOMEM;
+/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or a CPU that may not be used; EMBER_E_NOMEM;
 /// EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_new(
@@ -191,8 +191,10 @@ pub unsafe extern "C" fn ember_context_decode(
 
 /// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
 /// belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
-/// After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0.
-/// Errors: EMBER_E_NOT_FOUND when that token did not ask for logits, EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
+/// After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0. After
+/// ember_generate and ember_generator_next an index means nothing: which tokens their last decode had is theirs to choose.
+/// Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when that token does not exist or did not ask for logits, and when
+/// the logits are gone; EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_logits(
     context: *const ember_context,

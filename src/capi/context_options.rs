@@ -146,7 +146,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
 }
 
 /// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
-/// 0, the default: 256, but n_ctx for an encoder, which must see a text at once. Errors: EMBER_E_INVALID_ARGUMENT.
+/// 0, the default: 256, and for an encoder, which must see a text at once, n_ctx where that is more, up to 65536. It is never
+/// more than n_ctx times n_seq. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_batch(
     options: *mut ember_context_options,
@@ -177,8 +178,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
 
 /// The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
 /// n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
-/// want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the system knows these CPUs, and whether it can bind threads at all
-/// (Linux and Android can), shows when a context is made.
+/// want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the process may use each of these CPUs, and whether the system can
+/// bind threads at all (Linux and Android can), shows when a context is made. A number may come twice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     options: *mut ember_context_options,

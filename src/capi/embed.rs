@@ -152,8 +152,8 @@ pub unsafe extern "C" fn ember_embed_options_set_normalize(
     })
 }
 
-/// Whether of a text that is too long the first tokens are taken (and the special token at its end) instead of refusing
-/// it. Default: false.
+/// Whether of a text that is too long the first tokens are taken (ember_embed: and the special token at its end) instead of
+/// refusing it: as many as a text may have and the KV cache has room for at the moment, if that is one at least. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_truncate(
     options: *mut ember_embed_options,
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
 /// `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
 /// Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
 /// stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
-/// n_batch tokens at most (n_ctx, if n_batch was not set).
+/// n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536).
 /// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
 /// any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
 /// index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,

@@ -49,7 +49,7 @@ pub enum ember_finish_reason {
     EMBER_FINISH_CONTEXT_FULL = 3,
     /// A stop string was generated.
     EMBER_FINISH_STOP_STRING = 4,
-    /// A cancel token ended it.
+    /// A cancel token ended it, or a stage of the sampler's that is the caller's own (ember_sampler_add_callback).
     EMBER_FINISH_CANCELLED = 5,
     /// It took longer than its time limit (ember_generate_options_set_time_limit).
     EMBER_FINISH_TIME_LIMIT = 6,
@@ -254,8 +254,10 @@ fn run(
 /// for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
 /// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
 /// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
-/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt; EMBER_FINISH_CANCELLED
-/// leaves it without the last token of all.
+/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
+/// leaves it with what was run by then: nothing of the prompt where that was not run to its end (with reuse_prefix perhaps what
+/// both have in common), all but the last token where that was to be run, or all where a stage of the sampler ended the choice of
+/// the next. ember_context_n_past tells how many those are.
 /// The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
 /// all. With reuse_prefix the prompt takes the place of all that was accepted before.
 /// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.

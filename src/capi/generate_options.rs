@@ -263,7 +263,8 @@ pub unsafe extern "C" fn ember_generate_options_set_n_top(
 
 /// How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
 /// with EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt that runs already is run to its end, or, by an
-/// engine, to the end of the step. 0: any. Default: 0.
+/// engine, to the end of the step. A limit that is over before the first step ends it there, and the prompt is not run. 0: any.
+/// Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_time_limit(
     options: *mut ember_generate_options,
@@ -359,7 +360,8 @@ pub unsafe extern "C" fn ember_generate_options_set_lookup(
 /// needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
 /// its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
 /// a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
-/// `draft` NULL, the default: none.
+/// What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its own token
+/// (ember_context_set_cancel_token), nothing is guessed. `draft` NULL, the default, or `n_draft` 0: none.
 /// Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
 /// EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
 /// of the generation itself; EMBER_E_UNSUPPORTED for an encoder.

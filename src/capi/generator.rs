@@ -80,7 +80,7 @@ fn may_go(state: &Exclusive<GeneratorState>) -> bool {
 /// sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
 /// `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
 /// Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
-/// encoder or a model without a tokenizer, EMBER_E_BUSY.
+/// encoder or a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_new(
     context: *mut ember_context,

@@ -53,8 +53,9 @@ pub enum ember_pack {
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_progress_callback = Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> i32>;
 
-/// Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two), or NULL when there are
-/// none left. `user_data` is what was given with the callback. Runs on any thread, also on several at once.
+/// Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two; with another address the call
+/// fails with EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is what was given with the callback.
+/// Runs on any thread, also on several at once.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_allocate_callback =
     Option<unsafe extern "C" fn(size: usize, alignment: usize, user_data: *mut c_void) -> *mut c_void>;
@@ -119,8 +120,8 @@ fn set_meta(options: &mut LoadOptions, key: &str, value: Value) -> Result<()> {
     if key.is_empty() {
         return Err(Error::InvalidArgument("key is empty".into()));
     }
-    options.metadata.retain(|(known, _)| &**known != key);
     expect_room(key.len().saturating_mul(4), "a key of this length")?;
+    options.metadata.retain(|(known, _)| &**known != key);
     options.metadata.push((key.into(), value));
     Ok(())
 }
@@ -376,7 +377,7 @@ pub unsafe extern "C" fn ember_model_options_set_meta_string(
 ) -> ember_status {
     guard(err, || {
         let (options, key, value) = (handle!(options), text!(key, key_len), text!(value, value_len));
-        set_meta(&mut *options.lock("options")?, key, Value::String(GgufString::copy(value.as_bytes())))
         expect_room(value.len().saturating_mul(4), "a text of this length")?;
+        set_meta(&mut *options.lock("options")?, key, Value::String(GgufString::copy(value.as_bytes())))
     })
 }

@@ -193,7 +193,8 @@ pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
 }
 
 /// Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
-/// (0 to 1) but the least likely of them ("exclude top choices"). Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time, also where a later stage
+/// makes the choice fail; tried again, that goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_xtc(
     sampler: *mut ember_sampler,
@@ -206,7 +207,8 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
 
 /// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
 /// is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
-/// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens.
+/// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
+/// as its stages look back at by then; so add such stages first.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_penalties(
@@ -227,10 +229,11 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
 
 /// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
 /// tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
-/// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. No passage goes beyond one
-/// of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 40 at most; `lengths` NULL: each ends
-/// at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to sample for, whose
-/// tokens the breakers are looked up in.
+/// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`
+/// are at most 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]`
+/// bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
+/// quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
+/// ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dry(
@@ -280,8 +283,9 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
     guard(err, || push(handle!(sampler), Stage::Mirostat { tau, eta }))
 }
 
-/// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. Tokens
-/// that have no logit are passed over. Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, EMBER_E_BUSY.
+/// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
+/// comes several times gets the sum. Tokens that have no logit are passed over.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_bias(
     sampler: *mut ember_sampler,
@@ -321,7 +325,8 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
 }
 
 /// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
-/// nothing by itself, or one of a prompt. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_accept(
     sampler: *mut ember_sampler,
@@ -376,8 +381,10 @@ pub unsafe extern "C" fn ember_sampler_reset(
     })
 }
 
-/// Chooses a token from `n` logits (the index is the token id) and writes it to `out`.
-/// Errors: EMBER_E_INVALID_ARGUMENT for no logits, a NaN, or logits that rule every token out; EMBER_E_BUSY.
+/// Chooses a token from `n` logits, 1 to 16777215 (the index is the token id), and writes it to `out`. -INFINITY rules a token
+/// out, and +INFINITY all tokens that have less.
+/// Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or logits that rule every token out; EMBER_E_CANCELLED by
+/// a stage's callback; EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_sample(
     sampler: *mut ember_sampler,

@@ -86,7 +86,8 @@ fn read_from(
 }
 
 /// Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
-/// the KV cache until they differ, so this costs next to nothing: for several answers to one prompt.
+/// the KV cache until they differ, so this costs next to nothing: for several answers to one prompt. Where the logits behind the
+/// last of these tokens are there, they are `to`'s as well, so that an empty prompt goes on from there.
 /// Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from` has given
 /// back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
 #[unsafe(no_mangle)]

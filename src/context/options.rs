@@ -35,8 +35,8 @@ pub struct ContextOptions {
     pub n_ctx: usize,
     /// Sequences (numbered from 0).
     pub n_seq: usize,
-    /// Rows run through the model at a time; longer batches are cut; 0: 256, but `n_ctx` for an encoder, which must see
-    /// a text at once.
+    /// Rows run through the model at a time; longer batches are cut; 0: 256, for an encoder, which must see a text at once,
+    /// `n_ctx` if that is more (65,536 at most). Never more than `n_ctx` times `n_seq`.
     pub n_batch: usize,
     /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
     /// and cgroup quota. Ignored by the scalar backend.
