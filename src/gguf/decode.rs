@@ -7,10 +7,10 @@ use super::bytes::FileBytes;
 use super::cursor::Cursor;
 use super::index::NameIndex;
 use super::metadata::Metadata;
-use super::room::{collected, with_room};
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
+use crate::memory::{collected, room_for};
 
 /// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
@@ -116,7 +116,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
-        let mut entries = with_room(n, "the metadata keys")?;
+        let mut entries = room_for(n, "the metadata keys")?;
         for i in 0..n {
             let key =
                 self.name("the key", MAX_KEY_BYTES).map_err(|e| e.within(&format!("metadata key {i}")))?;
@@ -185,14 +185,14 @@ impl<'a> Decoder<'a> {
     fn numbers<T, const N: usize>(&mut self, n: usize, from_le_bytes: fn([u8; N]) -> T) -> Result<Vec<T>> {
         // No overflow: `count` has checked that n elements of this size fit the file.
         let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
-        let mut numbers = with_room(n, "the array")?;
+        let mut numbers = room_for(n, "the array")?;
         numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
         Ok(numbers)
     }
 
     fn strings(&mut self, n: usize) -> Result<StringArray> {
         let base = self.cursor.position();
-        let mut ends = with_room(n, "the array")?;
+        let mut ends = room_for(n, "the array")?;
         for _ in 0..n {
             self.cursor.string("a string of the array")?;
             let too_long = |_| Error::Unsupported("the strings of the array take 4 GiB or more".into());
@@ -215,7 +215,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
-        let mut tensors = with_room(n, "the tensor directory")?;
+        let mut tensors = room_for(n, "the tensor directory")?;
         for i in 0..n {
             let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;
             let tensor = self.tensor(name, alignment)?;

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use super::index::NameIndex;
-use super::room::collected;
 use super::value::{Array, StringArray, Value, with_article};
 use crate::error::{Error, Result, quoted};
+use crate::memory::collected;
 
 /// A file's keys and values, in the file's order.
 ///

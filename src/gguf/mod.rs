@@ -13,7 +13,6 @@ mod index;
 mod metadata;
 mod origin;
 mod parts;
-mod room;
 mod split;
 mod tensor;
 mod value;
@@ -26,11 +25,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::error::quoted;
+pub(crate) use crate::memory::{collected, copied_text, room_for};
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use origin::Origin;
 pub use parts::Parts;
-pub(crate) use room::{collected, owned, with_room};
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 

@@ -106,6 +106,15 @@ pub fn copied_text(text: &str, what: &str) -> Result<String> {
     Ok(copy)
 }
 
+/// A list of what `elements` gives, `n` at most, likewise; the first error that there is among them.
+pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut list = room_for(n, what)?;
+    for element in elements.take(n) {
+        list.push(element?);
+    }
+    Ok(list)
+}
+
 /// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
 ///
 /// ```

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::with_room;
+use crate::gguf::room_for;
 
 /// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
@@ -133,7 +133,7 @@ impl<'m> MergeReader<'m> {
     ) -> Result<MergeReader<'m>> {
         let no_room = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
         let merges = Merges::with_room(n).ok_or_else(no_room)?;
-        let mut is_spelled = with_room(vocab.len(), "the merges of the vocabulary's tokens")?;
+        let mut is_spelled = room_for(vocab.len(), "the merges of the vocabulary's tokens")?;
         is_spelled.resize(vocab.len(), false);
         lexicon.spelled().for_each(|id| is_spelled[id as usize] = true);
         let n_special = vocab.types.iter().filter(|ty| ty.is_special()).count();

@@ -7,7 +7,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::{Error, Result};
-use crate::gguf::{owned, with_room};
+use crate::gguf::{copied_text, room_for};
 
 /// The table.
 pub(super) struct Charsmap {
@@ -45,9 +45,9 @@ impl Charsmap {
             return Err(bad(format!("has a replacement of {n} bytes, more than {MAX_REPLACEMENT}")));
         }
         let what = format!("the normalization table {name:?}");
-        let mut units = with_room(trie.len() / 4, &what)?;
+        let mut units = room_for(trie.len() / 4, &what)?;
         units.extend(trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)));
-        Ok(Charsmap { units, strings: owned(strings, &what)? })
+        Ok(Charsmap { units, strings: copied_text(strings, &what)? })
     }
 
     /// The lengths of the keys that `text` begins with, shortest first, each with what begins with its replacement. What

@@ -18,7 +18,7 @@ use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, StringArray, Value, collected, owned, with_room};
+use crate::gguf::{Array, Metadata, StringArray, Value, collected, copied_text, room_for};
 
 /// The key of the kind of vocabulary.
 const KIND: &str = "tokenizer.ggml.model";
@@ -177,7 +177,7 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
         let Some(rest) = key.strip_prefix(KEY) else { continue };
         let name = if rest.is_empty() { Some("default") } else { rest.strip_prefix('.') };
         if let (Some(name), Some(text)) = (name, name.and_then(|_| meta.str(key).transpose()).transpose()?) {
-            templates.push((name.to_owned(), owned(text, "the chat template")?));
+            templates.push((name.to_owned(), copied_text(text, "the chat template")?));
         }
     }
     Ok(templates)
@@ -209,7 +209,7 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
     let texts = collected(n, &named(TOKENS), tokens.iter().enumerate().map(text))?;
     let numbers = meta.i32s(TYPES)?;
     check_len(TYPES, numbers.as_ref().map_or(n, |numbers| numbers.len()), n)?;
-    let mut types = with_room(n, &named(TYPES))?;
+    let mut types = room_for(n, &named(TYPES))?;
     match numbers {
         Some(numbers) => types.extend(numbers.iter().map(|&n| TokenType::from_number(n))),
         None => types.resize(n, TokenType::Normal),
@@ -237,7 +237,7 @@ fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
     }
-    let mut positive = with_room(n, &named(SCORES))?;
+    let mut positive = room_for(n, &named(SCORES))?;
     positive.extend(scores.iter().map(|score| score + 0.0));
     Ok(positive)
 }
@@ -301,7 +301,7 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialT
     // The mask of XLM-RoBERTa and of BERT's grandchildren that were trained on its vocabulary.
     let mask = if kind == "t5" || pre.starts_with("jina-v2") { "<mask>" } else { "" };
     let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
-    let mut tokens = with_room(n, "the special tokens")?;
+    let mut tokens = room_for(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
         let control = ty != TokenType::UserDefined;
         let (lstrip, rstrip) = (text == mask, phi3 && !keeps.contains(&text));
@@ -424,7 +424,7 @@ fn wordpiece(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<
 
 /// T5's and XLM-RoBERTa's pieces.
 fn unigram(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let mut scores: Vec<f64> = with_room(vocab.len(), &named(SCORES))?;
+    let mut scores: Vec<f64> = room_for(vocab.len(), &named(SCORES))?;
     scores.extend(read_scores(meta, vocab.len())?.into_iter().map(f64::from));
     let mut min_score = f64::INFINITY;
     for (id, _, ty) in vocab.iter() {

@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::Regex;
 
 use crate::error::{Error, Result};
-use crate::gguf::{collected, with_room};
+use crate::gguf::{collected, room_for};
 
 /// A token that is found in text before anything else is done with it.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +92,7 @@ impl Finder {
             None
         } else {
             // Those who build it cannot do with less: it is looked for beforehand.
-            with_room::<u8>(AUTOMATON_BYTES * n_bytes, "finding the special tokens in text")?;
+            room_for::<u8>(AUTOMATON_BYTES * n_bytes, "finding the special tokens in text")?;
             // The kind that stays small whatever the tokens are.
             let built = AhoCorasick::builder()
                 .match_kind(MatchKind::LeftmostLongest)

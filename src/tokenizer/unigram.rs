@@ -8,7 +8,7 @@ use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::with_room;
+use crate::gguf::room_for;
 
 /// What memory is taken for, in error sentences.
 const ROOM_FOR: &str = "the order of the vocabulary's pieces";
@@ -70,7 +70,7 @@ impl Unigram {
                 pieces.push(id);
             }
         }
-        let mut sorted = with_room(lexicon.len(), ROOM_FOR)?;
+        let mut sorted = room_for(lexicon.len(), ROOM_FOR)?;
         for mut pieces in by_start.into_values() {
             looks.at_one_of(sorted.len()..sorted.len() + pieces.len())?;
             pieces.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));

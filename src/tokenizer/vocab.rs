@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use super::looks::Looks;
 use crate::error::{Error, Result, quoted};
-use crate::gguf::with_room;
+use crate::gguf::room_for;
 
 /// How SentencePiece writes a space.
 pub(super) const SPACE: &str = "\u{2581}";
@@ -198,7 +198,7 @@ impl Lexicon {
     pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller, looks: Looks<'_>) -> Result<Lexicon> {
         let n_bytes: usize = vocab.texts.iter().map(|text| text.len()).sum();
         let mut pieces = Pieces::with_room(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
-        let mut spelled = with_room(vocab.len(), ROOM_FOR)?;
+        let mut spelled = room_for(vocab.len(), ROOM_FOR)?;
         let mut bytes = [None; 256];
         let mut piece = Vec::new();
         let in_alphabet = speller.spelling == Spelling::Alphabet;
@@ -299,7 +299,7 @@ struct Pieces {
 impl Pieces {
     /// Room for `n` strings of `n_bytes` in all.
     fn with_room(n: usize, n_bytes: usize) -> Result<Pieces> {
-        Ok(Pieces { bytes: with_room(n_bytes, ROOM_FOR)?, ends: with_room(n, ROOM_FOR)? })
+        Ok(Pieces { bytes: room_for(n_bytes, ROOM_FOR)?, ends: room_for(n, ROOM_FOR)? })
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
