@@ -60,8 +60,11 @@ fn saved(c: &Context, seq: Option<u32>) -> Vec<u8> {
     state
 }
 
+/// Sequences: numbers of pages and tokens.
+type Sequences<'a> = &'a [(&'a [u32], &'a [u32])];
+
 /// A state with a checksum that fits: the head of one of `c`, sequences with these pages and tokens, and pages of zeros.
-fn state_of(c: &Context, whole: bool, sequences: &[(&[u32], &[u32])]) -> Vec<u8> {
+fn state_of(c: &Context, whole: bool, sequences: Sequences<'_>) -> Vec<u8> {
     let empty = saved(c, Some(0));
     let n_head = 8 + 4 + 16 + 6 * 4;
     let mut state = empty[..n_head].to_vec();
@@ -91,7 +94,7 @@ fn pages_of_a_state_stand_at_one_place() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let (a, b, mut c) = ([1u32; 96], [2u32; 96], [1u32; 96]);
     c[64..].fill(3);
-    let wrong: [(bool, &[(&[u32], &[u32])]); 6] = [
+    let wrong: [(bool, Sequences<'_>); 6] = [
         (false, &[(&[0, 1, 1], &a)]),
         (false, &[(&[0, 0], &a[..64])]),
         (false, &[(&[0, 0], &a[..33])]),
@@ -99,7 +102,7 @@ fn pages_of_a_state_stand_at_one_place() {
         (true, &[(&[0], &a[..32]), (&[0], &b[..32])]),
         (true, &[(&[0, 1, 2], &a), (&[0, 1, 2], &c)]),
     ];
-    let right: [(bool, &[(&[u32], &[u32])]); 4] = [
+    let right: [(bool, Sequences<'_>); 4] = [
         (false, &[(&[1, 0, 2], &a)]),
         (true, &[(&[0, 1, 2], &a), (&[0, 1, 3], &c)]),
         (true, &[(&[0, 1, 2], &a), (&[0, 1, 2], &a[..70])]),

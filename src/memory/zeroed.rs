@@ -216,8 +216,9 @@ mod tests {
 
         unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize) {
             let layout = Layout::from_size_align(size + 8, align).expect("a layout");
+            let start = block.as_ptr().wrapping_sub(8);
             // SAFETY: the block began there, with this layout.
-            unsafe { dealloc(block.sub(8).as_ptr(), layout) };
+            unsafe { dealloc(start, layout) };
         }
     }
 

@@ -227,8 +227,10 @@ fn hostile_files_are_refused_with_a_sentence() {
 /// A sentence tells of a text as much as one can read.
 #[test]
 fn long_texts_are_cut_in_sentences() {
+    /// A file, a place in it, and what is put there.
+    type Field = (fn() -> Value, &'static str, Value);
     let long = "\u{1}".repeat(1 << 20);
-    let fields: [(fn() -> Value, &str, Value); 11] = [
+    let fields: [Field; 11] = [
         (bpe, "/model/type", json!(long)),
         (bpe, "/model/vocab/a", json!(long)),
         (bpe, "/model/merges", json!([long])),
