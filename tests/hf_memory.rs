@@ -4,51 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{TempFolder, fixture};
+use counting::most;
 use ember::context::{ContextOptions, LoadOptions, LoadedModel, Pack, estimate, inspect};
 use ember::error::ember_status::*;
 use ember::hf;
 use ember::tokenizer::Tokenizer;
-
-/// The system's allocator, counting what is taken as the C library's pieces are: with 8 bytes before each, in steps of 16.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn piece(layout: Layout) -> usize {
-    (layout.size() + 8).next_multiple_of(16).max(32)
-}
-
-// SAFETY: both calls go to the system's allocator unchanged; `realloc` and `alloc_zeroed` are made of them.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        MOST.fetch_max(NOW.fetch_add(piece(layout), SeqCst) + piece(layout), SeqCst);
-        // SAFETY: the caller's promise is the one that this call asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        NOW.fetch_sub(piece(layout), SeqCst);
-        // SAFETY: the caller's promise is the one that this call asks for.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How much memory `f` takes at most.
-fn most(f: impl FnOnce()) -> usize {
-    let before = NOW.load(SeqCst);
-    MOST.store(before, SeqCst);
-    f();
-    MOST.load(SeqCst) - before
-}
 
 /// A copy of a sound folder with this file.
 fn folder(name: &str, bytes: &[u8]) -> TempFolder {
