@@ -32,7 +32,7 @@ fn fails() -> bool {
     if !ARMED.load(SeqCst) {
         return false;
     }
-    let now = LEFT.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
+    let now = LEFT.try_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
     let fails = now && (FOR_GOOD.load(SeqCst) || !HIT.load(SeqCst));
     HIT.fetch_or(fails, SeqCst);
     fails
@@ -347,7 +347,7 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
 unsafe extern "C" fn allocate(size: usize, alignment: usize, left: *mut c_void) -> *mut c_void {
     // SAFETY: the test's counter.
     let left = unsafe { &*left.cast::<AtomicUsize>() };
-    if left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
+    if left.try_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
         return null_mut();
     }
     let layout = Layout::from_size_align(size, alignment).expect("a size and a power of two");

@@ -105,7 +105,7 @@ impl Memory {
         let Some(account) = &self.0 else { return Ok(()) };
         let limit = account.options.limit.unwrap_or(u64::MAX);
         let more = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
-        account.used.fetch_update(SeqCst, SeqCst, more).map_err(|used| {
+        account.used.try_update(SeqCst, SeqCst, more).map_err(|used| {
             Error::NoMemory(format!(
                 "no memory for {what}: {bytes} bytes, but {used} of the limit of {limit} bytes are in use"
             ))

@@ -19,10 +19,9 @@ impl Demand {
         let add = |word: u64| {
             let inherited = (word >> 32) as u32 != process;
             let count = if inherited { 0 } else { i64::from(word as u32) };
-            Some(u64::from(process) << 32 | (count + change).clamp(0, i64::from(u32::MAX)) as u64)
+            u64::from(process) << 32 | (count + change).clamp(0, i64::from(u32::MAX)) as u64
         };
-        // The function never gives `None`, so the update cannot fail.
-        let _ = self.0.fetch_update(Relaxed, Relaxed, add);
+        self.0.update(Relaxed, Relaxed, add);
     }
 
     fn share(&self, n_threads: usize, n_cpus: usize) -> usize {

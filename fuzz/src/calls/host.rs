@@ -33,7 +33,7 @@ pub unsafe extern "C" fn allocate(size: usize, alignment: usize, heap: *mut c_vo
     let heap = unsafe { &*heap.cast::<Heap>() };
     let take = |left: u32| left.checked_sub(1);
     let layout = Layout::from_size_align(size, alignment).expect("a size and a power of two");
-    if size > 64 << 20 || heap.left.fetch_update(SeqCst, SeqCst, take).is_err() {
+    if size > 64 << 20 || heap.left.try_update(SeqCst, SeqCst, take).is_err() {
         return null_mut();
     }
     heap.living.fetch_add(1, SeqCst);
@@ -77,7 +77,7 @@ impl Callback {
         // SAFETY: the context lives; it is at work, which is an error and no more.
         let status = unsafe { capi::ember_context_n_past(self.context, 0, &mut n_past, null_mut()) };
         assert!(status != EMBER_E_INTERNAL && status != EMBER_OK, "a context at work is busy: {status:?}");
-        self.left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
+        self.left.try_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 }
 
