@@ -9,6 +9,7 @@
 //! - `request`: one generation as its owner sees it, and its events.
 //! - `pump`: the step.
 //! - `turns`: who does it, of those who wait for their requests.
+//! - `home`: which process may do it, after a fork.
 //! - `metrics`: what was done so far.
 #![forbid(unsafe_code)]
 
@@ -25,12 +26,14 @@ use crate::generate::{GenerateOptions, Generator, Prompt};
 use crate::sampler::Sampler;
 use crate::threads::{self, Background};
 
+mod home;
 mod metrics;
 mod pump;
 mod queue;
 mod request;
 mod turns;
 
+use home::Home;
 pub use metrics::Metrics;
 use pump::{Job, Pump};
 use queue::Queue;
@@ -85,10 +88,11 @@ struct Shared {
     metrics: Mutex<Metrics>,
     /// Ends a step early when the engine goes.
     closing: CancelToken,
+    /// Calls of [`Engine::step`] under way.
+    n_steppers: AtomicUsize,
     /// Whether the steps are done by the engine's own thread alone.
     has_thread: bool,
-    /// The process that made the engine, if it has threads that do what callers want.
-    process: Option<u32>,
+    home: Home,
 }
 
 /// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
@@ -98,8 +102,6 @@ pub struct Engine {
     options: ContextOptions,
     shared: Arc<Shared>,
     thread: Mutex<Option<Background>>,
-    /// Calls of [`Engine::step`] under way.
-    n_steppers: AtomicUsize,
 }
 
 impl Engine {
@@ -123,7 +125,7 @@ impl Engine {
         context.set_cancel_token(Some(closing.clone()));
         let in_force = context.options().clone();
         let (n_pages, n_free_pages) = context.kv_pages();
-        let process = (options.thread || context.has_threads()).then(threads::process);
+        let home = Home::new(options.thread || context.has_threads());
         let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
         let shared = Arc::new(Shared {
             pump: Mutex::new(Some(Pump::new(context))),
@@ -133,20 +135,15 @@ impl Engine {
             waiting: Waiting::default(),
             metrics: Mutex::new(metrics),
             closing,
+            n_steppers: AtomicUsize::new(0),
             has_thread: options.thread,
-            process,
+            home,
         });
         let thread = match options.thread {
             true => Some(threads::background("ember-engine", shared.clone().worker())?),
             false => None,
         };
-        Ok(Engine {
-            model: Arc::clone(model),
-            options: in_force,
-            shared,
-            thread: Mutex::new(thread),
-            n_steppers: AtomicUsize::new(0),
-        })
+        Ok(Engine { model: Arc::clone(model), options: in_force, shared, thread: Mutex::new(thread) })
     }
 
     /// The options in force in its context: `n_ctx` are the positions that each request has, for its prompt and what is generated,
@@ -203,9 +200,9 @@ impl Engine {
     ///
     /// Errors: `Busy` when another thread is at it all the while, or the engine's own, or the caller is a callback of the step.
     pub fn step(&self, patience: Duration) -> Result<bool> {
-        self.n_steppers.fetch_add(1, SeqCst);
-        let _leave = Leaves(&self.n_steppers);
         self.shared.check_process()?;
+        self.shared.n_steppers.fetch_add(1, SeqCst);
+        let _leave = Leaves(&self.shared.n_steppers);
         self.shared.may_step()?;
         let until = Instant::now().checked_add(patience);
         let mut turn = Turn::new(&self.shared);
@@ -235,13 +232,15 @@ impl Engine {
         self.shared.is_within()
     }
 
-    /// Whether a call of [`Engine::step`] is under way, or the calling thread is in any step.
+    /// Whether a call of [`Engine::step`] is under way, or the calling thread is in any step. Calls of the parent's do not
+    /// count in a child process made by `fork`.
     pub fn is_busy(&self) -> bool {
-        self.n_steppers.load(SeqCst) > 0 || self.is_within()
+        let counts = self.shared.check_process().is_ok();
+        counts && self.shared.n_steppers.load(SeqCst) > 0 || self.is_within()
     }
 
     /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request. In a child process made by
-    /// `fork`, an engine that has threads is left as they left it.
+    /// `fork`, an engine that has threads, or was at work, is left as they left it.
     pub fn close(&self) -> Result<()> {
         if self.shared.check_process().is_err() {
             drop(self.thread.lock().take());
@@ -303,14 +302,16 @@ impl Shared {
         }
     }
 
-    /// `InvalidArgument` in a child process made by `fork` where threads of the parent's would have to do something.
+    /// `InvalidArgument` in a child process made by `fork` where threads of the parent's would have to do something, or to end
+    /// the step that they were at.
     fn check_process(&self) -> Result<()> {
-        match self.process {
-            Some(process) if process != threads::process() => Err(Error::InvalidArgument(format!(
-                "the engine was made before fork(), in process {process}, which has its threads; make one in this process"
-            ))),
-            _ => Ok(()),
-        }
+        self.home.check(
+            || self.pump.is_locked(),
+            || {
+                self.waiting.clear();
+                self.n_steppers.store(0, SeqCst);
+            },
+        )
     }
 
     /// `Busy` for a thread that cannot do a step.

@@ -47,6 +47,11 @@ impl Waiting {
         }
     }
 
+    /// Takes all out, who are of another process.
+    pub(super) fn clear(&self) {
+        self.0.lock().all.clear();
+    }
+
     /// Calls one of those who wait.
     fn call(&self) {
         // The lock is let go of first.

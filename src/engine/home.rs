@@ -1,0 +1,51 @@
+//! Which process an engine belongs to.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::threads;
+
+/// The process whose threads work on an engine.
+pub(super) struct Home {
+    /// Whether some of them are the engine's, which stay in the process that made it.
+    has_threads: bool,
+    process: AtomicU32,
+    /// Held by the thread of a child process that looks whether the engine can be the child's.
+    moves: Mutex<()>,
+}
+
+impl Home {
+    pub(super) fn new(has_threads: bool) -> Home {
+        Home { has_threads, process: AtomicU32::new(threads::process()), moves: Mutex::new(()) }
+    }
+
+    /// In a child process made by `fork` the engine becomes the child's, and `forget` does away with what callers in the parent
+    /// left. `InvalidArgument` where it has threads of its own, or somebody `is_at_work` who does not exist here.
+    pub(super) fn check(&self, is_at_work: impl FnOnce() -> bool, forget: impl FnOnce()) -> Result<()> {
+        let here = threads::process();
+        if self.process.load(SeqCst) == here {
+            return Ok(());
+        }
+        // Until it is the child's, nobody of the child is at work on it.
+        let _moves = self.moves.lock();
+        let process = self.process.load(SeqCst);
+        if process == here {
+            return Ok(());
+        }
+        let why = match self.has_threads {
+            true => "has its threads",
+            false if is_at_work() => "was at work on it",
+            false => {
+                forget();
+                self.process.store(here, SeqCst);
+                return Ok(());
+            }
+        };
+        Err(Error::InvalidArgument(format!(
+            "the engine was made before fork(), in process {process}, which {why}; make one in this process"
+        )))
+    }
+}
