@@ -109,6 +109,26 @@ fn urgent_ones_go_before_a_backlog_that_waited_long() {
     assert_eq!(n_begun(), low.len());
 }
 
+/// Nor one right behind the other where they were passed often enough one after the other.
+#[test]
+fn urgent_ones_go_between_two_that_waited_long() {
+    let model = load(&bundled_model());
+    let engine = engine(&model, 40, 1);
+    let mut low = Vec::new();
+    for i in 0..3 {
+        low.push(submit(&engine, &prompt(5, i), &options(1, 0)));
+        let urgent = submit(&engine, &prompt(5, 10 + i), &options(1, 9));
+        while !has_ended(&urgent) {
+            step(&engine);
+        }
+    }
+    let urgent: Vec<Request> = (0..40).map(|i| submit(&engine, &prompt(5, 50 + i), &options(1, 9))).collect();
+    while !urgent.iter().all(has_ended) {
+        step(&engine);
+    }
+    assert_eq!(low.iter().map(has_ended).collect::<Vec<_>>(), [true, false, false]);
+}
+
 /// Each begins when its first token comes.
 #[test]
 fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {

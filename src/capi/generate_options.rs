@@ -280,7 +280,7 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
 
 /// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
 /// came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
-/// all the same, and the rest of them are counted from 0 again; so even behind a long queue of others an urgent request waits
+/// all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
 /// for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
 /// opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
 #[unsafe(no_mangle)]

@@ -69,11 +69,11 @@ impl Queue {
         Some(self.jobs.swap_remove(at))
     }
 
-    /// `job` begins: it passes those that came before it. If it is next for having been passed, the others of whom that is true
-    /// are counted from 0 again, lest a whole queue of them go before more urgent ones; the oldest that waits is not among them.
+    /// `job` begins: it passes those that came before it. If it is next for having been passed, all others are counted from 0
+    /// again, lest a whole queue of them go before more urgent ones; the oldest that waits is not among them.
     pub(super) fn passed_by(&mut self, job: &Job) {
         for other in &mut self.jobs {
-            if is_due(job) && is_due(other) {
+            if is_due(job) {
                 other.n_passed = 0;
             } else if other.number < job.number {
                 other.n_passed = other.n_passed.saturating_add(1);
