@@ -184,6 +184,43 @@ fn no_other_sequence_begins_with_pages_of_a_state() {
     assert_eq!(fresh.reuse_prefix(1, &text, 79), Ok(64));
 }
 
+/// A state of a model with a window, of whose first pages the cache has the texts but the state no longer the keys.
+#[test]
+fn a_state_holds_no_page_that_it_has_not() {
+    let model = load(&fixture("models/phi3-window.gguf"));
+    let text: Vec<u32> = (0..192).map(|i| i * 7 % 50 + 1).collect();
+    let o = ContextOptions { n_batch: 16, ..options(256, 4) };
+    let decode = |c: &mut Context, seq: u32, ids: &[u32]| {
+        let seqs = vec![seq; ids.len()];
+        c.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(ids) })
+    };
+    let mut truth = Context::new(&model, &ContextOptions { keep_prefixes: false, ..o.clone() }).unwrap();
+    text.chunks(16).for_each(|ids| decode(&mut truth, 0, ids).unwrap());
+    let state = saved(&truth, Some(0));
+    let (n_pages, n_free) = truth.kv_pages();
+    let page = truth.memory().0 / n_pages as u64;
+    let few = ContextOptions { kv_limit: Some(page * (n_pages - n_free + 2) as u64), ..o };
+    for begins_alike in [false, true] {
+        let mut c = Context::new(&model, &few).unwrap();
+        let first: Vec<u32> =
+            (0..64).map(|i| if begins_alike { text[i] } else { 3 + i as u32 % 40 }).collect();
+        first.chunks(16).for_each(|ids| decode(&mut c, 1, ids).unwrap());
+        c.rewind(1, 0).unwrap();
+        c.load_state(Some(0), &state).unwrap();
+        // The two pages that are left are for others, whatever was kept.
+        let other: Vec<u32> = (0..48).map(|i| i * 11 % 60 + 2).collect();
+        decode(&mut c, 2, &other).unwrap();
+        c.rewind(2, 20).unwrap();
+        decode(&mut c, 3, &[8]).unwrap();
+        decode(&mut c, 2, &[7]).unwrap();
+        c.rewind(2, 0).unwrap();
+        decode(&mut c, 0, &[6]).unwrap();
+        decode(&mut truth, 0, &[6]).unwrap();
+        assert_eq!(logits(&c), logits(&truth));
+        truth.load_state(Some(0), &state).unwrap();
+    }
+}
+
 /// LongRoPE rotates keys otherwise in long contexts, where those of short ones would be wrong.
 #[test]
 fn a_state_does_not_go_from_a_short_context_into_a_long_one() {

@@ -240,7 +240,7 @@ impl Sequences {
             let (node, page) = match tree.find(parent, tokens) {
                 Some(found) if adds || found.1.is_some() || own.is_none() => found,
                 None if adds => (tree.insert(parent, tokens), None),
-                _ => return,
+                _ => break,
             };
             s.nodes.push(node);
             match (own, page) {
@@ -255,6 +255,11 @@ impl Sequences {
                 }
                 _ => {}
             }
+        }
+        let ends_in_gap =
+            |s: &Sequence| s.nodes.len().checked_sub(1).is_some_and(|last| s.pages[last] == GONE);
+        while ends_in_gap(s) {
+            s.nodes.pop();
         }
     }
 
