@@ -6,7 +6,9 @@ mod common;
 use std::sync::Arc;
 
 use common::parts::Parts;
-use common::{all_hidden, all_logits, context, fixture, ids, load, read_f32s, read_json, relative_rms};
+use common::{
+    all_hidden, all_logits, bundled_model, context, fixture, ids, load, read_f32s, read_json, relative_rms,
+};
 use ember::backend::KvType;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, LoadedModel, Tokens};
 use ember::error::{Error, Result};
@@ -296,4 +298,20 @@ fn texts_are_cut_to_the_room_there_is() {
     refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "room for 32: rewind"]);
     c.decode(Tokens::next(&[1; 30])).expect("room");
     refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "room for 0: rewind"]);
+}
+
+#[test]
+fn texts_without_any_room_keep_their_tokens() {
+    let model = load(&bundled_model());
+    let mut c = with_pages(&model, 1);
+    let truncate = EmbedOptions { truncate: true, ..EmbedOptions::default() };
+    let text = "The sea was calm, and the moon was calm. ".repeat(5);
+    let cut = c.tokenize_texts(&[&text], &truncate).expect("tokens");
+    assert_eq!(cut[0].len(), 32);
+    c.embed(&[&cut[0][..], &[5; 50]], &truncate).expect("room, one after the other");
+    assert_eq!(c.timings().n_embed, 64, "what was cut off was not run");
+    c.decode(Tokens::next(&[1])).expect("room");
+    let whole = c.tokenize_texts(&[&text], &truncate).expect("tokens");
+    let full = |e: &Error| matches!(e, Error::ContextFull(_));
+    refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "room for 0: rewind"]);
 }

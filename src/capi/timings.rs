@@ -28,7 +28,7 @@ pub struct ember_timings {
     pub n_decode: u64,
     /// Their nanoseconds.
     pub decode_ns: u64,
-    /// Tokens of texts that were embedded.
+    /// Tokens of texts that were embedded, without those that were cut off.
     pub n_embed: u64,
     /// Their nanoseconds.
     pub embed_ns: u64,

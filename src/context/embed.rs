@@ -193,7 +193,8 @@ impl Context {
         let closing = tokenizer.suffix();
         let tokens = |text: &&str| {
             let mut ids = self.model.tokenizer_for(text.len())?.encode(text, true, false)?;
-            if options.truncate && ids.len() > most {
+            // Where there is room for none, embedding it says so.
+            if options.truncate && most > 0 && ids.len() > most {
                 ids.truncate(most);
                 if let Some(end) = most.checked_sub(closing.len()).and_then(|first| ids.get_mut(first..)) {
                     end.copy_from_slice(closing);
@@ -267,7 +268,8 @@ impl Context {
                 at % n_embd
             )));
         }
-        self.timings.add_texts(texts, begin.elapsed());
+        let n_tokens = texts.iter().map(|text| text.len().min(most) as u64).sum();
+        self.timings.add_texts(n_tokens, begin.elapsed());
         Ok(out)
     }
 
