@@ -472,6 +472,16 @@ fn every_large_argument(file: &[u8]) {
     check("add_dry", EMBER_E_NOMEM, &mut || {
         c!(ember_sampler_add_dry(sampler, model, 1.0, 1.0, 2, 64, &text, &LARGE, 1))
     });
+    check("add_penalties", EMBER_E_NOMEM, &mut || {
+        c!(ember_sampler_add_penalties(sampler, 1 << 20, 1.1, 0.0, 0.0))
+    });
+    check("add_dry, with a long memory", EMBER_E_NOMEM, &mut || {
+        c!(ember_sampler_add_dry(sampler, model, 1.0, 1.0, 2, 1 << 20, null(), null(), 0))
+    });
+    assert_eq!(c!(ember_sampler_add_penalties(sampler, 1 << 20, 1.1, 0.0, 0.0)), EMBER_OK);
+    let mut copy = null_mut();
+    check("clone", EMBER_E_NOMEM, &mut || c!(ember_sampler_clone(sampler, &mut copy)));
+    assert!(copy.is_null());
     check("template", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_template(chat, text, LARGE)));
     check("tools", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_tools(chat, text, LARGE)));
     check("variables", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_variables(chat, text, LARGE)));

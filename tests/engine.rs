@@ -364,8 +364,9 @@ fn a_request_that_fails_is_the_only_one() {
     let mut broken = Sampler::new(0);
     broken.push(Stage::Allow(vec![])).expect("no error");
     let good = submit(&engine, 2, Sink::Pull);
-    let bad =
-        engine.submit(Prompt::Text("The sea"), &options(9), broken.clone(), Sink::Pull).expect("no error");
+    let bad = engine
+        .submit(Prompt::Text("The sea"), &options(9), broken.try_clone().expect("memory"), Sink::Pull)
+        .expect("no error");
     let (tell, hear) = mpsc::channel();
     let sink = Sink::Callback(Box::new(move |event| {
         tell.send(matches!(event.kind, EventKind::End(FinishReason::Failed))).expect("somebody hears");

@@ -153,10 +153,10 @@ fn guessed_tokens_change_nothing_but_the_work() {
         // All of them greedily, and some drawn.
         let samplers = [Some(greedy()), (i % 5 == 0).then(|| drawn(i as u64))];
         for sampler in samplers.into_iter().flatten() {
-            let (expected, usage) = run(&mut c, &prompt[..], &plain, sampler.clone());
+            let (expected, usage) = run(&mut c, &prompt[..], &plain, sampler.try_clone().unwrap());
             assert_eq!((usage.n_drafted, usage.n_accepted), (0, 0));
             for ((what, options), total) in kinds.iter().zip(&mut totals) {
-                let (told, usage) = run(&mut c, &prompt[..], options, sampler.clone());
+                let (told, usage) = run(&mut c, &prompt[..], options, sampler.try_clone().unwrap());
                 assert!(told == expected, "{what}, {prompt:?}:\n{}\n{}", told.1, expected.1);
                 assert!(usage.n_accepted <= usage.n_drafted && usage.n_accepted <= told.0.len());
                 total.n_drafted += usage.n_drafted;

@@ -133,7 +133,7 @@ fn submit(
     user_data: UserData,
 ) -> Result<*mut ember_request> {
     let options = options_or_default(options)?;
-    let sampler = sampler_or_greedy(sampler)?.lock("sampler")?.clone();
+    let sampler = sampler_or_greedy(sampler)?.lock("sampler")?.try_clone()?;
     let sink = match callback {
         None => Sink::Pull,
         Some(_) => Sink::Callback(Box::new(forward(callback, user_data)?)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::{UserData, array, free_handle, handle, output, texts};
 use super::error::ember_error;
-use super::guard::{guard, guard_value};
+use super::guard::{check_memory, guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::error::{Error, Result, ember_status};
@@ -110,11 +110,17 @@ fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
 }
 
 fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
-    sampler.lock("sampler")?.push(stage)
+    let mut sampler = sampler.lock("sampler")?;
+    let mut longer = sampler.try_clone()?;
+    longer.push(stage)?;
+    // What there was only the reserve for must not stay.
+    check_memory()?;
+    *sampler = longer;
+    Ok(())
 }
 
 /// Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_greedy(
     sampler: *mut ember_sampler,
@@ -124,7 +130,7 @@ pub unsafe extern "C" fn ember_sampler_add_greedy(
 }
 
 /// Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_temperature(
     sampler: *mut ember_sampler,
@@ -135,7 +141,7 @@ pub unsafe extern "C" fn ember_sampler_add_temperature(
 }
 
 /// Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_top_k(
     sampler: *mut ember_sampler,
@@ -146,7 +152,7 @@ pub unsafe extern "C" fn ember_sampler_add_top_k(
 }
 
 /// Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
-/// least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_top_p(
     sampler: *mut ember_sampler,
@@ -157,7 +163,7 @@ pub unsafe extern "C" fn ember_sampler_add_top_p(
 }
 
 /// Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_min_p(
     sampler: *mut ember_sampler,
@@ -168,7 +174,7 @@ pub unsafe extern "C" fn ember_sampler_add_min_p(
 }
 
 /// Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
-/// to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_typical_p(
     sampler: *mut ember_sampler,
@@ -180,7 +186,7 @@ pub unsafe extern "C" fn ember_sampler_add_typical_p(
 
 /// Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
 /// the entropy of the distribution to the power `exponent`. All are finite and at least 0.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
     sampler: *mut ember_sampler,
@@ -193,8 +199,9 @@ pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
 }
 
 /// Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
-/// (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time, also where a later stage
-/// makes the choice fail; tried again, that goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time that it may
+/// change something (above a threshold of 0.5 it never does), also where a later stage makes the choice fail; tried again, that
+/// goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_xtc(
     sampler: *mut ember_sampler,
@@ -209,7 +216,7 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
 /// is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
 /// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
 /// as its stages look back at by then; so add such stages first.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_penalties(
     sampler: *mut ember_sampler,
@@ -234,7 +241,7 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
 /// bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
 /// quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
 /// ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dry(
     sampler: *mut ember_sampler,
@@ -259,7 +266,7 @@ pub unsafe extern "C" fn ember_sampler_add_dry(
 
 /// Appends a stage of the caller's own: `callback` may change the logits of the candidates. It and `user_data` must be
 /// usable as long as the sampler, its clones and generators made with it.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_callback(
     sampler: *mut ember_sampler,
@@ -272,7 +279,7 @@ pub unsafe extern "C" fn ember_sampler_add_callback(
 
 /// Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
 /// bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_mirostat(
     sampler: *mut ember_sampler,
@@ -285,7 +292,8 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
 
 /// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
 /// comes several times gets the sum. Tokens that have no logit are passed over.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_NOMEM,
+/// EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_bias(
     sampler: *mut ember_sampler,
@@ -301,7 +309,7 @@ pub unsafe extern "C" fn ember_sampler_add_bias(
 }
 
 /// Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_allow(
     sampler: *mut ember_sampler,
@@ -313,7 +321,7 @@ pub unsafe extern "C" fn ember_sampler_add_allow(
 }
 
 /// Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_deny(
     sampler: *mut ember_sampler,
@@ -340,7 +348,7 @@ pub unsafe extern "C" fn ember_sampler_accept(
 }
 
 /// Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
-/// ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_clone(
     sampler: *const ember_sampler,
@@ -349,7 +357,7 @@ pub unsafe extern "C" fn ember_sampler_clone(
 ) -> ember_status {
     guard(err, || {
         let (sampler, out) = (handle!(sampler), output!(out));
-        let copy = sampler.lock("sampler")?.clone();
+        let copy = sampler.lock("sampler")?.try_clone()?;
         out.set(try_into_raw::<ember_sampler>(Arc::new(Exclusive::new(copy)))?)
     })
 }

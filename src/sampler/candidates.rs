@@ -40,14 +40,23 @@ impl Candidate {
 pub(super) struct Distribution {
     /// The sum of the weights.
     pub(super) total: u64,
-    /// The logarithm of the sum of the exponentials of the logits: a token's surprise is this less its logit.
-    pub(super) log_total: f64,
+    /// The largest logit, and the logarithm of the sum of the exponentials of the logits less that one: two numbers, since a sum of
+    /// them would lose the second where logits are huge.
+    max: f64,
+    log_sum: f64,
     /// In natural units.
     pub(super) entropy: f64,
 }
 
+impl Distribution {
+    /// How much a token with `logit` surprises, in natural units.
+    pub(super) fn surprise(&self, logit: f32) -> f64 {
+        self.log_sum + (self.max - f64::from(logit))
+    }
+}
+
 /// The candidates, and room for copies of some that a selection may shuffle.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Candidates {
     ids: Vec<u32>,
     logits: Vec<f32>,
@@ -134,10 +143,11 @@ impl Candidates {
     pub(super) fn distribution(&mut self) -> Distribution {
         let (total, max) = (self.weigh(), f64::from(self.max()));
         let log_sum = libm::log(total as f64 / weights::ONE);
-        let surprise = |c: &Candidate| log_sum + max - f64::from(c.logit);
+        let mut distribution = Distribution { total, max, log_sum, entropy: 0.0 };
         let likely = self.iter().filter(|c| c.weight > 0);
-        let entropy = likely.map(|c| c.weight as f64 / total as f64 * surprise(&c)).sum();
-        Distribution { total, log_total: log_sum + max, entropy }
+        let part = |c: Candidate| c.weight as f64 / total as f64 * distribution.surprise(c.logit);
+        distribution.entropy = likely.map(part).sum();
+        distribution
     }
 
     /// Keeps the candidates that `keep` holds for, which is told no weights, and asked about some that there are not.

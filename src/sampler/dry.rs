@@ -2,6 +2,8 @@
 //! carry on a passage which stood in the text before is made less likely, the more so the longer the passage is by now.
 #![forbid(unsafe_code)]
 
+use std::collections::TryReserveError;
+
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 
@@ -27,7 +29,7 @@ pub struct Dry {
 }
 
 /// Scratch.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Repeats {
     /// For each number of tokens back from the end how long the passage is that ends there and at the end.
     lengths: Vec<u32>,
@@ -36,9 +38,9 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    pub fn reserve(&mut self, last_n: usize) {
-        self.lengths.reserve(last_n);
-        self.followers.reserve(last_n);
+    pub fn try_reserve(&mut self, last_n: usize) -> std::result::Result<(), TryReserveError> {
+        self.lengths.try_reserve(last_n)?;
+        self.followers.try_reserve(last_n)
     }
 }
 

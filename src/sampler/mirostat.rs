@@ -21,9 +21,9 @@ pub(super) fn start(tau: f32) -> f64 {
 
 /// Leaves out what surprises more than `bound`, but for the likeliest token.
 pub(super) fn apply(candidates: &mut Candidates, bound: f64) {
-    let (log_total, max) = (candidates.distribution().log_total, candidates.max());
-    let surprise = |logit: f32| (log_total - f64::from(logit)) * std::f64::consts::LOG2_E;
-    candidates.retain(|c| surprise(c.logit) <= bound || c.logit == max);
+    let (distribution, max) = (candidates.distribution(), candidates.max());
+    let bits = |logit: f32| distribution.surprise(logit) * std::f64::consts::LOG2_E;
+    candidates.retain(|c| bits(c.logit) <= bound || c.logit == max);
 }
 
 /// The bound after a token was drawn whose surprise among the candidates left was `surprise`.

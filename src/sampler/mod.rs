@@ -92,7 +92,7 @@ pub enum Stage {
 }
 
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Sampler {
     stages: Vec<Stage>,
     seed: u64,
@@ -124,10 +124,25 @@ impl Sampler {
         }
     }
 
+    /// A chain with the same stages, and the same to come: it begins with scratch of its own.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn try_clone(&self) -> Result<Sampler> {
+        let mut copy = Sampler { rng: self.rng.clone(), bound: self.bound, ..Sampler::new(self.seed) };
+        let stages = self.stages.iter();
+        let most_dry =
+            stages.filter_map(|stage| if let Stage::Dry(dry) = stage { Some(dry.last_n) } else { None });
+        copy.remember(self.n_history, most_dry.max().unwrap_or(0))?;
+        copy.stages.clone_from(&self.stages);
+        copy.history.extend(&self.history);
+        Ok(copy)
+    }
+
     /// Appends a stage.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] names a parameter that is out of range; the chain stays as it is.
+    /// [`Error::InvalidArgument`] names a parameter that is out of range; [`Error::NoMemory`]. The chain stays as it is.
     pub fn push(&mut self, mut stage: Stage) -> Result<()> {
         match &mut stage {
             Stage::Temperature(t) => temperature::validate(*t)?,
@@ -140,12 +155,11 @@ impl Sampler {
             Stage::Xtc { probability, threshold } => xtc::validate(*probability, *threshold)?,
             Stage::Penalties(penalties) => {
                 penalties::validate(penalties)?;
-                self.remember(penalties.last_n);
+                self.remember(penalties.last_n, 0)?;
             }
             Stage::Dry(dry) => {
                 dry::validate(dry)?;
-                self.remember(dry.last_n);
-                self.repeats.reserve(dry.last_n);
+                self.remember(dry.last_n, dry.last_n)?;
             }
             Stage::Mirostat { tau, eta } => {
                 mirostat::validate(*tau, *eta)?;
@@ -162,11 +176,15 @@ impl Sampler {
         Ok(())
     }
 
-    /// Keeps the latest `last_n` accepted tokens, at least.
-    fn remember(&mut self, last_n: usize) {
-        self.n_history = self.n_history.max(last_n);
-        self.history.reserve(self.n_history.saturating_sub(self.history.len()));
-        self.recent.reserve(self.n_history);
+    /// Keeps the latest `last_n` accepted tokens, at least, and has room to look for repeats among `n_dry`.
+    fn remember(&mut self, last_n: usize, n_dry: usize) -> Result<()> {
+        let n = self.n_history.max(last_n);
+        let outcome = self.history.try_reserve(n.saturating_sub(self.history.len()));
+        let outcome = outcome.and_then(|()| self.recent.try_reserve(n));
+        let no_memory = |_| Error::NoMemory(format!("no memory for the last {n} accepted tokens (last_n)"));
+        outcome.and_then(|()| self.repeats.try_reserve(n_dry)).map_err(no_memory)?;
+        self.n_history = n;
+        Ok(())
     }
 
     /// Copies the latest `last_n` accepted tokens to `recent`.

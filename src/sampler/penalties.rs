@@ -42,10 +42,14 @@ pub(super) fn validate(penalties: &Penalties) -> Result<()> {
 
 /// `recent` is the tokens to look at, in ascending order.
 pub(super) fn apply(candidates: &mut Candidates, penalties: &Penalties, recent: &[u32]) {
+    let Penalties { repeat, frequency, presence, .. } = *penalties;
+    if (repeat, frequency, presence) == (1.0, 0.0, 0.0) {
+        return;
+    }
     for same in recent.chunk_by(|a, b| a == b) {
         if let Some(logit) = candidates.logit_mut(same[0]) {
-            let repeated = if *logit <= 0.0 { *logit * penalties.repeat } else { *logit / penalties.repeat };
-            let penalty = same.len() as f32 * penalties.frequency + penalties.presence;
+            let repeated = if *logit <= 0.0 { *logit * repeat } else { *logit / repeat };
+            let penalty = same.len() as f32 * frequency + presence;
             // Adding 0 turns -0 into +0, as in `Candidates::fill`.
             *logit = (repeated.clamp(-MOST_LOGIT, MOST_LOGIT) - penalty).clamp(-MOST_LOGIT, MOST_LOGIT) + 0.0;
         }

@@ -2,7 +2,7 @@
 //! more than p (Meister et al. 2022, arXiv:2202.00666).
 #![forbid(unsafe_code)]
 
-use super::candidates::{Candidates, Distribution};
+use super::candidates::Candidates;
 use crate::error::Result;
 
 pub(super) fn validate(p: f32) -> Result<()> {
@@ -16,12 +16,12 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
     if p == 1.0 {
         return;
     }
-    let Distribution { total, log_total, entropy } = candidates.distribution();
-    let share = f64::from(p) * total as f64;
+    let distribution = candidates.distribution();
+    let share = f64::from(p) * distribution.total as f64;
     candidates.keep_first_of(|copy| {
         // The logit of a copy makes room for how far its surprise is from the expected one.
         for c in copy.iter_mut() {
-            c.logit = (log_total - f64::from(c.logit) - entropy).abs() as f32;
+            c.logit = (distribution.surprise(c.logit) - distribution.entropy).abs() as f32;
         }
         copy.sort_unstable_by(|a, b| a.logit.total_cmp(&b.logit).then(a.id.cmp(&b.id)));
         let mut sum = 0;
