@@ -108,8 +108,8 @@ pub struct Shift {
 /// What to continue.
 #[derive(Debug, Clone, Copy)]
 pub enum Prompt<'a> {
-    /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS
-    /// never.
+    /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS never;
+    /// behind other text nothing is put before it, not even the space that some models put before a text.
     Text(&'a str),
     /// Tokens, to which nothing is added.
     Tokens(&'a [u32]),
@@ -127,11 +127,14 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
     }
 }
 
-/// The tokens of a text that is to be continued.
-fn encode(model: &LoadedModel, text: &str, is_start: bool, parse_special: bool) -> Result<Vec<u32>> {
+/// The tokens of a text that is to be continued, behind token `last` or at the beginning of a sequence.
+fn encode(model: &LoadedModel, text: &str, last: Option<u32>, parse_special: bool) -> Result<Vec<u32>> {
     let tokenizer = model.tokenizer_for(text.len())?;
-    let mut ids = tokenizer.encode(text, is_start, parse_special)?;
-    if is_start && tokenizer.add_eos() {
+    let mut ids = match last {
+        Some(last) => return tokenizer.encode_behind(last, text, parse_special),
+        None => tokenizer.encode(text, true, parse_special)?,
+    };
+    if tokenizer.add_eos() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }

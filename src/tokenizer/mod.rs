@@ -179,6 +179,19 @@ impl Tokenizer {
         self.encode_bytes(text.as_bytes(), add_special, parse_special)
     }
 
+    /// The tokens of `text` behind token `last` of the same sequence: none is added, and a space only where the whole text
+    /// would have had one, behind a special token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_behind(&self, last: u32, text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        let is_special = self.types.get(last as usize).is_some_and(|ty| ty.is_special());
+        let place = if is_special { Place::AfterSpecial } else { Place::Inside };
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        self.encode_text(text, place, parse_special, &mut Effort::new(text.len()), &mut out)?;
+        Ok(out)
+    }
+
     /// As [`Tokenizer::encode`] for text that need not be UTF-8.
     ///
     /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a

@@ -202,6 +202,20 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     assert_ne!(ids[1], hello[0]);
 }
 
+/// What is told in two pieces is what one text is, spaces included, behind special tokens too.
+#[test]
+fn text_behind_other_text_gets_no_space() {
+    for keys in [spm(), spm().set("add_space_prefix", false), bpe()] {
+        let tokens = keys.build().unwrap();
+        for (first, then) in [("he", "llo"), ("hell", " hell"), ("</s>", "he"), ("a", " a"), ("a", "")] {
+            let whole = tokens.encode(&format!("{first}{then}"), false, true).unwrap();
+            let begin = tokens.encode(first, false, true).unwrap();
+            let behind = tokens.encode_behind(*begin.last().unwrap(), then, true).unwrap();
+            assert_eq!(text_of(&tokens, &[begin, behind].concat(), true), text_of(&tokens, &whole, true));
+        }
+    }
+}
+
 #[test]
 fn plain_text_spells_no_control_token() {
     let tokens = spm().build().unwrap();
