@@ -23,7 +23,7 @@
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
  *  - After fork() the child has the models of its parent and may make contexts and engines of its own. Those of the parent have
- *    no threads there: what would need them gives EMBER_E_INVALID_ARGUMENT, and freeing them is fine.
+ *    no threads there: what would need them, and an engine that was at work, gives EMBER_E_INVALID_ARGUMENT; freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
  *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
@@ -966,7 +966,7 @@ typedef struct ember_timings {
      */
     uint64_t decode_ns;
     /**
-     * Tokens of texts that were embedded.
+     * Tokens of texts that were embedded, without those that were cut off.
      */
     uint64_t n_embed;
     /**
@@ -1577,7 +1577,8 @@ const char *ember_status_name(int32_t status);
 /**
  * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
  * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
- * for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
+ * for (BOS); behind what a sequence holds nothing is put before the prompt, not even the space that texts of some models begin with.
+ * Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
  * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
  * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
  * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
@@ -1731,7 +1732,7 @@ ember_status ember_generate_options_set_time_limit(struct ember_generate_options
 /**
  * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
  * came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
- * all the same, and the rest of them are counted from 0 again; so even behind a long queue of others an urgent request waits
+ * all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
  * for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
  * opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
  */
@@ -1830,7 +1831,8 @@ ember_status ember_generator_new_tokens(struct ember_context *context,
                                         struct ember_error **err);
 
 /**
- * Frees a generator. NULL is fine. What was generated stays in the context's sequence. While a call is using the
+ * Frees a generator. NULL is fine. What was generated stays in the context's sequence, but for the token of the last event, which
+ * the next call would have run: begin the next prompt with it where no token shall be missing. While a call is using the
  * generator (on another thread) it is not freed, and the log says so: free it afterwards.
  */
 void ember_generator_free(struct ember_generator *generator);
@@ -1839,7 +1841,7 @@ void ember_generator_free(struct ember_generator *generator);
  * Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
  * generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
  * events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
- * Errors leave the sequence as it was, but for what reuse_prefix lets it forget, and for what was run already where choosing the
+ * Errors leave the sequence as it was, but for what reuse_prefix and a shift let it forget, and for what was run already where choosing the
  * next token fails; the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
  * EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
  * EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
@@ -2343,13 +2345,13 @@ void ember_sampler_free(struct ember_sampler *sampler);
 
 /**
  * Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_greedy(struct ember_sampler *sampler, struct ember_error **err);
 
 /**
  * Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_temperature(struct ember_sampler *sampler,
                                            float temperature,
@@ -2357,7 +2359,7 @@ ember_status ember_sampler_add_temperature(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_top_k(struct ember_sampler *sampler,
                                      uint32_t k,
@@ -2365,7 +2367,7 @@ ember_status ember_sampler_add_top_k(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
- * least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_top_p(struct ember_sampler *sampler,
                                      float p,
@@ -2373,7 +2375,7 @@ ember_status ember_sampler_add_top_p(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_min_p(struct ember_sampler *sampler,
                                      float p,
@@ -2381,7 +2383,7 @@ ember_status ember_sampler_add_min_p(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
- * to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_typical_p(struct ember_sampler *sampler,
                                          float p,
@@ -2390,7 +2392,7 @@ ember_status ember_sampler_add_typical_p(struct ember_sampler *sampler,
 /**
  * Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
  * the entropy of the distribution to the power `exponent`. All are finite and at least 0.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_dynamic_temperature(struct ember_sampler *sampler,
                                                    float temperature,
@@ -2400,8 +2402,9 @@ ember_status ember_sampler_add_dynamic_temperature(struct ember_sampler *sampler
 
 /**
  * Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
- * (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time, also where a later stage
- * makes the choice fail; tried again, that goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time that it may
+ * change something (above a threshold of 0.5 it never does), also where a later stage makes the choice fail; tried again, that
+ * goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
                                    float probability,
@@ -2413,7 +2416,7 @@ ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
  * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
  * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
  * as its stages look back at by then; so add such stages first.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
                                          uint32_t last_n,
@@ -2430,7 +2433,7 @@ ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
  * bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
  * quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
  * ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
                                    const struct ember_model *model,
@@ -2446,7 +2449,7 @@ ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
 /**
  * Appends a stage of the caller's own: `callback` may change the logits of the candidates. It and `user_data` must be
  * usable as long as the sampler, its clones and generators made with it.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_callback(struct ember_sampler *sampler,
                                         ember_candidates_callback callback,
@@ -2456,7 +2459,7 @@ ember_status ember_sampler_add_callback(struct ember_sampler *sampler,
 /**
  * Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
  * bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
                                         float tau,
@@ -2466,7 +2469,8 @@ ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
 /**
  * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
  * comes several times gets the sum. Tokens that have no logit are passed over.
- * Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_NOMEM,
+ * EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_bias(struct ember_sampler *sampler,
                                     const uint32_t *tokens,
@@ -2476,7 +2480,7 @@ ember_status ember_sampler_add_bias(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_allow(struct ember_sampler *sampler,
                                      const uint32_t *tokens,
@@ -2485,7 +2489,7 @@ ember_status ember_sampler_add_allow(struct ember_sampler *sampler,
 
 /**
  * Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_deny(struct ember_sampler *sampler,
                                     const uint32_t *tokens,
@@ -2503,7 +2507,7 @@ ember_status ember_sampler_accept(struct ember_sampler *sampler,
 
 /**
  * Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
- * ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_clone(const struct ember_sampler *sampler,
                                  struct ember_sampler **out,

@@ -251,7 +251,8 @@ fn run(
 
 /// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
 /// `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
-/// for (BOS). Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
+/// for (BOS); behind what a sequence holds nothing is put before the prompt, not even the space that texts of some models begin with.
+/// Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
 /// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
 /// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
 /// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED

@@ -116,7 +116,8 @@ pub unsafe extern "C" fn ember_generator_new_tokens(
     })
 }
 
-/// Frees a generator. NULL is fine. What was generated stays in the context's sequence. While a call is using the
+/// Frees a generator. NULL is fine. What was generated stays in the context's sequence, but for the token of the last event, which
+/// the next call would have run: begin the next prompt with it where no token shall be missing. While a call is using the
 /// generator (on another thread) it is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_free(generator: *mut ember_generator) {
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn ember_generator_free(generator: *mut ember_generator) {
 /// Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
 /// generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
 /// events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
-/// Errors leave the sequence as it was, but for what reuse_prefix lets it forget, and for what was run already where choosing the
+/// Errors leave the sequence as it was, but for what reuse_prefix and a shift let it forget, and for what was run already where choosing the
 /// next token fails; the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
 /// EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
 /// EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
