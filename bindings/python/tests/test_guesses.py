@@ -166,7 +166,7 @@ def test_a_draft_at_work_is_busy(model, slow, context):
 def test_refused_guesses(model, context, rotary, root):
     with ember.Context(model) as draft, ember.Context(rotary) as other:
         for guesses, culprit in (
-            ({"lookup": 33}, "n_draft"),
+            ({"lookup": 33}, "^lookup must"),
             ({"lookup": -1}, "-1"),
             ({"lookup": 8, "lookup_ngram": 0}, "ngram"),
             ({"lookup": 8, "lookup_ngram": 17}, "17"),

@@ -7,13 +7,14 @@ import os
 import pathlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn
 
 from ._abi import FUNCTIONS, Status
 from ._ending import Carried
+from ._names import in_python
 from .errors import BY_STATUS, ClosedError, EmberError
 
 
@@ -35,12 +36,14 @@ def _load() -> Any:
 lib: Any = _load()
 
 
-def raise_error(status: int, err: ctypes.c_void_p) -> None:
-    """Raises the exception of a status with the sentence of an error, which it frees."""
+def raise_error(
+    status: int, err: ctypes.c_void_p, function: Any = None, names: Mapping[str, str] | None = None
+) -> None:
+    """Raises the exception of a status with the sentence of an error, which it frees, as in_python has it."""
     message = lib.ember_error_message(err).decode("utf-8", "replace")
     lib.ember_error_free(err)
     err.value = None
-    raise BY_STATUS.get(status, EmberError)(message, status)
+    raise BY_STATUS.get(status, EmberError)(in_python(getattr(function, "__name__", ""), message, names), status)
 
 
 class _Inside(threading.local):
@@ -77,7 +80,9 @@ def take_raised() -> BaseException | None:
     return _raised.pop(threading.get_ident(), None)
 
 
-def settle(status: int, err: ctypes.c_void_p) -> None:
+def settle(
+    status: int, err: ctypes.c_void_p, function: Any = None, names: Mapping[str, str] | None = None
+) -> None:
     """Raises what a call into the library has given, the exception of a callback before its own."""
     if _raised:
         raised = _raised.pop(threading.get_ident(), None)
@@ -89,7 +94,7 @@ def settle(status: int, err: ctypes.c_void_p) -> None:
             finally:
                 del raised  # whose traceback has this frame
     if status:
-        raise_error(status, err)
+        raise_error(status, err, function, names)
 
 
 def _status(function: Any, *arguments: Any) -> int:
@@ -100,10 +105,10 @@ def _status(function: Any, *arguments: Any) -> int:
     return status
 
 
-def call(function: Any, *arguments: Any) -> None:
-    """Calls a C function with an error slot behind its arguments."""
+def call(function: Any, *arguments: Any, names: Mapping[str, str] | None = None) -> None:
+    """Calls a C function with an error slot behind its arguments; `names` are those of in_python."""
     err = ctypes.c_void_p()
-    settle(_status(function, *arguments, ctypes.byref(err)), err)
+    settle(_status(function, *arguments, ctypes.byref(err)), err, function, names)
 
 
 def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any, ...] = ()) -> Any:
@@ -117,7 +122,7 @@ def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any,
         if status == Status.OK:
             return (kind * needed.value).from_buffer(buffer)
         if status != Status.BUFFER_TOO_SMALL or needed.value <= guess:
-            raise_error(status, err)
+            raise_error(status, err, function)
         lib.ember_error_free(err)
         guess = needed.value
 
