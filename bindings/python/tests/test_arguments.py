@@ -3,9 +3,11 @@
 import array
 import copy
 import io
+import itertools
 import math
 import pickle
 import reprlib
+import types
 import typing
 
 import ember
@@ -131,12 +133,58 @@ def wrong_calls(model, context, path):
     yield "logits", "numbers", None, lambda: sampler.sample(None)
     yield r"logits\[1\]", "a number", "x", lambda: sampler.sample([1.0, "x"])
     yield "receiver", "a function", 5, lambda: ember.set_log(5)
+    yield "want_logits", "a list of bools", 5, lambda: context.decode([1], want_logits=5)
+    yield "want_logits", "a list of bools", "y", lambda: context.decode([1], want_logits="y")
+    yield "target", "a path or what has a method write", 5, lambda: context.save_state_to(5)
+    yield "source", "a path or what has a method read", 5, lambda: context.load_state_from(5)
     yield "level", r"a LogLevel \(ERROR, WARN, INFO, DEBUG\)", "info", lambda: ember.set_log(print, "info")
+
+
+def no_bools(model, context, path):
+    """By their truth alone all of these would be a yes."""
+    for value in (5, 1, 0, "no", [True]):
+        for name in ("include_stop", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog"):
+            yield name, "a bool", value, lambda o={name: value}: context.generate(PROMPT, **o)
+        yield "logprobs", r"a bool \(top_logprobs is", value, lambda v=value: context.generate(PROMPT, logprobs=v)
+        for name in ("use_mmap", "lock", "check_tensors"):
+            yield name, "a bool", value, lambda o={name: value}: ember.Model(path, **o)
+        for name in ("keep_prefixes", "keep_all_positions"):
+            yield name, "a bool", value, lambda o={name: value}: ember.Context(model, **o)
+        yield "share_prefixes", "a bool", value, lambda v=value: ember.Engine(model, share_prefixes=v)
+        for name in ("normalize", "truncate"):
+            yield name, "a bool", value, lambda o={name: value}: context.embed(["a"], **o)
+        for name in ("add_special", "parse_special"):
+            yield name, "a bool", value, lambda o={name: value}: model.tokenize("a", **o)
+        yield "render_special", "a bool", value, lambda v=value: model.detokenize([1], render_special=v)
+        yield r"want_logits\[1\]", "a bool", value, lambda v=value: context.decode([1, 2], want_logits=[True, v])
+        template = {"template": "x", "add_generation_prompt": value}
+        yield "add_generation_prompt", "a bool", value, lambda o=template: model.apply_chat_template([], **o)
+
+
+def no_lists(model, context):
+    """What there is of a list in these are letters and keys."""
+    message = {"role": "user", "content": "Hello!"}
+    for value in ("hello", None, message, 5):
+        yield "messages", "a list of messages", value, lambda v=value: context.chat(v)
+        yield "messages", "a list of messages", value, lambda v=value: model.apply_chat_template(v)
+        if value is not None:
+            yield "tools", "a list of tools", value, lambda v=value: model.apply_chat_template([message], tools=v)
+    for value in ("hello", None, [message]):
+        yield r"messages\[1\]", "a mapping", value, lambda v=value: context.chat([message, v])
+        yield r"tools\[0\]", "a mapping", value, lambda v=value: model.apply_chat_template([message], tools=[v])
+    yield "variables", "a mapping", [1], lambda: model.apply_chat_template([message], variables=[1])
+    for name, wanted, call in (
+        ("tokens", "a list of whole numbers", model.detokenize),
+        ("prompt", "a str or a list of token ids", context.generate),
+        ("texts", "a list of texts or of lists of token ids", context.embed),
+    ):
+        yield name, wanted, {"a": 1}, lambda call=call: call({"a": 1})
 
 
 def test_wrong_types(model, context, path):
     context.decode([1])
-    for name, wanted, value, call in wrong_calls(model, context, path):
+    calls = itertools.chain(wrong_calls(model, context, path), no_bools(model, context, path), no_lists(model, context))
+    for name, wanted, value, call in calls:
         with pytest.raises(TypeError) as caught:
             call()
         message = str(caught.value)
@@ -162,11 +210,59 @@ def test_numbers_out_of_range(model, context, path):
             call()
 
 
-def test_what_ctypes_refuses_is_a_type_error(model):
-    numpy = pytest.importorskip("numpy", reason="numpy is optional; tests/run.sh installs it")
-    with pytest.raises(TypeError, match="ember_model_tokenize") as caught:
-        model.tokenize("a", add_special=numpy.array([1, 2]))
+def test_what_ctypes_refuses_is_a_type_error():
+    from ember._library import call, lib
+
+    with pytest.raises(TypeError, match="^ember_sampler_new: ") as caught:
+        call(lib.ember_sampler_new, "a seed", None)
     assert type(caught.value) is TypeError
+
+
+def test_bools_and_messages_of_any_kind(model, context):
+    numpy = pytest.importorskip("numpy", reason="numpy is optional; tests/run.sh installs it")
+    for value in (numpy.bool_(True), numpy.array(True)):
+        assert model.tokenize("a", add_special=value) == model.tokenize("a")
+        context.rewind()
+        assert context.complete(PROMPT, max_tokens=2, logprobs=value).logprobs
+    context.rewind()
+    context.decode([1, 2], want_logits=numpy.array([True, False]))
+    assert len(context.logits(0)) == model.info.n_vocab
+    message = types.MappingProxyType({"role": "user", "content": "Hello!"})
+    for messages in ([message], (message,), iter([message])):
+        text = model.apply_chat_template(messages, tools=[message], template="{{ messages[0].content }}{{ tools|length }}")
+        assert text == "Hello!1"
+
+
+def test_what_json_cannot_hold(model):
+    for options in ({"tools": [{"a": {1}}]}, {"variables": {"a": {1}}}):
+        with pytest.raises(TypeError, match=f"^{next(iter(options))} must be what JSON can hold: .*set"):
+            model.apply_chat_template([], template="x", **options)
+    message = {"role": "user"}
+    message["content"] = message
+    with pytest.raises(TypeError, match="^messages must be what JSON can hold: "):
+        model.apply_chat_template([message], template="x")
+
+
+def test_logits_have_one_dimension(model):
+    numpy = pytest.importorskip("numpy", reason="numpy is optional; tests/run.sh installs it")
+    sampler = ember.Sampler(1).greedy()
+    logits = numpy.arange(6, dtype=numpy.float32)
+    assert sampler.sample(logits) == sampler.sample(logits[::2]) + 3 == sampler.sample(logits.tolist()) == 5
+    for wrong in (logits.reshape(2, 3), logits.reshape(1, 6), logits.reshape(2, 3).T, logits[1], numpy.array(logits[1])):
+        with pytest.raises(ember.InvalidArgumentError, match="^logits must have one dimension, not the shape"):
+            sampler.sample(wrong)
+    with pytest.raises(TypeError, match=r"^logits\[0\] must be a number"):
+        sampler.sample(logits.reshape(2, 3).tolist())
+    with pytest.raises(TypeError, match="^tokens must be a list of whole numbers"):
+        model.detokenize(memoryview(numpy.ones((2, 2), numpy.uint32)))
+
+
+def test_options_that_engines_have_none_of(model):
+    for name, instead in (("n_seq", "n_parallel"), ("keep_prefixes", "share_prefixes")):
+        with pytest.raises(TypeError, match=f"^there is no option '{name}': {instead} is "):
+            ember.Engine(model, **{name: 3})
+    with pytest.raises(TypeError, match="^there is no option 'n_gpu_layers'$"):
+        ember.Engine(model, n_gpu_layers=3)
 
 
 def test_none_stands_for_the_default(path, model, context):

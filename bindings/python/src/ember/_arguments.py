@@ -5,10 +5,12 @@ from __future__ import annotations
 import array
 import ctypes
 import enum
+import json
 import operator
 import os
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from .errors import InvalidArgumentError
@@ -48,6 +50,13 @@ def real(name: str, value: Any) -> float:
     raise wrong_type(name, "a number", value)
 
 
+def flag(name: str, value: Any, wanted: str = "a bool") -> bool:
+    """A bool, of numpy too: by its truth alone "no" would be a yes."""
+    if isinstance(value, bool) or (str(getattr(value, "dtype", "")) == "bool" and getattr(value, "ndim", 1) == 0):
+        return bool(value)
+    raise wrong_type(name, wanted, value)
+
+
 def text(name: str, value: Any) -> bytes:
     """UTF-8."""
     if not isinstance(value, str):
@@ -56,12 +65,12 @@ def text(name: str, value: Any) -> bytes:
 
 
 def elements(name: str, wanted: str, values: Any) -> list[Any]:
-    """A list of what is no text and no bytes, whose elements nobody means."""
+    """A list of what is no text, no bytes and no mapping, whose elements or keys nobody means."""
     is_bytes = isinstance(values, memoryview) and values.itemsize == 1
-    if not is_bytes and not isinstance(values, (str, bytes, bytearray)):
+    if not is_bytes and not isinstance(values, (str, bytes, bytearray, Mapping)):
         try:
             return list(values)
-        except TypeError:
+        except (TypeError, NotImplementedError):  # which a memory view of more dimensions raises
             pass
     raise wrong_type(name, wanted, values)
 
@@ -115,6 +124,19 @@ def mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
+def objects(name: str, values: Any, wanted: str) -> str:
+    """A list of mappings as JSON."""
+    listed = [dict(mapping(f"{name}[{i}]", one)) for i, one in enumerate(elements(name, wanted, values))]
+    return json_of(name, listed)
+
+
+def json_of(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"{name} must be what JSON can hold: {error}") from None
+
+
 def function(name: str, value: T) -> T:
     if not callable(value):
         raise wrong_type(name, "a function", value)
@@ -132,9 +154,12 @@ def member(name: str, value: Any, kind: type[Member]) -> Member:
         raise InvalidArgumentError(f"{name} must be {names}, not {value}") from None
 
 
-def given(options: Mapping[str, Any], known: type) -> dict[str, Any]:
-    """The keyword arguments that say something; None stands for the default."""
-    unknown = options.keys() - known.__annotations__.keys()
+def given(
+    options: Mapping[str, Any], known: type, others: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The keyword arguments that say something; None stands for the default. `others` tell more of some that are not known."""
+    unknown = sorted(options.keys() - known.__annotations__.keys())
     if unknown:
-        raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
+        name = unknown[0]
+        raise TypeError(f"there is no option {name!r}" + (f": {others[name]}" if name in others else ""))
     return {name: value for name, value in options.items() if value is not None}

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from ._abi import Pooling, ember_score_result, ember_timings, ember_token_score
 from ._arguments import (
     elements,
+    flag,
     given,
     instance,
     member,
@@ -79,7 +80,9 @@ class GenerateOptions(TypedDict, total=False):
 _PROMPT = "a str or a list of token ids"
 _STAGES = ("seed", "top_k", "top_p", "temperature")
 _NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
-_FLAGS = ("include_stop", "logprobs", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog")
+_FLAGS = dict.fromkeys(
+    ("include_stop", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog"), "a bool"
+) | {"logprobs": "a bool (top_logprobs is how many of the likeliest tokens to tell)"}
 
 
 def _set_guesses(pointer: int, wanted: dict[str, Any]) -> None:
@@ -114,9 +117,10 @@ def options_handle(options: GenerateOptions) -> Handle:
             if name in wanted:
                 function = getattr(lib, f"ember_generate_options_set_{setter}")
                 call(function, pointer, unsigned(name, wanted[name]))
-        for name in _FLAGS:
+        for name, what in _FLAGS.items():
             if name in wanted:
-                call(getattr(lib, f"ember_generate_options_set_{name}"), pointer, bool(wanted[name]))
+                function = getattr(lib, f"ember_generate_options_set_{name}")
+                call(function, pointer, flag(name, wanted[name], what))
         if "time_limit" in wanted:
             call(lib.ember_generate_options_set_time_limit, pointer, _milliseconds(wanted["time_limit"]))
         priority = signed("priority", wanted.get("priority", 0), 32)
@@ -125,8 +129,8 @@ def options_handle(options: GenerateOptions) -> Handle:
             try:
                 keep, drop = wanted["shift"]
             except (TypeError, ValueError):
-                what = "two numbers of tokens, those that stay and those that are forgotten"
-                raise wrong_type("shift", what, wanted["shift"]) from None
+                needed = "two numbers of tokens, those that stay and those that are forgotten"
+                raise wrong_type("shift", needed, wanted["shift"]) from None
             numbers = unsigned("shift[0]", keep), unsigned("shift[1]", drop)
             call(lib.ember_generate_options_set_shift, pointer, *numbers)
         _set_guesses(pointer, wanted)
@@ -253,9 +257,9 @@ class Context(Sequences):
         strings = [one for one in wanted if isinstance(one, str)]
         with options as opt, self._handle as pointer:
             call(lib.ember_embed_options_set_pooling, opt, member("pooling", pooling, Pooling))
-            call(lib.ember_embed_options_set_truncate, opt, truncate)
+            call(lib.ember_embed_options_set_truncate, opt, flag("truncate", truncate))
             if normalize is not None:
-                call(lib.ember_embed_options_set_normalize, opt, normalize)
+                call(lib.ember_embed_options_set_normalize, opt, flag("normalize", normalize))
             if len(strings) == n:
                 raw = text_list("texts", strings)
                 function, arguments = lib.ember_embed, (pointer, *text_arrays(raw), opt)
@@ -318,10 +322,11 @@ class Context(Sequences):
     ) -> None:
         """Runs tokens through the model; logits() has the results. Without `want_logits` the last token's are wanted."""
         ids = whole_numbers("tokens", tokens)
+        wants = None if want_logits is None else elements("want_logits", "a list of bools", want_logits)
         others = {
             "positions": None if positions is None else whole_numbers("positions", positions),
             "sequences": None if sequences is None else whole_numbers("sequences", sequences),
-            "want_logits": None if want_logits is None else bytes(map(bool, want_logits)),
+            "want_logits": None if wants is None else bytes(flag(f"want_logits[{i}]", one) for i, one in enumerate(wants)),
         }
         for name, other in others.items():
             if other is not None and len(other) != len(ids):

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from ._abi import EMBER_TOKEN_NONE, Pooling, Status, ember_model_info
-from ._arguments import contents, instance, path_bytes, signed, text, unsigned, whole_numbers, wrong_type
+from ._arguments import (
+    contents,
+    flag,
+    instance,
+    json_of,
+    mapping,
+    objects,
+    path_bytes,
+    signed,
+    text,
+    unsigned,
+    whole_numbers,
+    wrong_type,
+)
 from ._cancel import CancelToken, FollowingToken, interruptible
 from ._ending import Carried
 from ._library import Handle, Single, call, fill, lib
@@ -170,19 +182,17 @@ class Model(Single):
         tokens that the file asks for; `parse_special` takes the text of control tokens for these tokens."""
         raw = text.encode() if isinstance(text, str) else contents("text", text, "a str, bytes or another buffer")
         function = lib.ember_model_tokenize if isinstance(text, str) else lib.ember_model_tokenize_bytes
+        flags = flag("add_special", add_special), flag("parse_special", parse_special)
         with self._handle as pointer:
-            ids = fill(
-                ctypes.c_uint32, len(raw) // 2 + 8, function, pointer, raw, len(raw), add_special, parse_special
-            )
+            ids = fill(ctypes.c_uint32, len(raw) // 2 + 8, function, pointer, raw, len(raw), *flags)
         return list(ids)
 
     def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """The bytes of tokens, joined."""
-        ids = whole_numbers("tokens", tokens)
+        ids, special = whole_numbers("tokens", tokens), flag("render_special", render_special)
         with self._handle as pointer:
-            out = fill(
-                ctypes.c_char, len(ids) * 6 + 16, lib.ember_model_detokenize, pointer, ids, len(ids), render_special
-            )
+            function = lib.ember_model_detokenize
+            out = fill(ctypes.c_char, len(ids) * 6 + 16, function, pointer, ids, len(ids), special)
         return bytes(out.raw)
 
     def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
@@ -222,18 +232,19 @@ class Model(Single):
     ) -> str:
         """The text of a conversation as the model was trained on it: messages have "role", "content" and what else the
         template looks at. It spells control tokens: tokenize it with parse_special and without add_special."""
-        content = json.dumps(messages).encode()
+        content = objects("messages", messages, "a list of messages").encode()
         options = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
         with options as opt, self._handle as pointer:
             for name, value in (
-                ("tools", "" if tools is None else json.dumps(tools)),
-                ("variables", "" if variables is None else json.dumps(variables)),
+                ("tools", "" if tools is None else objects("tools", tools, "a list of tools")),
+                ("variables", "" if variables is None else json_of("variables", dict(mapping("variables", variables)))),
                 ("template", template),
                 ("template_name", template_name),
             ):
                 raw = text(name, value)
                 call(getattr(lib, f"ember_chat_options_set_{name}"), opt, raw, len(raw))
-            call(lib.ember_chat_options_set_add_generation_prompt, opt, add_generation_prompt)
+            beginning = flag("add_generation_prompt", add_generation_prompt)
+            call(lib.ember_chat_options_set_add_generation_prompt, opt, beginning)
             if now is not None:
                 call(lib.ember_chat_options_set_now, opt, signed("now", now, 64))
             out = fill(

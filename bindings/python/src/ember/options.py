@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from ._abi import Backend, KvType, Pack, ember_memory, ember_progress_callback
 from ._arguments import (
+    flag,
     function,
     given,
     mapping,
@@ -44,11 +45,10 @@ class LoadOptions(TypedDict, total=False):
     cancel_token: CancelToken | None
 
 
-class ContextOptions(TypedDict, total=False):
-    """How to make a context: the keyword arguments of Context. None, and 0 for a number, stand for Ember's choice."""
+class CommonOptions(TypedDict, total=False):
+    """What contexts and engines have in common. None, and 0 for a number, stand for Ember's choice."""
 
     n_ctx: int | None  # positions per sequence; what the model was trained on, 4096 at most
-    n_seq: int | None  # sequences; 1
     n_batch: int | None  # rows run through the model at a time
     n_threads: int | None  # a thread for each core
     worker_cpus: Sequence[int] | None  # what they run on
@@ -58,18 +58,30 @@ class ContextOptions(TypedDict, total=False):
     backend: Backend | None
     # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
     kv_limit: int | None
-    keep_prefixes: bool | None  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
     keep_all_positions: bool | None  # whether sequences keep what the windows of a model without other layers do not reach
     memory_limit: int | None  # most bytes of its large buffers; 0: no limit of its own
 
 
-class EngineOptions(ContextOptions, total=False):
-    """How to make an engine: the keyword arguments of Engine, and those of its context. The number of sequences and whether
-    prefixes are kept are the engine's own matter."""
+class ContextOptions(CommonOptions, total=False):
+    """How to make a context: the keyword arguments of Context. None, and 0 for a number, stand for Ember's choice."""
+
+    n_seq: int | None  # sequences; 1
+    keep_prefixes: bool | None  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
+
+
+class EngineOptions(CommonOptions, total=False):
+    """How to make an engine: the keyword arguments of Engine."""
 
     n_parallel: int | None  # how many requests run together; 8
     max_queue: int | None  # how many more may wait; 256
     share_prefixes: bool | None  # whether what requests begin with alike is computed once; True
+
+
+# Options of contexts, which an engine's context has by options of the engine.
+_NOT_OF_ENGINES = {
+    "n_seq": "n_parallel is how many requests run together",
+    "keep_prefixes": "share_prefixes is whether what requests begin with alike is computed once",
+}
 
 
 class Memory(NamedTuple):
@@ -125,7 +137,7 @@ def model_options(options: LoadOptions) -> OptionsHandle:
     with handle as pointer:
         for name in ("use_mmap", "lock", "check_tensors"):
             if name in wanted:
-                call(getattr(lib, f"ember_model_options_set_{name}"), pointer, bool(wanted[name]))
+                call(getattr(lib, f"ember_model_options_set_{name}"), pointer, flag(name, wanted[name]))
         call(lib.ember_model_options_set_pack, pointer, member("pack", wanted.get("pack", Pack.AUTO), Pack))
         isa = text("isa", wanted.get("isa", ""))
         call(lib.ember_model_options_set_isa, pointer, isa, len(isa))
@@ -156,20 +168,21 @@ def context_options(options: Mapping[str, Any], known: type = ContextOptions) ->
             limit = unsigned(name, wanted.get(name, 0), 64)
             call(getattr(lib, f"ember_context_options_set_{name}"), pointer, limit)
         for name in ("keep_prefixes", "keep_all_positions"):
-            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, bool(wanted.get(name, False)))
+            call(getattr(lib, f"ember_context_options_set_{name}"), pointer, flag(name, wanted.get(name, False)))
     return handle
 
 
 def engine_options(options: EngineOptions) -> Handle:
     """The library's object for options of an engine that has a thread of its own."""
-    wanted = given(options, EngineOptions)
+    wanted = given(options, EngineOptions, _NOT_OF_ENGINES)
     handle = Handle("options object", lib.ember_engine_options_free, lib.ember_engine_options_new)
     with handle as pointer, context_options(wanted, EngineOptions) as of_context:
         call(lib.ember_engine_options_set_context_options, pointer, of_context)
         for name in ("n_parallel", "max_queue"):
             if name in wanted:
                 call(getattr(lib, f"ember_engine_options_set_{name}"), pointer, unsigned(name, wanted[name]))
-        call(lib.ember_engine_options_set_share_prefixes, pointer, bool(wanted.get("share_prefixes", True)))
+        sharing = flag("share_prefixes", wanted.get("share_prefixes", True))
+        call(lib.ember_engine_options_set_share_prefixes, pointer, sharing)
         call(lib.ember_engine_options_set_thread, pointer, True)
     return handle
 

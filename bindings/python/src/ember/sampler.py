@@ -154,11 +154,14 @@ class Sampler(Single):
         self._add(lib.ember_sampler_reset)
 
     def sample(self, logits: Any) -> int:
-        """A token for logits: a memory view or an array of float32, or a sequence of numbers."""
+        """A token for the logits of one token: a memory view or an array of float32, or a sequence of numbers."""
         try:
-            view = memoryview(logits).cast("B")
-            if memoryview(logits).format not in ("f", "<f"):
+            lent = memoryview(logits)
+            if lent.ndim != 1:
+                raise InvalidArgumentError(f"logits must have one dimension, not the shape {lent.shape}")
+            if lent.format not in ("f", "<f"):
                 raise InvalidArgumentError("logits must be float32")
+            view = lent.cast("B")
             raw = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
             values = (ctypes.c_float * (view.nbytes // 4)).from_buffer(raw)
         except TypeError:

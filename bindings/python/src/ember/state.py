@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Union
 
 from ._abi import EMBER_ALL_SEQUENCES, ember_read_callback, ember_write_callback
-from ._arguments import contents, path_bytes, unsigned, whole_numbers
+from ._arguments import contents, path_bytes, unsigned, whole_numbers, wrong_type
 from ._cancel import FollowingToken
 from ._ending import Carried
 from ._library import Handle, Single, call, fill, keep_raised, lib
@@ -150,6 +150,8 @@ class Sequences(Single):
                 name = path_bytes("target", target)
                 call(lib.ember_context_state_save_file, pointer, number, name, len(name))
             else:
+                if not callable(getattr(target, "write", None)):
+                    raise wrong_type("target", "a path or what has a method write", target)
                 with Carried():
                     call(lib.ember_context_state_write, pointer, number, _writer(target.write), None)
 
@@ -163,5 +165,7 @@ class Sequences(Single):
                 with reading(source):
                     call(lib.ember_context_state_load_file, pointer, number, name, len(name))
             else:
+                if not callable(getattr(source, "read", None)):
+                    raise wrong_type("source", "a path or what has a method read", source)
                 with Carried():
                     call(lib.ember_context_state_read, pointer, number, _reader(source.read), None)
