@@ -226,6 +226,22 @@ def test_chat(chat_path, context):
     with pytest.raises(ember.UnsupportedError):
         context.chat(messages)
 
+def test_chat_by_another_template(model, context):
+    messages = [{"role": "user", "content": "Once upon"}]
+    template = "{{ messages[0].content }} a {{ tools[0].name }}, {{ who }}"
+    options = {"template": template, "tools": [{"name": "time"}], "variables": {"who": "there"}}
+    text = model.apply_chat_template(messages, **options)
+    assert text == "Once upon a time, there"
+    want = context.complete(text, max_tokens=6).tokens
+    context.rewind()
+    for n_reused in (0, len(model.tokenize(text)) - 1):
+        answer = context.chat(messages, max_tokens=6, **options)
+        assert [event.token for event in answer][:-1] == want and answer.usage.n_reused == n_reused
+        assert context.tokens()[: len(model.tokenize(text))] == model.tokenize(text)
+    for name, wanted in (("tools", "a list of tools"), ("variables", "a mapping"), ("template", "a str")):
+        with pytest.raises(TypeError, match=f"^{name} must be {wanted}, got 5"):
+            context.chat(messages, **{**options, name: 5})
+
 
 def test_log(path, monkeypatch):
     lines = []

@@ -81,7 +81,7 @@ def test_a_missing_template_is_an_argument(model, context):
         lambda: model.chat_template(),
         lambda: context.chat(MESSAGES),
     ):
-        with pytest.raises(ember.UnsupportedError, match="give one with the argument template of apply_chat_template, else"):
+        with pytest.raises(ember.UnsupportedError, match="give one with the argument template of chat or apply_chat_template, else"):
             call()
 
 

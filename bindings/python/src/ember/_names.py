@@ -19,7 +19,7 @@ _BEGINNINGS: dict[str, dict[str, str]] = {
 }
 # Wherever they stand.
 _PHRASES = {
-    "ember_chat_options_set_template": "the argument template of apply_chat_template",
+    "ember_chat_options_set_template": "the argument template of chat or apply_chat_template",
     "the callback left": "a stage left",
     "the callback returned": "read returned",
 }

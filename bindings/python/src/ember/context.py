@@ -222,11 +222,22 @@ class Context(Sequences):
                     handle = Handle("generation", lib.ember_generator_free, make, *arguments, draw)
         return Generation(self, handle, sampler, draft, leases)
 
-    def chat(self, messages: Sequence[Mapping[str, object]], **options: Unpack[GenerateOptions]) -> Generation:
-        """As generate: the answer to a conversation, written by the model's chat template. Give all of the conversation each
-        time; what the sequence holds of it is not run again (unless reuse_prefix is False)."""
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        variables: Mapping[str, object] | None = None,
+        template: str = "",
+        **options: Unpack[GenerateOptions],
+    ) -> Generation:
+        """As generate: the answer to a conversation, written by the model's chat template, or by `template`; it sees `tools` and
+        `variables` as those of Model.apply_chat_template. Give all of the conversation each time; what the sequence holds of it
+        is not run again (unless reuse_prefix is False)."""
         with self._handle:  # a context that was closed says so itself
-            conversation = self._model.apply_chat_template(messages)
+            conversation = self._model.apply_chat_template(
+                messages, tools=tools, variables=variables, template=template
+            )
             tokens = self._model.tokenize(conversation, add_special=False, parse_special=True)
         if options.get("reuse_prefix") is None:
             options["reuse_prefix"] = True
