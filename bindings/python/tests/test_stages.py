@@ -205,3 +205,51 @@ print(list(waiting)[-1].finish_reason.name)
 def test_a_stage_cannot_wait_for_its_own_engine(path):
     done = subprocess.run([sys.executable, "-c", WAITING, path], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["busy", "busy", "MAX_TOKENS", "MAX_TOKENS", "MAX_TOKENS", "CONTEXT_FULL"], done.stderr
+
+
+def test_stages_by_keyword(model, context):
+    """What the keyword arguments of a generation, of a sampler and of an engine's request do is what the stages do."""
+    by_hand = (
+        ({"min_p": 0.2}, lambda s: s.min_p(0.2)),
+        ({"repeat_penalty": 1.5}, lambda s: s.penalties(64, repeat=1.5)),
+        ({"presence_penalty": 2.0}, lambda s: s.penalties(64, presence=2.0)),
+        ({"frequency_penalty": 1.0, "temperature": 0}, lambda s: s.penalties(64, frequency=1.0).temperature(0)),
+        (
+            dict(temperature=0.7, min_p=0.05, top_p=0.9, top_k=40, presence_penalty=0.5, repeat_penalty=1.2),
+            lambda s: s.penalties(64, repeat=1.2, presence=0.5).top_k(40).top_p(0.9).min_p(0.05).temperature(0.7),
+        ),
+    )
+    none = ember.Sampler(5)
+    plain = context.complete("The sea was calm", max_tokens=24, sampler=none).tokens
+    with ember.Engine(model, n_ctx=64, n_parallel=1) as engine:
+        for options, stages in by_hand:
+            texts = []
+            samplers = ember.Sampler(5, **options), stages(ember.Sampler(5))
+            for given in ({"seed": 5, **options}, *({"sampler": sampler} for sampler in samplers)):
+                context.rewind()
+                texts.append(context.complete("The sea was calm", max_tokens=24, **given).tokens)
+                assert texts[0] == texts[-1] != plain, options
+            assert engine.complete("The sea was calm", max_tokens=24, seed=5, **options).tokens == texts[0]
+    context.rewind()
+    nothing = {"repeat_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0, "min_p": 0}
+    assert context.complete("The sea was calm", max_tokens=24, seed=5, **nothing).tokens == plain
+
+
+def test_refused_keywords(context):
+    for name, value in (
+        ("min_p", 2),
+        ("repeat_penalty", 0),
+        ("presence_penalty", float("inf")),
+        ("frequency_penalty", float("nan")),
+    ):
+        with pytest.raises(ember.InvalidArgumentError, match=f"^{name} must be "):
+            context.generate("The sea", **{name: value})
+        with pytest.raises(TypeError, match=f"^{name} must be a number, got 'x'"):
+            context.generate("The sea", **{name: "x"})
+        with pytest.raises(ember.InvalidArgumentError, match=f"^{name} is the sampler's to say"):
+            context.generate("The sea", sampler=ember.Sampler(), **{name: 0.5})
+
+
+def test_the_seed_that_stands_for_none():
+    taken = [ember.Sampler(2**64 - 1).seed for _ in range(2)]
+    assert taken[0] != taken[1] and 2**64 - 1 not in taken

@@ -38,7 +38,8 @@ from .state import Sequences
 class GenerateOptions(TypedDict, total=False):
     """How to generate: the keyword arguments of Context.generate, Context.complete and Context.score. None stands for the default.
 
-    Without a sampler and without its arguments (temperature, top_k, top_p, seed) the likeliest token is taken.
+    Without a sampler and without its arguments (temperature to seed) the likeliest token is taken. With any of them tokens are
+    drawn, with a temperature of 1 unless one is given; 0 takes the likeliest.
     """
 
     max_tokens: int | None  # most tokens to generate; 128
@@ -47,8 +48,12 @@ class GenerateOptions(TypedDict, total=False):
     temperature: float | None
     top_k: int | None
     top_p: float | None
-    seed: int | None
-    sampler: Sampler | None  # instead of the four before
+    min_p: float | None  # keeps the tokens at least so many times as probable as the most probable one; 0 keeps all
+    repeat_penalty: float | None  # of the latest 64 tokens, the prompt's too: above 1 makes them less likely; 1 does nothing
+    presence_penalty: float | None  # taken from the logits of those; 0 does nothing
+    frequency_penalty: float | None  # the same for each time that they are there; 0 does nothing
+    seed: int | None  # drawn without one, and for 2**64 - 1 (EMBER_SEED_RANDOM)
+    sampler: Sampler | None  # instead of those before, from temperature on
     logprobs: bool | None  # events tell the log-probability of their token
     top_logprobs: int | None  # and so many of the likeliest tokens; 64 at most
     echo: bool | None  # the first event is the prompt's text
@@ -78,7 +83,16 @@ class GenerateOptions(TypedDict, total=False):
 
 
 _PROMPT = "a str or a list of token ids"
-_STAGES = ("seed", "top_k", "top_p", "temperature")
+_STAGES = (
+    "seed",
+    "top_k",
+    "top_p",
+    "min_p",
+    "temperature",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
 _NUMBERS = {"max_tokens": "max_tokens", "sequence": "sequence", "top_logprobs": "n_top"}
 _FLAGS = dict.fromkeys(
     ("include_stop", "echo", "reuse_prefix", "parse_special", "render_special", "ignore_eog"), "a bool"

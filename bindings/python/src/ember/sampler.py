@@ -23,11 +23,16 @@ class Sampler(Single):
         self,
         seed: int | None = None,
         *,
+        repeat_penalty: float | None = None,
+        frequency_penalty: float | None = None,
+        presence_penalty: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
         temperature: float | None = None,
     ) -> None:
-        """The arguments are stages, in this order."""
+        """The arguments are stages, in this order. The three penalties are one, of the latest 64 tokens; 1, 0 and 0 do nothing.
+        The seed 2**64 - 1 (EMBER_SEED_RANDOM) stands for one that is drawn, as None does."""
         number = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
         self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, number)
         told = ctypes.c_uint64()
@@ -35,17 +40,35 @@ class Sampler(Single):
             call(lib.ember_sampler_seed, pointer, ctypes.byref(told))
         self.seed = told.value
         self._callbacks: list[object] = []  # which C has the addresses of
+        penalties = {
+            "repeat_penalty": repeat_penalty,
+            "frequency_penalty": frequency_penalty,
+            "presence_penalty": presence_penalty,
+        }
+        if any(one is not None for one in penalties.values()):
+            self._penalties(64, penalties)
         if top_k is not None:
             self.top_k(top_k)
         if top_p is not None:
             self.top_p(top_p)
+        if min_p is not None:
+            self.min_p(min_p)
         if temperature is not None:
             self.temperature(temperature)
 
-    def _add(self, function: Any, *arguments: Any) -> Sampler:
+    def _add(self, function: Any, *arguments: Any, names: Mapping[str, str] | None = None) -> Sampler:
         with self._handle as pointer:
-            call(function, pointer, *arguments)
+            call(function, pointer, *arguments, names=names)
         return self
+
+    def _penalties(self, last_n: int, penalties: Mapping[str, float | None]) -> Sampler:
+        """Those of repeat, frequency and presence, by the names that the caller has for them."""
+        numbers = [
+            real(name, nothing if value is None else value)
+            for (name, value), nothing in zip(penalties.items(), (1.0, 0.0, 0.0))
+        ]
+        names = dict(zip(("repeat", "frequency", "presence"), penalties))
+        return self._add(lib.ember_sampler_add_penalties, unsigned("last_n", last_n), *numbers, names=names)
 
     def greedy(self) -> Sampler:
         """Keeps the most probable token."""
@@ -84,8 +107,7 @@ class Sampler(Single):
         self, last_n: int, *, repeat: float = 1.0, frequency: float = 0.0, presence: float = 0.0
     ) -> Sampler:
         """Makes tokens less likely that are among the latest `last_n`."""
-        numbers = real("repeat", repeat), real("frequency", frequency), real("presence", presence)
-        return self._add(lib.ember_sampler_add_penalties, unsigned("last_n", last_n), *numbers)
+        return self._penalties(last_n, {"repeat": repeat, "frequency": frequency, "presence": presence})
 
     def dry(
         self,
