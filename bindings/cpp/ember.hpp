@@ -36,7 +36,8 @@
 namespace ember {
 
 // A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
-// was generated stays in the context. Do not move it while a loop goes over it.
+// was generated stays in the context, but for the token of the last event, which the next one would have run; behind the
+// end all of it is there, unless that was a cancelling. Do not move it while a loop goes over it.
 class Generator {
 public:
     using Iterator = detail::EventIterator<Generator>;

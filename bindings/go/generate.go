@@ -286,7 +286,8 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 	}, err
 }
 
-// Close frees the generator. What was generated stays in the context's sequence.
+// Close frees the generator. What was generated stays in the context's sequence, but for the token of the last event, which
+// the next one would have run; behind an [EventEnd] all of it is there, unless that was [FinishCancelled].
 func (g *Generator) Close() error {
 	if g.stop != nil {
 		g.stop.stop()

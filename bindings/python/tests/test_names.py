@@ -81,8 +81,9 @@ def test_a_missing_template_is_an_argument(model, context):
         lambda: model.chat_template(),
         lambda: context.chat(MESSAGES),
     ):
-        with pytest.raises(ember.UnsupportedError, match="give one with the argument template of chat or apply_chat_template, else"):
+        with pytest.raises(ember.UnsupportedError) as caught:
             call()
+        assert "give one with the argument template of chat or apply_chat_template, else" in str(caught.value)
 
 
 def test_the_table_names_functions_of_the_library():

@@ -290,9 +290,10 @@ def _empty_event() -> Any:
 
 
 class Request(_Request):
-    """A generation that an engine was asked for: an iterator of events, the last of which is of EventKind.END. Leaving it, or
-    the `with` block, ends it. One thread at a time takes its events. Waiting holds neither Python's lock nor up Ctrl-C. A stage
-    on the engine's own thread, which would wait for itself, gets a BusyError."""
+    """A generation that an engine was asked for: an iterator of events, the last of which is of EventKind.END. It runs whether
+    its events are taken or not, and behind a loop that was left, until it is cancelled or closed, its `with` block is left, or
+    its last reference goes. One thread at a time takes its events. Waiting holds neither Python's lock nor up Ctrl-C. A stage on
+    the engine's own thread, which would wait for itself, gets a BusyError."""
 
     def __init__(self, engine: Engine, handle: Handle, inbox: _Inbox, events: queue.SimpleQueue[Event]) -> None:
         super().__init__(engine, handle, inbox)

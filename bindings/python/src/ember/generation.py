@@ -108,7 +108,11 @@ def completion_of(events: Sequence[Event], usage: Usage) -> Completion:
 class Generation(Single):
     """A generation under way: an iterator of events, the last of which is of EventKind.END. Made by Context.generate.
 
-    One thread at a time. What was generated stays in the context's sequence; leaving a loop early is fine.
+    One thread at a time. What was generated stays in the context's sequence, but for the token of the last event that was taken:
+    it is run with the next one. A loop that is left after a token has shown it, and the sequence lacks it; so it does behind an
+    end of FinishReason.CANCELLED. Further events of this generation go on where the loop was left. A prompt that begins with the
+    token's id, `[event.token, *model.tokenize(text, add_special=False)]` or `[event.token]` alone, does so too, greedy or drawn by
+    the same sampler; stages that look back, as penalties do, then count the token twice. Behind other ends the sequence has all.
     """
 
     def __init__(
