@@ -58,7 +58,7 @@ pub fn params_from<B: Backend>(
         Some("none") => own,
         None | Some("linear") => own.iter().map(|f| f / f64::from(factor)).collect(),
         Some("yarn") => {
-            magnitude *= 1.0 + 0.1 * libm::logf(factor);
+            magnitude *= stretched(factor);
             yarn(file, &own, base, factor, n_ctx_original)?
         }
         Some(other) => {
@@ -164,6 +164,12 @@ fn yarn<B: Backend>(
     Ok(inv_freq.iter().enumerate().map(mix).collect())
 }
 
+/// What YaRN multiplies keys and queries by (equation 22), as transformers and llama.cpp do: a context that is not longer than
+/// the original one changes nothing.
+fn stretched(factor: f32) -> f32 {
+    if factor > 1.0 { 1.0 + 0.1 * libm::logf(factor) } else { 1.0 }
+}
+
 /// Refuses frequencies that f32 does not have; `key` made them what they are.
 fn finite(inv_freq: &[f64], key: impl Fn() -> String) -> Result<()> {
     match inv_freq.iter().position(|&f| !(f as f32).is_finite()) {
@@ -177,4 +183,16 @@ fn finite(inv_freq: &[f64], key: impl Fn() -> String) -> Result<()> {
 
 fn narrow(inv_freq: &[f64]) -> Vec<f32> {
     inv_freq.iter().map(|&f| f as f32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stretched;
+
+    #[test]
+    fn yarn_stretches_nothing_where_the_context_is_not_longer() {
+        assert_eq!([0.25, 0.5, 1.0].map(stretched), [1.0; 3]);
+        // 1 + 0.1 ln 4.
+        assert!((stretched(4.0) - 1.138_629_4).abs() < 1e-6);
+    }
 }
