@@ -241,3 +241,29 @@ fn keys_of_the_host() {
     let sentence = Folder::of("llama-yarn").open(&options);
     assert_eq!(sentence.as_deref(), Some("the key \"llama.context_length\" is 0, expected 1 to 16777216"));
 }
+
+/// Llama 3.1's factors are those of the elements that are turned, as transformers has it: `dim = head_dim *
+/// partial_rotary_factor`.
+#[test]
+fn factors_of_heads_that_are_turned_in_part() {
+    let neox = Folder::of("gptneox-sequential");
+    let path = neox.folder.0.clone();
+    let scaled = [
+        ("rope_type", json!("llama3")),
+        ("factor", json!(8)),
+        ("low_freq_factor", json!(1)),
+        ("high_freq_factor", json!(4)),
+        ("original_max_position_embeddings", json!(256)),
+    ];
+    let neox = scaled.into_iter().fold(neox, |neox, (key, value)| neox.rope(key, value));
+    let Folder { folder, config, .. } = neox;
+    folder.write("config.json", Json::from(config).to_string());
+    std::fs::copy(fixture("hf/gptneox-sequential/model.safetensors"), path.join("model.safetensors"))
+        .unwrap();
+    let gguf = hf::open(&path, true).unwrap().gguf;
+    let factors = gguf.tensor_bytes(gguf.tensor("rope_freqs.weight").unwrap());
+    let factors: Vec<f32> = factors.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+    // Wavelengths of 6, 135 and 2916 tokens: as they are up to 64, and an eighth from 256 on.
+    assert_eq!(factors, [1.0, 2.597_944, 8.0]);
+    LoadedModel::open(&path, &LoadOptions::default()).unwrap();
+}

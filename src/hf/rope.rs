@@ -66,7 +66,12 @@ pub fn write(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
         }
         "yarn" => yarn(config, &rope, keys)?,
         "llama3" => {
-            let factors = llama3(config, &rope)?;
+            // The families that turn a part of each head have said so by now.
+            let n_rot = match keys.count("rope.dimension_count") {
+                Some(n) => n as u32,
+                None => head_dim(config)?,
+            };
+            let factors = llama3(config, &rope, n_rot)?;
             keys.vectors.push(("rope_freqs.weight", factors));
         }
         other => {
@@ -124,8 +129,9 @@ fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
     Ok(())
 }
 
-/// What each frequency is divided by under Llama 3.1's rule, one number per rotary pair.
-fn llama3(config: &Config<'_>, rope: &Config<'_>) -> Result<Vec<f32>> {
+/// What each frequency is divided by under Llama 3.1's rule, one number for each pair of the `n_rot` elements of a head that
+/// are turned.
+fn llama3(config: &Config<'_>, rope: &Config<'_>, n_rot: u32) -> Result<Vec<f32>> {
     let theta = theta(config)?.unwrap_or(DEFAULT_THETA);
     let factor = rope.require_f64(&["factor"])?;
     let low = rope.require_f64(&["low_freq_factor"])?;
@@ -141,7 +147,6 @@ fn llama3(config: &Config<'_>, rope: &Config<'_>) -> Result<Vec<f32>> {
             "positive numbers, \"high_freq_factor\" above \"low_freq_factor\"",
         ));
     }
-    let n_rot = head_dim(config)?;
     if n_rot > MAX_ROTARY {
         return Err(Error::Format(format!(
             "config.json: a head of {n_rot} elements, expected at most {MAX_ROTARY}"
