@@ -146,9 +146,24 @@ impl std::error::Error for Error {}
 /// `bytes` in double quotes for an error sentence: escaped, and cut when long.
 pub fn quoted(bytes: &[u8]) -> String {
     const MAX: usize = 96;
-    let cut = &bytes[..bytes.len().min(MAX)];
+    let mut cut = &bytes[..bytes.len().min(MAX)];
     let dots = if cut.len() < bytes.len() { "…" } else { "" };
+    // A character that the cut goes through is left out: it is none of those that are not UTF-8.
+    if let Err(e) = std::str::from_utf8(cut)
+        && e.error_len().is_none()
+        && !dots.is_empty()
+    {
+        cut = &cut[..e.valid_up_to()];
+    }
     format!("{:?}{dots}", String::from_utf8_lossy(cut))
+}
+
+/// The sizes of a tensor for an error sentence; a file may give any number of them.
+pub fn sizes(shape: &[impl fmt::Debug]) -> String {
+    match shape.len() {
+        0..=8 => format!("{shape:?}"),
+        n => format!("of {n} dimensions"),
+    }
 }
 
 /// What somebody else has to say, for an error sentence: it may tell a text of a file from end to end, so a long one is cut in
@@ -179,6 +194,20 @@ mod tests {
     fn quoted_escapes_and_cuts() {
         assert_eq!(quoted(b"a\"\n"), r#""a\"\n""#);
         assert_eq!(quoted(&[b'x'; 200]).chars().count(), 96 + 3);
+        let cut = format!("x{}", "é".repeat(100));
+        assert_eq!(quoted(cut.as_bytes()), format!("\"x{}\"…", "é".repeat(47)));
+        // What is not UTF-8 shows, wherever it stands.
+        assert_eq!(quoted(b"a\xc3"), "\"a\u{fffd}\"");
+        assert_eq!(
+            quoted(&[b"\xff".as_slice(), &[b'x'; 200]].concat()),
+            format!("\"\u{fffd}{}\"…", "x".repeat(95))
+        );
+    }
+
+    #[test]
+    fn sizes_are_told_as_far_as_they_are_few() {
+        assert_eq!(sizes(&[1, 2]), "[1, 2]");
+        assert_eq!(sizes(&[1; 9]), "of 9 dimensions");
     }
 
     #[test]

@@ -267,3 +267,36 @@ fn factors_of_heads_that_are_turned_in_part() {
     assert_eq!(factors, [1.0, 2.597_944, 8.0]);
     LoadedModel::open(&path, &LoadOptions::default()).unwrap();
 }
+
+#[test]
+fn long_names_and_shapes_are_cut() {
+    let long = format!("model.{}.weight", "é".repeat(10_000));
+    let short = |folder: Folder| {
+        let sentence = folder.open(&LoadOptions::default()).unwrap();
+        assert!(sentence.len() < 1000, "{} bytes: {sentence:.300}", sentence.len());
+        sentence
+    };
+    let query = "model.layers.0.self_attn.q_proj.weight";
+    let many = [1; 5000];
+    let up = "model.layers.1.mlp.up_proj.weight";
+    let sentence = short(Folder::of("llama-yarn").shape(up, &many));
+    assert_eq!(sentence, format!("the tensor {up:?} has the impossible shape of 5000 dimensions"));
+    let sentence = short(Folder::of("llama-yarn").shape(query, &many));
+    let expected =
+        format!("the tensor {query:?} has the shape of 5000 dimensions, whose first size is no multiple of ");
+    assert!(sentence.starts_with(&expected), "{sentence}");
+    let sentence = short(Folder::of("gpt2-untied").shape("transformer.h.0.mlp.c_fc.weight", &many));
+    assert!(sentence.ends_with("has the shape of 5000 dimensions, expected two dimensions"), "{sentence}");
+    let expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
+    let sentence = short(Folder::of("llama-moe-4-2").shape(expert, &many));
+    assert!(sentence.contains(" is F32 of the shape of 5000 dimensions, but "), "{sentence}");
+    short(Folder::of("llama-yarn").with(&long, up));
+    // The name of a file in an index, which is as long as it likes.
+    let llama = Folder::of("llama-yarn");
+    llama.folder.write("config.json", Json::from(llama.config.clone()).to_string());
+    let shard = format!("{}.safetensors", "x".repeat(10_000));
+    let index = json!({ "weight_map": { up: shard } });
+    llama.folder.write("model.safetensors.index.json", index.to_string());
+    let e = LoadedModel::open(&llama.folder.0, &LoadOptions::default()).err().unwrap();
+    assert!(e.message().len() < 1500 && e.message().contains("xxx…xxx"), "{:.300}", e.message());
+}

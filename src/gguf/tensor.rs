@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sizes};
 
 /// The most dimensions a tensor can have.
 pub const MAX_DIMS: usize = 4;
@@ -209,10 +209,8 @@ impl TensorInfo {
     pub fn new(name: &str, ty: TensorType, dims: &[usize], file: usize, offset: usize) -> Result<TensorInfo> {
         let wrong = |why: String| Error::Format(format!("the tensor {name:?} {why}"));
         ty.check().map_err(|why| Error::Unsupported(format!("the tensor {name:?} {why}")))?;
-        let dims = Dims::new(dims).ok_or_else(|| match dims.len() {
-            0..=8 => wrong(format!("has the impossible shape {dims:?}")),
-            n => wrong(format!("has {n} dimensions, expected 1 to {MAX_DIMS}")),
-        })?;
+        let impossible = || wrong(format!("has the impossible shape {}", sizes(dims)));
+        let dims = Dims::new(dims).ok_or_else(impossible)?;
         let n_bytes = dims.n_bytes(ty).map_err(wrong)?;
         Ok(TensorInfo { name: name.to_owned(), ty, dims, file, offset, n_bytes })
     }

@@ -10,7 +10,7 @@ use super::index::NameIndex;
 use super::metadata::Metadata;
 use super::tensor::{Dims, TensorType};
 use super::value::{Array, Value};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sizes};
 
 /// A GGUF file in the making: version 3, and data aligned to 32 bytes unless the key `general.alignment` says
 /// otherwise. Nothing is checked before the file is made.
@@ -45,7 +45,8 @@ impl Tensor {
         let Tensor { name, ty, dims, data } = self;
         check_len(name.len(), MAX_NAME_BYTES).map_err(|why| format!("a tensor name {why}"))?;
         let wrong = |why: String| format!("the tensor {name:?} {why}");
-        let shape = Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {dims:?}")))?;
+        let shape =
+            Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {}", sizes(dims))))?;
         ty.check().map_err(wrong)?;
         match (shape.n_bytes(*ty).map_err(wrong)?, data.len()) {
             (expected, len) if expected == len => Ok(()),

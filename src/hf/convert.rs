@@ -11,7 +11,7 @@ use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
 use super::weights::{Stored, Weights};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sizes};
 use crate::gguf::{Dims, FileBytes, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
 
 /// The parts of the model called `name` that `config` and `weights` describe, and what they are called there.
@@ -163,10 +163,10 @@ impl<'a> Draft<'a> {
         };
         let dims: Vec<usize> = tensor.shape.iter().rev().copied().collect();
         if Dims::new(&dims).is_none() {
-            let shape = tensor.shape;
             return Err(Error::Format(format!(
-                "the tensor {} has the impossible shape {shape:?}",
-                quoted(stored.as_bytes())
+                "the tensor {} has the impossible shape {}",
+                quoted(stored.as_bytes()),
+                sizes(&tensor.shape)
             )));
         }
         self.tensors.push(TensorInfo::new(name, tensor.ty, &dims, file, offset)?);
@@ -175,5 +175,6 @@ impl<'a> Draft<'a> {
 }
 
 fn twice(one: &str, other: &str) -> Error {
-    Error::Format(format!("the tensors {one:?} and {other:?} mean the same"))
+    let [one, other] = [one, other].map(|name| quoted(name.as_bytes()));
+    Error::Format(format!("the tensors {one} and {other} mean the same"))
 }

@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 
 use super::weights::Stored;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted, sizes};
 use crate::gguf::{FileBytes, TensorType};
 use crate::memory::Memory;
 
@@ -63,8 +63,9 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
     let in_rows = |groups: usize| {
         n_rows.checked_rem(groups).filter(|rest| *rest == 0 && n_rows > 0).ok_or_else(|| {
             Error::Format(format!(
-                "the tensor {:?} has the shape {shape:?}, whose first size is no multiple of {groups}",
-                tensor.name
+                "the tensor {} has the shape {}, whose first size is no multiple of {groups}",
+                quoted(tensor.name.as_bytes()),
+                sizes(&shape)
             ))
         })
     };
@@ -119,8 +120,13 @@ pub fn stack(parts: &[&Stored], memory: &Memory) -> Result<Tensor<'static>> {
     let first = parts.first().ok_or_else(|| Error::Internal("nothing to stack".into()))?;
     if let Some(other) = parts.iter().find(|p| p.shape != first.shape || p.ty != first.ty) {
         return Err(Error::Format(format!(
-            "the tensor {:?} is {} of shape {:?}, but {:?}, which belongs to it, is {} of shape {:?}",
-            other.name, other.ty, other.shape, first.name, first.ty, first.shape
+            "the tensor {} is {} of the shape {}, but {}, which belongs to it, is {} of the shape {}",
+            quoted(other.name.as_bytes()),
+            other.ty,
+            sizes(&other.shape),
+            quoted(first.name.as_bytes()),
+            first.ty,
+            sizes(&first.shape)
         )));
     }
     let mut shape = vec![parts.len()];
@@ -137,8 +143,9 @@ pub fn stack(parts: &[&Stored], memory: &Memory) -> Result<Tensor<'static>> {
 
 fn misshapen(tensor: &Stored, expected: &str) -> Error {
     Error::Format(format!(
-        "the tensor {:?} has the shape {:?}, expected {expected}",
-        tensor.name, tensor.shape
+        "the tensor {} has the shape {}, expected {expected}",
+        quoted(tensor.name.as_bytes()),
+        sizes(&tensor.shape)
     ))
 }
 

@@ -23,7 +23,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shortened};
 use crate::gguf::{FileBytes, Gguf, Reading};
 use crate::memory::expect_room;
 use config::{Config, ConfigFile};
@@ -162,6 +162,6 @@ impl Folder<'_> {
             true => FileBytes::map(&path, self.reading),
             false => FileBytes::read(&path, self.reading),
         };
-        loaded.map_err(|e| e.within(file))
+        loaded.map_err(|e| e.within(&shortened(file)))
     }
 }

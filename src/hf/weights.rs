@@ -8,7 +8,7 @@ use safetensors::tensor::Dtype;
 
 use super::index::{self, INDEX, Index};
 use super::{Folder, header};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shortened};
 use crate::gguf::{FileBytes, TensorType, quoted};
 
 const SINGLE: &str = "model.safetensors";
@@ -69,9 +69,9 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
     let mut holder: HashMap<String, usize> = HashMap::new();
     for (file, name) in names.iter().enumerate() {
         let bytes = Arc::new(folder.load(name)?);
-        for (key, entry) in tensors(&bytes, file).map_err(|e| e.within(name))? {
+        for (key, entry) in tensors(&bytes, file).map_err(|e| e.within(&shortened(name)))? {
             if let Some(&other) = holder.get(&key) {
-                let (key, other) = (quoted(key.as_bytes()), &names[other]);
+                let (key, name, other) = (quoted(key.as_bytes()), shortened(name), shortened(&names[other]));
                 return Err(Error::Format(format!("{name}: the tensor {key} is also in {other}")));
             }
             holder.insert(key.clone(), file);
@@ -83,7 +83,7 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
         match holder.get(&**tensor) {
             Some(&file) if names[file] == *name => {}
             Some(&file) => {
-                let other = &names[file];
+                let (name, other) = (shortened(name), shortened(&names[file]));
                 return Err(Error::Format(format!(
                     "{INDEX}: the tensor {} is in {other}, not in {name}",
                     quoted(tensor.as_bytes())
@@ -91,7 +91,8 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
             }
             None => {
                 return Err(Error::Format(format!(
-                    "{name}: the tensor {} is missing, which {INDEX} lists",
+                    "{}: the tensor {} is missing, which {INDEX} lists",
+                    shortened(name),
                     quoted(tensor.as_bytes())
                 )));
             }
