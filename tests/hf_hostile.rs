@@ -337,6 +337,19 @@ fn wrong_headers_are_named() {
         changed("[0,48]", "[0]"),
         "the tensor \"model.embed_tokens.weight\" has the data offsets [0], expected two numbers",
     );
+    // A tensor is named in a long header too.
+    let notes = format!("{{\"__metadata__\":{{\"a\":\"{}\"}},", "x".repeat(2 << 20));
+    check(
+        safetensors(
+            &good.replacen("[48,64]", "[32,48]", 1).replacen(
+                "{\"__metadata__\":{\"format\":\"pt\"},",
+                &notes,
+                1,
+            ),
+            n_data,
+        ),
+        "the tensor \"model.norm.weight\" has its data at byte 32, which overlaps another's; expected byte 48",
+    );
     folder.write("model.safetensors", safetensors("{\"a\": ", 0));
     let e = hf::open(&folder.0, true).unwrap_err();
     assert!(e.message().contains("model.safetensors: the safetensors header is malformed: "), "{e}");

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::config::ROOM_PER_BYTE;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shortened, sizes};
 use crate::gguf::quoted;
 use crate::memory::expect_room;
 
@@ -20,7 +20,7 @@ const N_LEN: usize = 8;
 const MAX_BYTES: usize = 16 << 20;
 /// The most bytes of memory that a byte of it becomes.
 const HEADER_ROOM_PER_BYTE: usize = 32;
-/// The most bytes of a header that is looked at again to say what is wrong with it.
+/// The most bytes of a header that is looked at again to say what in it is no tensor.
 const MAX_BLAMED_BYTES: usize = 1 << 20;
 
 /// Where the data of the file begin, and its tensors: their ranges lie inside the file, without gaps and overlaps, and
@@ -47,23 +47,57 @@ pub fn read(bytes: &[u8]) -> Result<(usize, Metadata)> {
         )));
     }
     expect_room(header.len() * HEADER_ROOM_PER_BYTE, "the safetensors header")?;
-    match parse(header, data.len()) {
-        Ok(metadata) => Ok((N_LEN + header.len(), metadata)),
-        Err(e) => Err(Error::Format(blame(header, data).unwrap_or_else(|| malformed(e)))),
+    let tensors = parse(header).map_err(|e| {
+        let e = malformed(SafeTensorError::InvalidHeaderDeserialization(e));
+        Error::Format(blame(header).unwrap_or_else(|| shortened(e)))
+    })?;
+    match contradiction(&tensors, data.len()) {
+        Some(sentence) => Err(Error::Format(sentence)),
+        None => match Metadata::new(None, tensors) {
+            Ok(metadata) => Ok((N_LEN + header.len(), metadata)),
+            Err(e) => Err(Error::Format(shortened(malformed(e)))),
+        },
     }
 }
 
-/// The tensors, which the crate checks. It would read the header into a tree first, of fifty times its size.
-fn parse(header: &[u8], n_data: usize) -> std::result::Result<Metadata, SafeTensorError> {
+/// The tensors in the order of their data. The crate would read the header into a tree first, of fifty times its size.
+fn parse(header: &[u8]) -> serde_json::Result<Vec<(String, TensorInfo)>> {
     let mut json = serde_json::Deserializer::from_slice(header);
-    let tensors = json.deserialize_map(Reader).and_then(|tensors| json.end().map(|()| tensors));
-    let mut tensors: Vec<_> =
-        tensors.map_err(SafeTensorError::InvalidHeaderDeserialization)?.into_iter().collect();
+    let tensors = json.deserialize_map(Reader).and_then(|tensors| json.end().map(|()| tensors))?;
+    let mut tensors: Vec<_> = tensors.into_iter().collect();
     tensors.sort_unstable_by(|(left, a), (right, b)| (a.data_offsets, left).cmp(&(b.data_offsets, right)));
-    let metadata = Metadata::new(None, tensors)?;
-    match metadata.data_len() == n_data {
-        true => Ok(metadata),
-        false => Err(SafeTensorError::MetadataIncompleteBuffer),
+    Ok(tensors)
+}
+
+/// What `tensors`, in the order of their data, say against each other and the `n_data` bytes of the file: a sentence that names one.
+fn contradiction(tensors: &[(String, TensorInfo)], n_data: usize) -> Option<String> {
+    let wrong =
+        |name: &String, what: &str| Some(format!("the tensor {} has {what}", quoted(name.as_bytes())));
+    for (name, TensorInfo { dtype, shape, data_offsets: (begin, end) }) in tensors {
+        let n_bits = shape.iter().try_fold(dtype.bitsize(), |n, &d| n.checked_mul(d));
+        if n_bits.is_none() || end.checked_sub(*begin).and_then(|len| len.checked_mul(8)) != n_bits {
+            let shape = sizes(shape);
+            let what =
+                format!("the data offsets {begin} to {end}, which do not fit its type and the shape {shape}");
+            return wrong(name, &what);
+        }
+        if *end > n_data {
+            let what = format!("its data up to byte {end}, but the file holds {n_data} bytes of data");
+            return wrong(name, &what);
+        }
+    }
+    let mut next = 0;
+    for (name, info) in tensors {
+        let (begin, end) = info.data_offsets;
+        if begin != next {
+            let what = if begin < next { "which overlaps another's" } else { "after a gap" };
+            return wrong(name, &format!("its data at byte {begin}, {what}; expected byte {next}"));
+        }
+        next = end;
+    }
+    match next == n_data {
+        true => None,
+        false => Some(format!("the tensors take {next} bytes, but the file holds {n_data} bytes of data")),
     }
 }
 
@@ -93,66 +127,32 @@ impl<'de> Visitor<'de> for Reader {
 /// The key that is no tensor's: strings by name.
 const NOTES: &str = "__metadata__";
 
-/// What is wrong with a header that was refused, in a sentence that names the tensor: where it is JSON at least, and
-/// no longer than what can be looked at as such.
-fn blame(header: &[u8], data: &[u8]) -> Option<String> {
+/// Which tensor of a header that is JSON is not described as tensors are, in a sentence; nothing for a header that is longer
+/// than what can be looked at as JSON.
+fn blame(header: &[u8]) -> Option<String> {
     if header.len() > MAX_BLAMED_BYTES || expect_room(header.len() * ROOM_PER_BYTE, "its JSON").is_err() {
         return None;
     }
     let Ok(Value::Object(header)) = serde_json::from_slice(header) else { return None };
-    let mut ranges = Vec::new();
-    for (name, info) in header.iter().filter(|(name, _)| *name != NOTES) {
-        let name = quoted(name.as_bytes());
-        let wrong = |what: &str| Some(format!("the tensor {name} has {what}"));
-        let Some(size) = info["dtype"].as_str().and_then(dtype_bits) else {
-            return wrong(&format!("the type {}, which safetensors does not know", short(&info["dtype"])));
+    let numbers = |v: &Value| v.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+    header.iter().filter(|(name, _)| *name != NOTES).find_map(|(name, info)| {
+        let [dtype, shape, range] = ["dtype", "shape", "data_offsets"].map(|key| &info[key]);
+        let what = if !dtype.as_str().is_some_and(is_dtype) {
+            format!("the type {}, which safetensors does not know", short(dtype))
+        } else if numbers(shape).is_none() {
+            format!("the shape {}, expected an array of sizes", short(shape))
+        } else if numbers(range).is_none_or(|range| range.len() != 2) {
+            format!("the data offsets {}, expected two numbers", short(range))
+        } else {
+            return None;
         };
-        let numbers = |v: &Value| v.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let Some(shape) = numbers(&info["shape"]) else {
-            return wrong(&format!("the shape {}, expected an array of sizes", short(&info["shape"])));
-        };
-        let range = numbers(&info["data_offsets"]);
-        let Some([begin, end]) = range.as_deref().and_then(|r| <[u64; 2]>::try_from(r).ok()) else {
-            return wrong(&format!(
-                "the data offsets {}, expected two numbers",
-                short(&info["data_offsets"])
-            ));
-        };
-        let n_bits = shape.iter().try_fold(size, |n, &d| n.checked_mul(d));
-        match (end.checked_sub(begin), n_bits) {
-            (Some(len), Some(n_bits)) if len.checked_mul(8) == Some(n_bits) => {}
-            _ => {
-                return wrong(&format!(
-                    "the data offsets {begin} to {end}, which do not fit its type and the shape {shape:?}"
-                ));
-            }
-        }
-        if end > data.len() as u64 {
-            return wrong(&format!(
-                "its data up to byte {end}, but the file holds {} bytes of data",
-                data.len()
-            ));
-        }
-        ranges.push((begin, end, name));
-    }
-    ranges.sort_unstable();
-    let mut next = 0;
-    for (begin, end, name) in ranges {
-        if begin != next {
-            let what = if begin < next { "which overlaps another's" } else { "after a gap" };
-            return Some(format!(
-                "the tensor {name} has its data at byte {begin}, {what}; expected byte {next}"
-            ));
-        }
-        next = end;
-    }
-    Some(format!("the tensors take {next} bytes, but the file holds {} bytes of data", data.len()))
+        Some(format!("the tensor {} has {what}", quoted(name.as_bytes())))
+    })
 }
 
-/// Bits per element of a type, by its name in headers.
-fn dtype_bits(name: &str) -> Option<u64> {
-    let dtype: Dtype = serde_json::from_value(Value::from(name)).ok()?;
-    Some(dtype.bitsize() as u64)
+/// Whether headers call a type so.
+fn is_dtype(name: &str) -> bool {
+    serde_json::from_value::<Dtype>(Value::from(name)).is_ok()
 }
 
 /// A JSON value for a sentence.
