@@ -10,7 +10,7 @@ use super::metadata::Metadata;
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
-use crate::memory::{collected, room_for};
+use crate::memory::{collected, copied_text, room_for};
 
 /// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
@@ -122,7 +122,7 @@ impl<'a> Decoder<'a> {
                 self.name("the key", MAX_KEY_BYTES).map_err(|e| e.within(&format!("metadata key {i}")))?;
             let value =
                 self.any_value().map_err(|e| e.within(&format!("the key {}", quoted(key.as_bytes()))))?;
-            entries.push((key.into(), value));
+            entries.push((copied_text(key, "the metadata keys")?.into(), value));
         }
         Metadata::new(entries)
     }

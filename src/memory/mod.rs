@@ -17,7 +17,7 @@ pub mod reserve;
 #[allow(unsafe_code, reason = "slices over memory of its own")]
 mod zeroed;
 
-pub use reserve::{Reserve, collected, copied, copied_text, expect_room, fallible, filled, room_for};
+pub use reserve::{Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, room_for};
 pub use zeroed::Zeroed;
 
 /// Where a host wants large buffers to come from. Called by any thread.

@@ -115,6 +115,18 @@ pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<
     Ok(list)
 }
 
+/// Appends to a list, which grows likewise.
+pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
+    if list.len() == list.capacity() {
+        let (n, size) = (list.len(), size_of::<T>());
+        fallible(|| list.try_reserve(1)).map_err(|_| {
+            Error::NoMemory(format!("no memory for {what}: more than {n} elements of {size} bytes"))
+        })?;
+    }
+    list.push(element);
+    Ok(())
+}
+
 /// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
 ///
 /// ```
@@ -327,6 +339,10 @@ mod tests {
         let error = room_for::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
         assert!(matches!(&error, Error::NoMemory(m) if m.contains("the numbers")), "{error}");
         assert_eq!(filled(7, 3, "sevens"), Ok(vec![7; 3]));
+        let mut list = Vec::new();
+        assert!(
+            (0..9).all(|i| append(&mut list, i, "numbers").is_ok()) && list == (0..9).collect::<Vec<_>>()
+        );
         assert_eq!(copied(&[1, 2], "a list"), Ok(vec![1, 2]));
         assert_eq!(copied_text("äb", "a text"), Ok("äb".to_owned()));
     }

@@ -11,7 +11,7 @@ use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Pattern, PreTokenizer, Stage};
 use super::pre_registry::Entry;
 use super::roles::Roles;
-use super::special::{Added, SpecialTokens};
+use super::special::{Added, MAX_SEARCHED, SpecialTokens};
 use super::spm::Spm;
 use super::unigram::Unigram;
 use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
@@ -155,7 +155,7 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
     // With a space put before the text, that space would be part of such runs.
     let spaced = matches!(model, Model::Spm(_)) && !strips_space;
     Ok(Tokenizer {
-        specials: specials(meta, &vocab, spaced)?,
+        specials: specials(meta, &vocab, spaced, looks)?,
         normalized_specials: spaced_specials(if spaced { Some(&vocab) } else { None })?,
         lexicon,
         model,
@@ -177,7 +177,8 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
         let Some(rest) = key.strip_prefix(KEY) else { continue };
         let name = if rest.is_empty() { Some("default") } else { rest.strip_prefix('.') };
         if let (Some(name), Some(text)) = (name, name.and_then(|_| meta.str(key).transpose()).transpose()?) {
-            templates.push((name.to_owned(), copied_text(text, "the chat template")?));
+            let name = copied_text(name, "the name of a chat template")?;
+            templates.push((name, copied_text(text, "the chat template")?));
         }
     }
     Ok(templates)
@@ -290,7 +291,7 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
 
 /// Special tokens, and what is known of their strip rules, which no key holds. With `spaced`, a user-defined text that
 /// has spaces is looked for as its author wrote it, with `▁`.
-fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialTokens> {
+fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) -> Result<SpecialTokens> {
     let name = meta.str("general.name").ok().flatten().unwrap_or_default();
     let name = name[..name.floor_char_boundary(MAX_NAME)].to_lowercase();
     let pre = meta.str("tokenizer.ggml.pre")?.unwrap_or_default();
@@ -303,10 +304,13 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialT
     let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
     let mut tokens = room_for(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
+        looks.at(tokens.len())?;
         let control = ty != TokenType::UserDefined;
         let (lstrip, rstrip) = (text == mask, phi3 && !keeps.contains(&text));
         let text = match control {
-            false if spaced && text.contains(' ') => Cow::Owned(text.replace(' ', SPACE)),
+            false if spaced && text.len() <= MAX_SEARCHED && text.contains(' ') => {
+                Cow::Owned(text.replace(' ', SPACE))
+            }
             _ => Cow::Borrowed(text),
         };
         tokens.push((text, Added { id, control, lstrip, rstrip, ..Added::default() }));
@@ -317,9 +321,10 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool) -> Result<SpecialT
 
 /// User-defined texts that have spaces, looked for once `▁` has become a space, too.
 fn spaced_specials(vocab: Option<&Vocab<'_>>) -> Result<SpecialTokens> {
-    let all = vocab.into_iter().flat_map(Vocab::iter);
-    let spaced = all.filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
-    SpecialTokens::new(spaced.map(|(id, text, _)| (text, Added { id, ..Added::default() })).collect())
+    let all = || vocab.into_iter().flat_map(Vocab::iter);
+    let spaced = || all().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
+    let tokens = spaced().map(|(id, text, _)| Ok((text, Added { id, ..Added::default() })));
+    SpecialTokens::new(collected(spaced().count(), "the special tokens", tokens)?)
 }
 
 /// Reads the merges.

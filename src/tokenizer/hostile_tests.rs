@@ -276,3 +276,40 @@ fn tokens_that_take_white_space_along_take_linear_time() {
     let tokens = with("added_tokens", token).unwrap();
     assert_eq!(tokens.encode(&" ".repeat(1 << 20), true, true).unwrap().len(), 1 << 20);
 }
+
+#[test]
+fn parts_and_texts_that_no_file_has_are_refused() {
+    let sentence = refusal(with("decoder", json!(vec!["x".repeat(1000); 5000])), "a");
+    assert_eq!(
+        sentence,
+        "the field \"decoder\" of the tokenizer.json has 5015001 bytes, Ember reads at most 4194304"
+    );
+    for text in ["\"x".repeat(3 << 20), format!("\\{}", "x".repeat(5 << 20))] {
+        let sentence = refusal(with("x", json!(text)), "a");
+        assert!(sentence.ends_with(" or is nested as deeply; Ember reads at most 4194304"), "{sentence}");
+    }
+    assert!(with("x", json!(vec!["\\\""; 2 << 20])).is_ok());
+    let nested = format!("{{\"x\":{}", "[".repeat(5 << 20));
+    let sentence = refusal(Tokenizer::from_json(nested.as_bytes(), None), "a");
+    assert!(
+        sentence.starts_with("the tokenizer.json has a text of 4194305 bytes, or is nested as deeply"),
+        "{sentence}"
+    );
+    let split =
+        json!({ "type": "Split", "pattern": { "String": "a" }, "behavior": "Isolated", "invert": false });
+    let stages = json!({ "type": "Sequence", "pretokenizers": vec![split; 1001] });
+    let sentence = refusal(with("pre_tokenizer", stages), "a");
+    assert_eq!(sentence, "the pre-tokenizer has more than 1000 stages, the most Ember reads");
+}
+
+/// What the model's settings do not need is not kept, whatever it is.
+#[test]
+fn unknown_settings_of_the_model_are_passed_over() {
+    let model = json!({ "type": "BPE", "vocab": { "a": 0, "b": 1 }, "merges": null, "dropout": null, "x": [{ "y": [] }] });
+    assert_eq!(with("model", model).unwrap().encode("ab", false, false).unwrap(), [0, 1]);
+    let sentence = refusal(with("model", json!({ "vocab": {}, "unk_id": "a" })), "a");
+    assert!(
+        sentence.starts_with("the tokenizer.json cannot be read: invalid type: string \"a\""),
+        "{sentence}"
+    );
+}

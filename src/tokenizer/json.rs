@@ -4,7 +4,8 @@
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::effort::Effort;
 use super::expression::Expressions;
-use super::json_file::{ConfigFile, MergeFile, ModelFile, RoleFile, TemplateFile, TokenizerFile, VocabFile};
+use super::json_config::{ConfigFile, RoleFile, TemplateFile};
+use super::json_file::{MergeFile, ModelFile, TokenizerFile, VocabFile};
 use super::json_parts::{self, DecoderFacts, PreParts};
 use super::looks::Looks;
 use super::normalize::Normalizer;
@@ -15,25 +16,24 @@ use super::vocab::{Lexicon, Speller, Spelling, TokenType, Vocab, byte_token};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use super::{Model, Place, Tokenizer};
 use crate::error::{Error, Result, quoted, shortened};
+use crate::gguf::{collected, filled, room_for};
 
 /// The list of the merges.
 const MERGES: &str = "model.merges";
+/// What memory is taken for, in error sentences.
+const VOCAB: &str = "the vocabulary";
+const SPECIALS: &str = "the special tokens";
 
 /// Builds the tokenizer.
 pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Result<Tokenizer> {
     let file = TokenizerFile::read(json, looks)?;
-    let config: ConfigFile = match config {
-        Some(config) => serde_json::from_slice(config).map_err(|e| {
-            Error::Format(format!("the tokenizer_config.json cannot be read: {}", shortened(e)))
-        })?,
-        None => ConfigFile::default(),
-    };
+    let config = config.map(read_config).transpose()?.unwrap_or_default();
     let mut expressions = Expressions::new();
-    let mut normalizer = json_parts::normalizer(&file.normalizer, &mut expressions)?;
+    let mut normalizer = json_parts::normalizer(&file.normalizer.tree()?, &mut expressions)?;
     let PreParts { pre, prefix, byte_level } =
-        json_parts::pre_tokenizer(&file.pre_tokenizer, &mut expressions)?;
+        json_parts::pre_tokenizer(&file.pre_tokenizer.tree()?, &mut expressions)?;
     normalizer.steps.extend(prefix);
-    let decoder = json_parts::decoder(&file.decoder);
+    let decoder = json_parts::decoder(&file.decoder.tree()?);
     let kind = kind(&file.model)?;
     let spelling = spelling(kind, byte_level, &decoder);
 
@@ -42,7 +42,7 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Resu
     let speller = Speller::new(spelling);
     let lexicon = Lexicon::new(&vocab, &speller, looks)?;
     let model = read_model(&file.model, kind, &vocab, &lexicon, &speller, roles.unk, looks)?;
-    let (specials, normalized_specials) = read_specials(&file, &vocab, &normalizer)?;
+    let (specials, normalized_specials) = read_specials(&file, &vocab, &normalizer, looks)?;
     Ok(Tokenizer {
         specials,
         normalizer,
@@ -56,6 +56,16 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Resu
         strips_space: decoder.strips_space,
         chat_templates: config.chat_template.map_or_else(Vec::new, TemplateFile::into_named),
     })
+}
+
+/// Bytes of memory that a byte of a `tokenizer_config.json` becomes, at most.
+const CONFIG_ROOM_PER_BYTE: usize = 8;
+
+/// Reads a `tokenizer_config.json`.
+pub(super) fn read_config(config: &[u8]) -> Result<ConfigFile> {
+    room_for::<u8>(config.len() * CONFIG_ROOM_PER_BYTE, "the tokenizer_config.json")?;
+    serde_json::from_slice(config)
+        .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {}", shortened(e))))
 }
 
 /// The kinds of model.
@@ -94,8 +104,12 @@ fn spelling(kind: Kind, byte_level: bool, decoder: &DecoderFacts) -> Spelling {
 /// Puts the model's tokens and the added ones in order of their ids.
 fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> Result<Vocab<'f>> {
     let model: Vec<(&str, u32)> = match &file.model.vocab {
-        VocabFile::Ids(tokens) => tokens.iter().map(|(text, id)| (&**text, *id)).collect(),
-        VocabFile::Scores(tokens) => (0..).zip(tokens).map(|(id, (text, _))| (&**text, id)).collect(),
+        VocabFile::Ids(tokens) => {
+            collected(tokens.len(), VOCAB, tokens.iter().map(|(text, id)| Ok((&**text, *id))))?
+        }
+        VocabFile::Scores(tokens) => {
+            collected(tokens.len(), VOCAB, (0..).zip(tokens).map(|(id, (text, _))| Ok((&**text, id))))?
+        }
     };
     let count = model.len() + file.added_tokens.len();
     let added = file.added_tokens.iter().map(|added| (&*added.content, added.id));
@@ -110,7 +124,7 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
         )));
     }
     let n = last as usize + 1;
-    let mut vocab = Vocab { texts: vec![""; n], types: vec![TokenType::Unused; n] };
+    let mut vocab = Vocab { texts: filled("", n, VOCAB)?, types: filled(TokenType::Unused, n, VOCAB)? };
     let bytes = kind != Kind::WordPiece && file.model.settings.byte_fallback == Some(true);
     for (i, (text, id)) in model.into_iter().enumerate() {
         looks.at(i)?;
@@ -128,7 +142,7 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
 
 /// Finds the tokens with a role: those that the config names and those that frame a text.
 fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'_>) -> Result<Roles> {
-    let (mut prefix, mut suffix) = json_parts::frame(&file.post_processor)?;
+    let (mut prefix, mut suffix) = json_parts::frame(&file.post_processor.tree()?)?;
     if let Some(&id) = prefix.iter().chain(&suffix).find(|&&id| id as usize >= vocab.len()) {
         let n = vocab.len();
         return Err(Error::Format(format!(
@@ -183,6 +197,7 @@ fn read_specials(
     file: &TokenizerFile<'_>,
     vocab: &Vocab<'_>,
     normalizer: &Normalizer,
+    looks: Looks<'_>,
 ) -> Result<(SpecialTokens, SpecialTokens)> {
     let describe = |added: &super::json_file::AddedFile<'_>| Added {
         id: added.id,
@@ -191,17 +206,20 @@ fn read_specials(
         rstrip: added.rstrip,
         single_word: added.single_word,
     };
-    let (normalized, raw): (Vec<_>, Vec<_>) = file.added_tokens.iter().partition(|added| added.normalized);
-    let raw = raw.into_iter().map(|added| (&*added.content, describe(added))).collect();
+    let those =
+        |normalized: bool| file.added_tokens.iter().filter(move |added| added.normalized == normalized);
+    let raw = those(false).map(|added| Ok((&*added.content, describe(added))));
+    let raw = SpecialTokens::new(collected(those(false).count(), SPECIALS, raw)?)?;
     // As one text.
-    let mut effort = Effort::new(normalized.iter().map(|added| added.content.len()).sum());
-    let mut normal_form = |added| -> Result<_> {
-        let added: &super::json_file::AddedFile<'_> = added;
-        Ok((normalizer.apply(&added.content, Place::Start, &mut effort)?, describe(added)))
-    };
-    let normalized = normalized.into_iter().map(&mut normal_form).collect::<Result<Vec<_>>>()?;
-    let normalized = normalized.iter().map(|(text, added)| (&**text, added.clone())).collect();
-    Ok((SpecialTokens::new(raw)?, SpecialTokens::new(normalized)?))
+    let mut effort = Effort::new(those(true).map(|added| added.content.len()).sum());
+    let n = those(true).count();
+    let mut normalized = room_for(n, SPECIALS)?;
+    for (i, added) in those(true).enumerate() {
+        looks.at(i)?;
+        normalized.push((normalizer.apply(&added.content, Place::Start, &mut effort)?, describe(added)));
+    }
+    let borrowed = normalized.iter().map(|(text, added)| Ok((&**text, added.clone())));
+    Ok((raw, SpecialTokens::new(collected(n, SPECIALS, borrowed)?)?))
 }
 
 fn read_model(
@@ -250,7 +268,7 @@ fn read_model(
             Ok(Model::WordPiece(WordPiece { unk: unk_in_model, max_chars }))
         }
         (Kind::Unigram, VocabFile::Scores(tokens)) => {
-            let mut scores = vec![0.0; vocab.len()];
+            let mut scores = filled(0.0, vocab.len(), "the scores of the vocabulary")?;
             for (id, (_, score)) in tokens.iter().enumerate() {
                 scores[id] = *score;
             }

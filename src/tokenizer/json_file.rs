@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` and a `tokenizer_config.json` hold, borrowed from their bytes.
+//! What a `tokenizer.json` holds, borrowed from its bytes.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -6,12 +6,26 @@ use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::looks::Looks;
 use crate::error::{self, Error, shortened};
+use crate::gguf::{append, room_for};
+
+/// The most bytes of a text in the file, of a part around the model, and the deepest nesting of what is not read: who parses
+/// JSON has a buffer for texts with escapes and for nesting, and cannot do with less. Real parts have some hundred bytes,
+/// or half a million with a normalization table.
+const MAX_TEXT: usize = 4 << 20;
+/// Bytes of memory for each of a part's bytes, objects, arrays and elements, about: as a tree, of which there are several
+/// while the `tokenizers` crate finds out what it is, and as what becomes of it.
+const ROOM_PER_BYTE: usize = 8;
+const ROOM_PER_OBJECT: usize = 4096;
+const ROOM_PER_ARRAY: usize = 1024;
+const ROOM_PER_ELEMENT: usize = 512;
+/// Bytes of texts that are copied between two looks.
+const COPIED: usize = 1 << 20;
 
 /// A string that stays where it is unless it has escapes.
 #[derive(Debug, Deserialize)]
@@ -20,10 +34,10 @@ pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 /// `tokenizer.json`.
 pub(super) struct TokenizerFile<'a> {
     pub(super) added_tokens: Vec<AddedFile<'a>>,
-    pub(super) normalizer: Value,
-    pub(super) pre_tokenizer: Value,
-    pub(super) post_processor: Value,
-    pub(super) decoder: Value,
+    pub(super) normalizer: Part<'a>,
+    pub(super) pre_tokenizer: Part<'a>,
+    pub(super) post_processor: Part<'a>,
+    pub(super) decoder: Part<'a>,
     pub(super) model: ModelFile<'a>,
 }
 
@@ -33,12 +47,82 @@ impl<'a> TokenizerFile<'a> {
     /// # Errors
     /// `Format` for JSON that is malformed or holds something else; what ends it early.
     pub(super) fn read(json: &'a [u8], looks: Looks<'_>) -> error::Result<TokenizerFile<'a>> {
-        let watch = Watch { looks, ended: Cell::default() };
+        check_lengths(json)?;
+        let watch = Watch { looks, ended: Cell::default(), copied: Cell::default() };
         let mut json = serde_json::Deserializer::from_slice(json);
         let read = json.deserialize_map(FileReader(&watch)).and_then(|file| json.end().map(|()| file));
         read.map_err(|e| {
             let malformed = || Error::Format(format!("the tokenizer.json cannot be read: {}", shortened(e)));
             watch.ended.take().unwrap_or_else(malformed)
+        })
+    }
+}
+
+/// Refuses a text that is too long, and what is nested too deeply.
+fn check_lengths(json: &[u8]) -> error::Result<()> {
+    if json.len() <= MAX_TEXT {
+        return Ok(());
+    }
+    let (mut at, mut depth, mut most) = (0, 0usize, 0);
+    while let Some(&byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => {
+                let start = at;
+                while let Some(&byte) = json.get(at)
+                    && byte != b'"'
+                {
+                    at += if byte == b'\\' { 2 } else { 1 };
+                }
+                most = most.max(at - start);
+                at += 1;
+            }
+            _ => {}
+        }
+        most = most.max(depth);
+        if most > MAX_TEXT {
+            return Err(Error::Unsupported(format!(
+                "the tokenizer.json has a text of {most} bytes, or is nested as deeply; Ember reads at most {MAX_TEXT}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A part around the model: its JSON, if it is there.
+pub(super) struct Part<'a> {
+    name: &'static str,
+    json: Option<&'a RawValue>,
+}
+
+impl Part<'_> {
+    /// The part as a tree; `null` if it is not there.
+    ///
+    /// # Errors
+    /// `Unsupported` for one that is longer than any real one; `NoMemory`; `Format` for one that is nested too deeply.
+    pub(super) fn tree(&self) -> error::Result<Value> {
+        let (name, json) = (self.name, self.json.map_or("null", RawValue::get));
+        if json.len() > MAX_TEXT {
+            let n = json.len();
+            return Err(Error::Unsupported(format!(
+                "the field {name:?} of the tokenizer.json has {n} bytes, Ember reads at most {MAX_TEXT}"
+            )));
+        }
+        let room = json.bytes().fold(0usize, |n, byte| {
+            let more = match byte {
+                b'{' => ROOM_PER_OBJECT,
+                b'[' => ROOM_PER_ARRAY,
+                b',' => ROOM_PER_ELEMENT,
+                _ => ROOM_PER_BYTE,
+            };
+            n.saturating_add(more)
+        });
+        room_for::<u8>(room, &format!("the field {name:?} of the tokenizer.json"))?;
+        serde_json::from_str(json).map_err(|e| {
+            let e = shortened(e);
+            Error::Format(format!("the field {name:?} of the tokenizer.json cannot be read: {e}"))
         })
     }
 }
@@ -69,9 +153,8 @@ pub(super) struct ModelFile<'a> {
 }
 
 /// The small fields of the model; which of them count depends on its kind.
-#[derive(Deserialize)]
+#[derive(Default)]
 pub(super) struct ModelSettings {
-    #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) unk_token: Option<String>,
     pub(super) unk_id: Option<u32>,
@@ -101,15 +184,44 @@ pub(super) enum MergeFile<'a> {
 struct Watch<'l> {
     looks: Looks<'l>,
     ended: Cell<Option<Error>>,
+    /// Bytes of texts that were copied since the last look for their sake.
+    copied: Cell<usize>,
 }
 
 impl Watch<'_> {
-    fn at<E: de::Error>(&self, i: usize) -> Result<(), E> {
-        self.looks.at(i).map_err(|e| {
+    /// Appends an entry with these texts to a list, which `what` names.
+    fn push<T, E: de::Error>(
+        &self,
+        list: &mut Vec<T>,
+        entry: T,
+        n_copied: usize,
+        what: &str,
+    ) -> Result<(), E> {
+        let copied = self.copied.get() + n_copied;
+        let looked = match copied >= COPIED {
+            true => (self.looks.0)(),
+            false => self.looks.at(list.len()),
+        };
+        self.copied.set(if copied >= COPIED { 0 } else { copied });
+        looked.and_then(|()| append(list, entry, what)).map_err(|e| {
             let text = E::custom(&e);
             self.ended.set(Some(e));
             text
         })
+    }
+}
+
+/// Bytes of those texts that were copied.
+fn n_copied(texts: &[&Cow<'_, str>]) -> usize {
+    texts.iter().filter(|text| matches!(text, Cow::Owned(_))).map(|text| text.len()).sum()
+}
+
+impl MergeFile<'_> {
+    fn n_copied(&self) -> usize {
+        match self {
+            MergeFile::Line(line) => n_copied(&[line]),
+            MergeFile::Pair(left, right) => n_copied(&[left, right]),
+        }
     }
 }
 
@@ -124,20 +236,50 @@ impl<'de> Visitor<'de> for FileReader<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut added_tokens, mut model) = (Vec::new(), None);
-        let [mut normalizer, mut pre_tokenizer, mut post_processor, mut decoder] = [const { Value::Null }; 4];
+        let [mut normalizer, mut pre_tokenizer, mut post_processor, mut decoder] =
+            ["normalizer", "pre_tokenizer", "post_processor", "decoder"]
+                .map(|name| Part { name, json: None });
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
-                "added_tokens" => added_tokens = map.next_value()?,
-                "normalizer" => normalizer = map.next_value()?,
-                "pre_tokenizer" => pre_tokenizer = map.next_value()?,
-                "post_processor" => post_processor = map.next_value()?,
-                "decoder" => decoder = map.next_value()?,
+                "added_tokens" => added_tokens = map.next_value_seed(AddedReader(self.0))?,
+                "normalizer" => normalizer.json = map.next_value()?,
+                "pre_tokenizer" => pre_tokenizer.json = map.next_value()?,
+                "post_processor" => post_processor.json = map.next_value()?,
+                "decoder" => decoder.json = map.next_value()?,
                 "model" => model = Some(map.next_value_seed(ModelReader(self.0))?),
                 _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         let model = model.ok_or_else(|| de::Error::missing_field("model"))?;
         Ok(TokenizerFile { added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model })
+    }
+}
+
+/// Reads the list of added tokens.
+struct AddedReader<'w>(&'w Watch<'w>);
+
+impl<'de> DeserializeSeed<'de> for AddedReader<'_> {
+    type Value = Vec<AddedFile<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AddedReader<'_> {
+    type Value = Vec<AddedFile<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of added tokens")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut tokens: Vec<AddedFile<'de>> = Vec::new();
+        while let Some(token) = list.next_element::<AddedFile<'de>>()? {
+            let n_copied = n_copied(&[&token.content]);
+            self.0.push(&mut tokens, token, n_copied, "the added tokens")?;
+        }
+        Ok(tokens)
     }
 }
 
@@ -159,16 +301,24 @@ impl<'de> Visitor<'de> for ModelReader<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut vocab, mut merges, mut rest) = (None, None, Map::new());
+        let (mut vocab, mut merges, mut settings) = (None, None, ModelSettings::default());
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "vocab" => vocab = Some(map.next_value_seed(VocabReader(self.0))?),
                 "merges" => merges = map.next_value_seed(MergesReader(self.0))?,
-                _ => _ = rest.insert(key.into_owned(), map.next_value()?),
+                "type" => settings.kind = map.next_value()?,
+                "unk_token" => settings.unk_token = map.next_value()?,
+                "unk_id" => settings.unk_id = map.next_value()?,
+                "byte_fallback" => settings.byte_fallback = map.next_value()?,
+                "fuse_unk" => settings.fuse_unk = map.next_value()?,
+                "ignore_merges" => settings.ignore_merges = map.next_value()?,
+                "continuing_subword_prefix" => settings.continuing_subword_prefix = map.next_value()?,
+                "end_of_word_suffix" => settings.end_of_word_suffix = map.next_value()?,
+                "max_input_chars_per_word" => settings.max_input_chars_per_word = map.next_value()?,
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         let vocab = vocab.ok_or_else(|| de::Error::missing_field("vocab"))?;
-        let settings = ModelSettings::deserialize(Value::Object(rest)).map_err(de::Error::custom)?;
         Ok(ModelFile { vocab, merges, settings })
     }
 }
@@ -193,8 +343,8 @@ impl<'de> Visitor<'de> for VocabReader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut tokens = Vec::new();
         while let Some((Text(text), id)) = map.next_entry()? {
-            self.0.at(tokens.len())?;
-            tokens.push((text, id));
+            let n_copied = n_copied(&[&text]);
+            self.0.push(&mut tokens, (text, id), n_copied, "the vocabulary")?;
         }
         Ok(VocabFile::Ids(tokens))
     }
@@ -202,8 +352,8 @@ impl<'de> Visitor<'de> for VocabReader<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut tokens = Vec::new();
         while let Some((Text(text), score)) = list.next_element()? {
-            self.0.at(tokens.len())?;
-            tokens.push((text, score));
+            let n_copied = n_copied(&[&text]);
+            self.0.push(&mut tokens, (text, score), n_copied, "the vocabulary")?;
         }
         Ok(VocabFile::Scores(tokens))
     }
@@ -233,9 +383,9 @@ impl<'de> Visitor<'de> for MergesReader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut merges = Vec::new();
-        while let Some(merge) = list.next_element()? {
-            self.0.at(merges.len())?;
-            merges.push(merge);
+        while let Some(merge) = list.next_element::<MergeFile<'de>>()? {
+            let n_copied = merge.n_copied();
+            self.0.push(&mut merges, merge, n_copied, "the merges")?;
         }
         Ok(Some(merges))
     }
@@ -268,111 +418,5 @@ impl<'de: 'a, 'a> Deserialize<'de> for MergeFile<'a> {
             }
         }
         deserializer.deserialize_any(Reader)
-    }
-}
-
-/// `tokenizer_config.json`, as far as it matters here.
-#[derive(Default, Deserialize)]
-pub(super) struct ConfigFile {
-    #[serde(default)]
-    pub(super) bos_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) eos_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) cls_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) sep_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) unk_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) pad_token: Option<RoleFile>,
-    #[serde(default)]
-    pub(super) add_bos_token: Option<bool>,
-    #[serde(default)]
-    pub(super) add_eos_token: Option<bool>,
-    #[serde(default)]
-    pub(super) chat_template: Option<TemplateFile>,
-}
-
-/// A token with a role: its text, or an object that holds it. (Not an untagged `enum`: that would be read into a tree
-/// first, of fifty times its size.)
-pub(super) struct RoleFile(String);
-
-impl RoleFile {
-    /// The token's text.
-    pub(super) fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for RoleFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Token {
-            content: String,
-        }
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = RoleFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a token: a string, or an object with the key \"content\"")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(RoleFile(text.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, token: A) -> Result<Self::Value, A::Error> {
-                let token = Token::deserialize(MapAccessDeserializer::new(token))?;
-                Ok(RoleFile(token.content))
-            }
-        }
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-/// One chat template, or several with names.
-pub(super) enum TemplateFile {
-    One(String),
-    Named(Vec<NamedTemplate>),
-}
-
-impl<'de> Deserialize<'de> for TemplateFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = TemplateFile;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a chat template: a string, or an array of objects with a name")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(TemplateFile::One(text.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(TemplateFile::Named)
-            }
-        }
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-/// A chat template with a name.
-#[derive(Deserialize)]
-pub(super) struct NamedTemplate {
-    pub(super) name: String,
-    pub(super) template: String,
-}
-
-impl TemplateFile {
-    /// Names and texts.
-    pub(super) fn into_named(self) -> Vec<(String, String)> {
-        match self {
-            TemplateFile::One(template) => vec![("default".into(), template)],
-            TemplateFile::Named(all) => all.into_iter().map(|named| (named.name, named.template)).collect(),
-        }
     }
 }

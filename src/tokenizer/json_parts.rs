@@ -153,10 +153,18 @@ pub(super) struct PreParts {
     pub(super) byte_level: bool,
 }
 
+/// The most stages of a pre-tokenizer. Real ones have five at most; each may have an expression of some ten kilobytes.
+const MAX_STAGES: usize = 1000;
+
 /// The stages of the pre-tokenizer.
 pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Result<PreParts> {
     let mut out = PreParts { pre: PreTokenizer::default(), prefix: None, byte_level: false };
     for part in parts(value, "pretokenizers") {
+        if out.pre.stages.len() == MAX_STAGES {
+            return Err(Error::Unsupported(format!(
+                "the pre-tokenizer has more than {MAX_STAGES} stages, the most Ember reads"
+            )));
+        }
         let name = kind(part);
         let keeps = match (part.get("behavior").and_then(Value::as_str), is_true(part, "invert")) {
             (Some("Isolated"), _) => Some(Keeps::Both),

@@ -20,6 +20,8 @@ mod hostile_tests;
 #[cfg(feature = "hf")]
 mod json;
 #[cfg(feature = "hf")]
+mod json_config;
+#[cfg(feature = "hf")]
 mod json_file;
 #[cfg(feature = "hf")]
 mod json_parts;

@@ -8,7 +8,7 @@ use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::room_for;
+use crate::gguf::{append, room_for};
 
 /// What memory is taken for, in error sentences.
 const ROOM_FOR: &str = "the order of the vocabulary's pieces";
@@ -58,7 +58,6 @@ impl Unigram {
     ) -> Result<Unigram> {
         let unk = unk.ok_or_else(|| Error::Format("a Unigram vocabulary needs an unknown token".into()))?;
         let bytes = |&id: &u32| lexicon.get(id).unwrap_or_default();
-        let no_memory = || Error::NoMemory(format!("no memory for {ROOM_FOR}"));
         // What begins with the same two bytes is sorted together: no one sort is long.
         let mut by_start: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
         for (i, id) in lexicon.spelled().enumerate() {
@@ -66,8 +65,7 @@ impl Unigram {
             let piece = bytes(&id);
             if (1..=MAX_SEARCHED).contains(&piece.len()) {
                 let pieces = by_start.entry(&piece[..piece.len().min(2)]).or_default();
-                pieces.try_reserve(1).map_err(|_| no_memory())?;
-                pieces.push(id);
+                append(pieces, id, ROOM_FOR)?;
             }
         }
         let mut sorted = room_for(lexicon.len(), ROOM_FOR)?;

@@ -200,7 +200,8 @@ impl Lexicon {
         let mut pieces = Pieces::with_room(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
         let mut spelled = room_for(vocab.len(), ROOM_FOR)?;
         let mut bytes = [None; 256];
-        let mut piece = Vec::new();
+        let longest = vocab.texts.iter().map(|text| text.len()).max().unwrap_or(0);
+        let mut piece = room_for(longest + speller.n_added(), ROOM_FOR)?;
         let in_alphabet = speller.spelling == Spelling::Alphabet;
         for (id, text, ty) in vocab.iter() {
             looks.at(id as usize)?;
