@@ -242,6 +242,49 @@ fn keys_of_the_host() {
     assert_eq!(sentence.as_deref(), Some("the key \"llama.context_length\" is 0, expected 1 to 16777216"));
 }
 
+/// What would not load is neither called supported nor measured.
+#[test]
+fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
+    use ember::context::{ContextOptions, estimate, inspect};
+
+    const TOKENIZER: &str = r#"{"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}"#;
+    let options = (LoadOptions::default(), ContextOptions { n_ctx: 32, ..ContextOptions::default() });
+    let (config, template) = ("tokenizer_config.json", "chat_template.jinja");
+    for (name, bytes, sentence) in [
+        (config, &b"{}"[..], None),
+        (template, b"{{ 1 }}", None),
+        (template, b"\xff", Some("chat_template.jinja is not UTF-8")),
+        (template, b"", Some("chat_template.jinja: the file is empty")),
+        (config, b"", Some("tokenizer_config.json: the file is empty")),
+        (config, b"{]", Some("tokenizer.json: the tokenizer_config.json cannot be read: ")),
+        (
+            config,
+            b"{\"add_bos_token\":1}",
+            Some("tokenizer.json: the tokenizer_config.json cannot be read: "),
+        ),
+    ] {
+        let llama = Folder::of("llama-yarn");
+        let path = llama.folder.0.clone();
+        llama.folder.write("tokenizer.json", TOKENIZER);
+        llama.folder.write(name, bytes);
+        llama.folder.write("config.json", Json::from(llama.config.clone()).to_string());
+        std::fs::copy(fixture("hf/llama-yarn/model.safetensors"), path.join("model.safetensors")).unwrap();
+        let loaded = LoadedModel::open(&path, &options.0).err();
+        assert_eq!(estimate(&path, &options.0, &options.1).err(), loaded);
+        let json: Json = serde_json::from_str(&inspect(&path).unwrap()).unwrap();
+        assert_eq!(json["supported"], loaded.is_none());
+        assert_eq!(json["reason"].as_str(), loaded.as_ref().map(|e| e.message()));
+        let found =
+            loaded.as_ref().map(|e| e.message().strip_prefix(&format!("{}: ", path.display())).unwrap());
+        assert!(found.unwrap_or_default().starts_with(sentence.unwrap_or_default()), "{found:?}");
+        assert_eq!(found.is_some(), sentence.is_some());
+    }
+    // Nobody reads the config where there is no tokenizer.
+    let llama = Folder::of("llama-yarn");
+    llama.folder.write(config, "{]");
+    assert_eq!(llama.open(&options.0), None);
+}
+
 /// Llama 3.1's factors are those of the elements that are turned, as transformers has it: `dim = head_dim *
 /// partial_rotary_factor`.
 #[test]

@@ -290,7 +290,7 @@ fn has_tokenizer(gguf: &Gguf) -> Result<bool> {
 }
 
 /// The weights at `path` bound to memory that is only counted, with what reading and copying would take; no tokenizer, though
-/// the keys of a GGUF file's are looked at. The files are mapped, and little of them is read.
+/// the keys of a GGUF file's and the small files beside a folder's are looked at. The files are mapped, and little of them is read.
 pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let options = LoadOptions {
         check_tensors: false,
@@ -314,7 +314,21 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     if !path.is_dir() && has_tokenizer(&gguf).map_err(within)? {
         Tokenizer::check_gguf(gguf.metadata()).map_err(within)?;
     }
+    #[cfg(feature = "hf")]
+    if path.is_dir() {
+        check_beside(path).map_err(within)?;
+    }
     Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, memory: counting })
+}
+
+/// Refuses a folder whose small files end the loading of its tokenizer.
+#[cfg(feature = "hf")]
+fn check_beside(path: &Path) -> Result<()> {
+    let beside = hf::beside(path)?;
+    match beside.tokenizer_config.filter(|_| hf::look_beside(path).0) {
+        Some(config) => Tokenizer::check_json_config(&config).map_err(|e| e.within("tokenizer.json")),
+        None => Ok(()),
+    }
 }
 
 /// The keys and the directory of the file or folder at `path`; what it would take is only counted.

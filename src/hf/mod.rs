@@ -34,8 +34,6 @@ const TEMPLATE: &str = "chat_template.jinja";
 /// The most bytes of a `tokenizer_config.json` (real ones have up to a megabyte, of tokens that were added) and of a
 /// template.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
-/// The most bytes of memory that a byte of a `tokenizer_config.json` becomes.
-const CONFIG_ROOM_PER_BYTE: usize = 8;
 
 /// What a folder holds.
 #[derive(Debug)]
@@ -57,7 +55,8 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     families::all().map(|family| family.model_type)
 }
 
-/// Whether the folder at `path` has a `tokenizer.json`, and whether it has a chat template.
+/// Whether the folder at `path` has a `tokenizer.json`, and whether it has a chat template: as far as that can be seen, since what
+/// is wrong with either is told by [`beside`] and [`open`].
 pub fn look_beside(path: &Path) -> (bool, bool) {
     #[derive(Default, Deserialize)]
     struct Looked {
@@ -96,19 +95,34 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let config = ConfigFile::read(&folder, "config.json")?;
         let (family, config) = families::find(&config.config())?;
         let parts = convert::convert(&name, &folder, family, &config, weights::open(&folder)?)?;
-        let wanted = |file: &str| !reading.memory.measures() && folder.has(file);
-        let optional = |file: &str, most| wanted(file).then(|| folder.read(file, most)).transpose();
-        let tokenizer = (optional(TOKENIZER, u64::MAX)?, optional(TOKENIZER_CONFIG, MAX_TEXT_BYTES)?);
-        let room = tokenizer.1.as_ref().map_or(0, |config| config.len() * CONFIG_ROOM_PER_BYTE);
-        expect_room(room, "its JSON").map_err(|e| e.within(TOKENIZER_CONFIG))?;
-        let template = optional(TEMPLATE, MAX_TEXT_BYTES)?.map(|bytes| template(&bytes)).transpose()?;
-        Ok((parts, tokenizer, template, end_tokens(&folder, &config)?))
+        let (tokenizer, beside) = match reading.memory.measures() {
+            true => (None, Beside::default()),
+            false => (folder.optional(TOKENIZER, u64::MAX)?, folder.beside()?),
+        };
+        Ok((parts, tokenizer, beside, end_tokens(&folder, &config)?))
     };
-    let (parts, (tokenizer_json, tokenizer_config), chat_template, end_tokens) =
-        read().map_err(|e| e.within(&name))?;
+    let (parts, tokenizer_json, beside, end_tokens) = read().map_err(|e| e.within(&name))?;
+    let Beside { tokenizer_config, chat_template } = beside;
     let (parts, origin) = parts;
     let gguf = Gguf::from_parts(parts)?.made_from(Box::new(origin));
     Ok(HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens })
+}
+
+/// The small files beside the tokenizer, each if it is there.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// `tokenizer_config.json`: not looked into.
+    pub tokenizer_config: Option<FileBytes>,
+    /// `chat_template.jinja`.
+    pub chat_template: Option<String>,
+}
+
+/// The small files beside the tokenizer of the folder at `path`, which [`open_with`] leaves where they are when it measures.
+///
+/// # Errors
+/// As [`open`], without the folder's path.
+pub fn beside(path: &Path) -> Result<Beside> {
+    Folder { path, use_mmap: false, reading: &Reading::default() }.beside()
 }
 
 /// The text of a template.
@@ -139,6 +153,17 @@ struct Folder<'a> {
 impl Folder<'_> {
     fn has(&self, file: &str) -> bool {
         self.path.join(file).exists()
+    }
+
+    /// As [`Folder::read`], if the file is there.
+    fn optional(&self, file: &str, most: u64) -> Result<Option<FileBytes>> {
+        self.has(file).then(|| self.read(file, most)).transpose()
+    }
+
+    fn beside(&self) -> Result<Beside> {
+        let tokenizer_config = self.optional(TOKENIZER_CONFIG, MAX_TEXT_BYTES)?;
+        let template = self.optional(TEMPLATE, MAX_TEXT_BYTES)?.map(|bytes| template(&bytes));
+        Ok(Beside { tokenizer_config, chat_template: template.transpose()? })
     }
 
     /// A small file of at most so many bytes, read into memory.

@@ -149,6 +149,15 @@ impl Tokenizer {
         json::read(json, config, Looks(step))
     }
 
+    /// Looks at all that [`Tokenizer::from_json`] takes of a `tokenizer_config.json`.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_json`].
+    #[cfg(feature = "hf")]
+    pub fn check_json_config(config: &[u8]) -> Result<()> {
+        json::read_config(config).map(drop)
+    }
+
     /// The number of tokens; every id is below it.
     pub fn n_vocab(&self) -> usize {
         self.lexicon.len()
