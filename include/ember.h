@@ -23,7 +23,8 @@
  *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
  *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
  *  - After fork() the child has the models of its parent and may make contexts and engines of its own. Those of the parent have
- *    no threads there: what would need them, and an engine that was at work, gives EMBER_E_INVALID_ARGUMENT; freeing them is fine.
+ *    no threads there: what would need them, and an engine that was at work, gives EMBER_E_INVALID_ARGUMENT, and a handle that a
+ *    call was using stays EMBER_E_BUSY; freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
  *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on

@@ -327,7 +327,7 @@ static void in_the_child_of_a_busy_engine(struct parent *p)
     FAILS(EMBER_E_INVALID_ARGUMENT, "at work",
           ember_engine_submit_tokens(p->lone, TOKENS, N, NULL, NULL, NULL, NULL, &request, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "at work", ember_engine_step(p->lone, EMBER_FOREVER, NULL, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "fork", ember_request_next(p->request, EMBER_FOREVER, &event, E));
+    FAILS(EMBER_E_BUSY, "in use", ember_request_next(p->request, EMBER_FOREVER, &event, E));
     CHECK(request == NULL);
     ember_request_free(p->request);
     ember_engine_free(p->lone);
