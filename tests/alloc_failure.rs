@@ -481,7 +481,13 @@ fn every_large_argument(file: &[u8]) {
     assert_eq!(c!(ember_sampler_add_penalties(sampler, 1 << 20, 1.1, 0.0, 0.0)), EMBER_OK);
     let mut copy = null_mut();
     check("clone", EMBER_E_NOMEM, &mut || c!(ember_sampler_clone(sampler, &mut copy)));
+    let (distinct, mut listed): (Vec<u32>, _) = ((0..n_tokens as u32).collect(), null_mut());
+    assert_eq!(c!(ember_sampler_new(1, &mut listed)), EMBER_OK);
+    assert_eq!(c!(ember_sampler_add_allow(listed, distinct.as_ptr(), n_tokens)), EMBER_OK);
+    check("clone, of a long list", EMBER_E_NOMEM, &mut || c!(ember_sampler_clone(listed, &mut copy)));
+    check("add_greedy, to a long list", EMBER_E_NOMEM, &mut || c!(ember_sampler_add_greedy(listed)));
     assert!(copy.is_null());
+    free!(ember_sampler_free(listed));
     check("template", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_template(chat, text, LARGE)));
     check("tools", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_tools(chat, text, LARGE)));
     check("variables", EMBER_E_NOMEM, &mut || c!(ember_chat_options_set_variables(chat, text, LARGE)));

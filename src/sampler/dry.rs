@@ -28,6 +28,20 @@ pub struct Dry {
     pub breakers: Vec<Vec<u32>>,
 }
 
+impl Dry {
+    pub(super) fn try_clone(&self) -> Result<Dry> {
+        let mut breakers = Vec::new();
+        let n = self.breakers.len();
+        breakers
+            .try_reserve_exact(n)
+            .map_err(|_| Error::NoMemory(format!("no memory for a copy of a stage's {n} breakers")))?;
+        for breaker in &self.breakers {
+            breakers.push(super::copied(breaker)?);
+        }
+        Ok(Dry { breakers, ..*self })
+    }
+}
+
 /// Scratch.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {

@@ -91,6 +91,28 @@ pub enum Stage {
     Custom(Custom),
 }
 
+impl Stage {
+    /// A copy. Lists of a host's can be long.
+    fn try_clone(&self) -> Result<Stage> {
+        Ok(match self {
+            Stage::Bias(bias) => Stage::Bias(copied(bias)?),
+            Stage::Allow(tokens) => Stage::Allow(copied(tokens)?),
+            Stage::Deny(tokens) => Stage::Deny(copied(tokens)?),
+            Stage::Dry(dry) => Stage::Dry(dry.try_clone()?),
+            other => other.clone(),
+        })
+    }
+}
+
+fn copied<T: Copy>(list: &[T]) -> Result<Vec<T>> {
+    let mut copy = Vec::new();
+    let n = list.len();
+    copy.try_reserve_exact(n)
+        .map_err(|_| Error::NoMemory(format!("no memory for a copy of a stage's {n} tokens")))?;
+    copy.extend_from_slice(list);
+    Ok(copy)
+}
+
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
 #[derive(Debug)]
 pub struct Sampler {
@@ -134,7 +156,9 @@ impl Sampler {
         let most_dry =
             stages.filter_map(|stage| if let Stage::Dry(dry) = stage { Some(dry.last_n) } else { None });
         copy.remember(self.n_history, most_dry.max().unwrap_or(0))?;
-        copy.stages.clone_from(&self.stages);
+        for stage in &self.stages {
+            copy.stages.push(stage.try_clone()?);
+        }
         copy.history.extend(&self.history);
         Ok(copy)
     }
