@@ -138,9 +138,9 @@ fn sixty_four_conversations_give_what_each_gives_alone() {
         let expected = &expected[first..first + PLAIN];
         for (i, request) in requests.iter().enumerate() {
             assert_eq!(drain(request), expected[i], "conversation {}, {n_parallel} together", first + i);
-            assert_eq!(request.usage().finish, expected[i].finish);
+            assert_eq!(request.usage().expect("this process").finish, expected[i].finish);
         }
-        let m = engine.metrics();
+        let m = engine.metrics().expect("this process");
         assert_eq!((m.n_submitted, m.n_finished, m.n_queued), (64, 64, 0));
         let n: usize = expected.iter().map(|outcome| outcome.tokens.len()).sum();
         assert_eq!(m.n_generated, n as u64);
@@ -155,7 +155,7 @@ fn the_metrics_count_a_request_before_its_last_event_comes() {
     for i in 0..200 {
         let request = engine.submit(Prompt::Text("A"), &options(1), greedy(), Sink::Pull).expect("room");
         drain(&request);
-        let m = engine.metrics();
+        let m = engine.metrics().expect("this process");
         assert_eq!((m.n_finished, m.n_active, m.n_generated), (i + 1, 0, i + 1), "request {i}");
     }
 }
@@ -169,13 +169,13 @@ fn the_usage_of_the_last_event_is_the_last() {
     let (its_request, its_usage) = (request.clone(), at_the_end.clone());
     let sink = Sink::Callback(Box::new(move |event| {
         if let (EventKind::End(_), Some(request)) = (event.kind, its_request.get()) {
-            its_usage.set(request.usage()).expect("one end");
+            its_usage.set(request.usage().expect("this process")).expect("one end");
         }
         ControlFlow::Continue(())
     }));
     assert!(request.set(submit(&engine, 0, sink)).is_ok());
     while engine.step(Duration::ZERO).expect("a step") {}
-    let usage = request.get().expect("the request").usage();
+    let usage = request.get().expect("the request").usage().expect("this process");
     assert!(usage.finish.is_some() && usage.decode > Duration::ZERO);
     assert_eq!(Some(&usage), at_the_end.get());
 }
@@ -212,7 +212,7 @@ fn with_few_pages_requests_wait_and_are_run_again() {
         for (i, request) in (first..).zip(&requests) {
             assert_eq!(drain(request), alone(&model, i, 256), "conversation {i}");
         }
-        let m = engine.metrics();
+        let m = engine.metrics().expect("this process");
         assert!(m.n_preempted > 0, "{m:?}");
         assert_eq!((m.n_pages, m.n_free_pages), (6, 6), "all pages are back");
     }
@@ -233,7 +233,7 @@ fn one_that_is_alone_and_has_no_room_ends() {
     let outcome = drain(&request);
     assert_eq!(outcome.finish, Some(FinishReason::ContextFull));
     assert_eq!(
-        request.usage().n_prompt + outcome.tokens.len(),
+        request.usage().expect("this process").n_prompt + outcome.tokens.len(),
         65,
         "two pages, and a token chosen behind them"
     );
@@ -267,7 +267,7 @@ fn a_common_prefix_is_computed_once() {
             })
             .collect();
         let outcomes: Vec<Outcome> = requests.iter().map(drain).collect();
-        (outcomes, engine.metrics())
+        (outcomes, engine.metrics().expect("this process"))
     };
     let ((shared, with), (own, without)) = (run(true), run(false));
     assert_eq!(shared, own);
@@ -305,21 +305,23 @@ fn the_queue_is_bounded_and_the_urgent_go_first() {
         Err(Error::QueueFull(m)) => assert!(m.contains('3'), "{m}"),
         other => panic!("{:?}", other.err()),
     }
-    assert_eq!(engine.metrics().n_refused, 1);
+    assert_eq!(engine.metrics().expect("this process").n_refused, 1);
     while engine.step(Duration::ZERO).expect("no error") {}
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), ["first", "urgent", "second", "late"]);
     drop((first, requests));
     // However many urgent ones come, nobody waits for ever.
     let late = submit("late", -1).expect("no error");
     let mut n_urgent = 0;
-    while late.usage().finish.is_none() {
+    while late.usage().expect("this process").finish.is_none() {
         let _urgent = submit("urgent", 5).expect("no error");
         n_urgent += 1;
-        while engine.metrics().n_queued > 1 {
+        while engine.metrics().expect("this process").n_queued > 1 {
             engine.step(Duration::ZERO).expect("no error");
         }
         assert!(n_urgent < 100);
-        while late.usage().finish.is_none() && engine.metrics().n_queued == 0 {
+        while late.usage().expect("this process").finish.is_none()
+            && engine.metrics().expect("this process").n_queued == 0
+        {
             engine.step(Duration::ZERO).expect("no error");
         }
     }
@@ -348,11 +350,17 @@ fn requests_are_cancelled_and_time_runs_out() {
     drop(dropped);
     let ends = |request: &Request| drain(request).finish.expect("no error");
     assert_eq!(ends(&late), FinishReason::TimeLimit);
-    assert_eq!(late.usage().n_generated, 0);
+    assert_eq!(late.usage().expect("this process").n_generated, 0);
     assert_eq!([&by_token, &running, &waiting].map(ends), [FinishReason::Cancelled; 3]);
-    assert_eq!((running.usage().n_generated, waiting.usage().n_generated), (5, 0));
+    assert_eq!(
+        (
+            running.usage().expect("this process").n_generated,
+            waiting.usage().expect("this process").n_generated
+        ),
+        (5, 0)
+    );
     assert_eq!(ends(&other), FinishReason::MaxTokens);
-    let m = engine.metrics();
+    let m = engine.metrics().expect("this process");
     assert_eq!((m.n_cancelled, m.n_finished, m.n_failed), (5, 1, 0));
     assert_eq!(drain(&running).tokens, [], "the last event again");
 }
@@ -378,8 +386,8 @@ fn a_request_that_fails_is_the_only_one() {
         assert!(matches!(bad.next(FOREVER), Err(Error::InvalidArgument(_))));
     }
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), [true]);
-    assert_eq!(told.error(), bad.error());
-    assert_eq!(engine.metrics().n_failed, 2);
+    assert_eq!(told.error().expect("this process"), bad.error().expect("this process"));
+    assert_eq!(engine.metrics().expect("this process").n_failed, 2);
 }
 
 #[test]
@@ -403,7 +411,7 @@ fn callbacks_may_stop_and_submit_but_not_step() {
     }));
     let request = engine.submit(Prompt::Text("The sea"), &options(50), greedy(), sink).expect("no error");
     while engine.step(Duration::ZERO).expect("no error") {}
-    let usage: Usage = request.usage();
+    let usage: Usage = request.usage().expect("this process");
     assert_eq!((usage.finish, usage.n_generated), (Some(FinishReason::Stopped), 3));
     let inner: Vec<Request> = hear.try_iter().collect();
     assert_eq!(inner.len(), 3);
@@ -430,7 +438,7 @@ fn an_engine_that_goes_ends_its_requests() {
             assert!(matches!(finish, Some(FinishReason::Cancelled | FinishReason::MaxTokens)), "{finish:?}");
             assert!(request.next(Duration::ZERO).expect("no error").is_some(), "the end comes again");
         }
-        assert!(requests[4].usage().finish == Some(FinishReason::Cancelled));
+        assert!(requests[4].usage().expect("this process").finish == Some(FinishReason::Cancelled));
     }
 }
 

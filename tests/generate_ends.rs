@@ -63,7 +63,7 @@ fn run_in_engine(
     }));
     let request = engine.submit(Prompt::Text(PROMPT), o, greedy(), sink).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
-    request.usage()
+    request.usage().expect("this process")
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn a_full_cache_behind_the_last_token_ends_no_request() {
     let engine = Engine::new(&model, &options_of_engine).unwrap();
     let request = engine.submit(Prompt::Tokens(&ids), &options(1), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
-    assert_eq!(request.usage().finish, Some(FinishReason::MaxTokens));
+    assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::MaxTokens));
     // Whose text is not complete ends for room as ever.
     let request = engine.submit(Prompt::Tokens(&ids), &options(2), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
-    assert_eq!(request.usage().finish, Some(FinishReason::ContextFull));
+    assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::ContextFull));
 }
 
 /// A choice that failed can be tried again, whatever was run in between.

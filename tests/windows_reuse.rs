@@ -311,7 +311,7 @@ fn an_engine_runs_long_requests_in_few_pages() {
             }
             assert!(&ids == expected, "{n_pages} pages");
         }
-        let metrics = engine.metrics();
+        let metrics = engine.metrics().expect("this process");
         assert_eq!((metrics.n_finished, metrics.n_pages), (6, n_pages));
         n_preempted += metrics.n_preempted;
     }
@@ -348,7 +348,7 @@ fn an_engine_runs_in_as_few_pages_as_a_generation_alone() {
             let others: Vec<_> = (0..n_others).map(|i| submit(&prompt[i..i + 20])).collect();
             while engine.step(Duration::ZERO).unwrap() {}
             for request in others.iter().chain([&long]) {
-                let usage = request.usage();
+                let usage = request.usage().expect("this process");
                 assert_eq!(usage.n_generated, 20, "{n_batch} rows, {n_others} others: {:?}", usage.finish);
             }
         }

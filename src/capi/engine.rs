@@ -253,7 +253,7 @@ pub unsafe extern "C" fn ember_engine_metrics_get(
     out: *mut ember_engine_metrics,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || fill_struct!(out, to_metrics(&handle!(engine).metrics())))
+    guard(err, || fill_struct!(out, to_metrics(&handle!(engine).metrics()?)))
 }
 
 /// Writes the options in force in the engine's context to `out`, whose struct_size must be set: n_ctx are the positions of each
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn ember_engine_info_get(
 ) -> ember_status {
     guard(err, || {
         let engine = handle!(engine);
-        let metrics = engine.metrics();
-        fill_struct!(out, context_info(engine.context_options(), (metrics.n_pages, metrics.n_free_pages)))
+        let kv_pages = engine.kv_pages()?;
+        fill_struct!(out, context_info(engine.context_options(), kv_pages))
     })
 }

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use parking_lot::Mutex;
 
 use super::args::UserData;
 use super::error::ember_error;
 use super::guard::guard;
 use crate::error::{Error, Result, ember_status};
+use crate::threads::Mutex;
 
 /// How much a log line matters.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -60,8 +60,10 @@ impl Log for Forward {
 
     fn log(&self, record: &Record<'_>) {
         // The lock is not held during the callback, which may set another one.
-        let sink = *SINK.lock();
-        let Some(sink) = sink.filter(|_| self.enabled(record.metadata())) else { return };
+        let Some(sink) = SINK.lock_or_give_up().and_then(|sink| *sink) else { return };
+        if !self.enabled(record.metadata()) {
+            return;
+        }
         let level = match record.level() {
             Level::Error => ember_log_level::EMBER_LOG_ERROR,
             Level::Warn => ember_log_level::EMBER_LOG_WARN,
@@ -112,7 +114,8 @@ fn set(callback: ember_log_callback, user_data: UserData, max_level: i32) -> Res
     };
     // When a Rust host has its own logger in this copy of the library, that one and its level stay.
     let ours = *INSTALLED.get_or_init(|| log::set_logger(&Forward).is_ok());
-    let mut sink = SINK.lock();
+    let was_at_work = || Error::InvalidArgument("fork() was called while another thread logged".into());
+    let mut sink = SINK.lock_or_give_up().ok_or_else(was_at_work)?;
     *sink = callback.map(|callback| Sink { callback, user_data });
     if ours {
         log::set_max_level(filter);

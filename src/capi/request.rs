@@ -102,7 +102,7 @@ pub unsafe extern "C" fn ember_request_usage(
     out: *mut ember_generate_result,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || fill_struct!(out, to_result(&handle!(request).request.usage())))
+    guard(err, || fill_struct!(out, to_result(&handle!(request).request.usage()?)))
 }
 
 /// Frees a request; one that has not ended is cancelled, and its callback gets EMBER_EVENT_END with the engine's next step.

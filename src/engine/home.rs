@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
-use crate::threads;
+use crate::threads::{self, Mutex};
 
 /// The process whose threads work on an engine.
 pub(super) struct Home {
@@ -30,14 +28,15 @@ impl Home {
             return Ok(());
         }
         // Until it is the child's, nobody of the child is at work on it.
-        let _moves = self.moves.lock();
+        let moves = self.moves.lock_or_give_up();
         let process = self.process.load(SeqCst);
         if process == here {
             return Ok(());
         }
         let why = match self.has_threads {
             true => "has its threads",
-            false if is_at_work() => "was at work on it",
+            // Without `moves` a child's child is asked, whose parent was forked while it asked itself.
+            false if moves.is_none() || is_at_work() => "was at work on it",
             false => {
                 forget();
                 self.process.store(here, SeqCst);

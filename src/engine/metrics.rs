@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::generate::{Event, EventKind, FinishReason, Usage};
+use crate::threads::Mutex;
 
 /// Counters since the engine was made, and how things stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -13,18 +13,16 @@
 //! - `metrics`: what was done so far.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::cancel::CancelToken;
 use crate::context::{Context, ContextOptions, LoadedModel};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, Generator, Prompt};
 use crate::sampler::Sampler;
-use crate::threads::{self, Background};
+use crate::threads::{self, Background, Condvar, Mutex};
 
 mod home;
 mod metrics;
@@ -77,8 +75,8 @@ pub fn check_max_queue(max_queue: usize) -> Result<usize> {
 
 /// What the engine's threads and the owners of its requests share.
 struct Shared {
-    /// Nothing any more when the engine was closed.
-    pump: Mutex<Option<Pump>>,
+    /// Nothing any more when the engine was closed. Nobody sleeps for it: see [`threads::Mutex`] why.
+    pump: parking_lot::Mutex<Option<Pump>>,
     /// Who is at the pump; 0: nobody.
     pumping: AtomicUsize,
     queue: Mutex<Queue>,
@@ -128,10 +126,10 @@ impl Engine {
         let home = Home::new(options.thread || context.has_threads());
         let metrics = Metrics { n_pages, n_free_pages, ..Metrics::default() };
         let shared = Arc::new(Shared {
-            pump: Mutex::new(Some(Pump::new(context))),
+            pump: parking_lot::Mutex::new(Some(Pump::new(context))),
             pumping: Default::default(),
             queue: Mutex::new(Queue::new(options.max_queue)),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             waiting: Waiting::default(),
             metrics: Mutex::new(metrics),
             closing,
@@ -202,7 +200,7 @@ impl Engine {
     pub fn step(&self, patience: Duration) -> Result<bool> {
         self.shared.check_process()?;
         self.shared.n_steppers.fetch_add(1, SeqCst);
-        let _leave = Leaves(&self.shared.n_steppers);
+        let _leave = Leaves { n_steppers: &self.shared.n_steppers, process: threads::process() };
         self.shared.may_step()?;
         let until = Instant::now().checked_add(patience);
         let mut turn = Turn::new(&self.shared);
@@ -213,18 +211,27 @@ impl Engine {
                 return Ok(more);
             }
             turn.is_mine = false;
-            let mut queue = self.shared.queue.lock();
-            if self.shared.pump.is_locked() && sleep(&self.shared.changed, &mut queue, until) {
+            let queue = self.shared.queue.lock();
+            if self.shared.pump.is_locked() && sleep(&self.shared.changed, queue, until).1 {
                 return Err(Error::Busy("another thread does a step of the engine".into()));
             }
         }
     }
 
     /// What was done so far, and what there is to do.
-    pub fn metrics(&self) -> Metrics {
+    ///
+    /// Errors: `InvalidArgument` in a child process made by `fork` of an engine that has threads, or was at work.
+    pub fn metrics(&self) -> Result<Metrics> {
+        self.shared.check_process()?;
         let mut metrics = *self.shared.metrics.lock();
         metrics.n_queued = self.shared.queue.lock().len();
-        metrics
+        Ok(metrics)
+    }
+
+    /// The pages of its cache, and those of them that no request under way has. Errors: as [`Engine::metrics`].
+    pub fn kv_pages(&self) -> Result<(usize, usize)> {
+        let metrics = self.metrics()?;
+        Ok((metrics.n_pages, metrics.n_free_pages))
     }
 
     /// Whether the calling thread is in a step of this engine: in a callback of one of its requests.
@@ -243,7 +250,7 @@ impl Engine {
     /// `fork`, an engine that has threads, or was at work, is left as they left it.
     pub fn close(&self) -> Result<()> {
         if self.shared.check_process().is_err() {
-            drop(self.thread.lock().take());
+            drop(self.thread.lock_or_give_up().and_then(|mut thread| thread.take()));
             return Ok(());
         }
         if self.is_within() {
@@ -284,9 +291,9 @@ impl Shared {
                 if matches!(self.pump(), Some(true)) {
                     continue;
                 }
-                let mut queue = self.queue.lock();
+                let queue = self.queue.lock();
                 if queue.len() == 0 && !self.closing.is_cancelled() {
-                    self.changed.wait(&mut queue);
+                    drop(self.changed.wait(queue, None));
                 }
             }
         }
@@ -296,7 +303,9 @@ impl Shared {
     fn wait_for_work(&self, until: Option<Instant>) {
         let mut queue = self.queue.lock();
         while queue.len() == 0 && self.metrics.lock().n_active == 0 && !self.closing.is_cancelled() {
-            if sleep(&self.changed, &mut queue, until) {
+            let late;
+            (queue, late) = sleep(&self.changed, queue, until);
+            if late {
                 return;
             }
         }
@@ -306,12 +315,21 @@ impl Shared {
     /// the step that they were at.
     fn check_process(&self) -> Result<()> {
         self.home.check(
-            || self.pump.is_locked(),
+            || self.is_at_work(),
             || {
                 self.waiting.clear();
                 self.n_steppers.store(0, SeqCst);
             },
         )
+    }
+
+    /// Whether somebody is at the pump, or keeps what threads have for moments: one who was there at a fork.
+    fn is_at_work(&self) -> bool {
+        let Some(pump) = self.pump.try_lock() else { return true };
+        let Some(queue) = self.queue.lock_or_give_up() else { return true };
+        self.metrics.lock_or_give_up().is_none()
+            || self.waiting.is_held()
+            || pump.iter().flat_map(Pump::jobs).chain(queue.jobs()).any(Job::is_held)
     }
 
     /// `Busy` for a thread that cannot do a step.
@@ -352,7 +370,15 @@ impl Shared {
 
     /// Ends every request that is left as cancelled.
     fn end_all(&self) {
-        let mut pump = self.pump.lock();
+        let mut pump = loop {
+            if let Some(pump) = self.pump.try_lock() {
+                break pump;
+            }
+            let queue = self.queue.lock();
+            if self.pump.is_locked() {
+                drop(sleep(&self.changed, queue, None));
+            }
+        };
         self.pumping.store(threads::this_thread(), SeqCst);
         let leave = Leave(&self.pumping);
         self.end_all_of(&mut pump);
@@ -364,17 +390,12 @@ impl Shared {
 
 /// Sleeps until `changed` is told; true when it is `until` already. `None`: never. A thread that is the only one would sleep in
 /// vain, so it does not: nobody else can change anything.
-fn sleep<T>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Option<Instant>) -> bool {
-    if threads::alone() {
-        return true;
-    }
-    match until {
-        Some(until) => changed.wait_until(guard, until).timed_out(),
-        None => {
-            changed.wait(guard);
-            false
-        }
-    }
+fn sleep<'a, T>(
+    changed: &Condvar,
+    guard: MutexGuard<'a, T>,
+    until: Option<Instant>,
+) -> (MutexGuard<'a, T>, bool) {
+    if threads::alone() { (guard, true) } else { changed.wait(guard, until) }
 }
 
 /// Says that nobody is at the pump, after a panic too.
@@ -386,11 +407,17 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Counts a call less, after a panic too.
-struct Leaves<'a>(&'a AtomicUsize);
+/// Counts a call less, after a panic too; but not in the child of a callback that called `fork`, where it does not count.
+struct Leaves<'a> {
+    n_steppers: &'a AtomicUsize,
+    /// Where it was counted.
+    process: u32,
+}
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
+        if self.process == threads::process() {
+            self.n_steppers.fetch_sub(1, SeqCst);
+        }
     }
 }

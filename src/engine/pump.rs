@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::metrics::{Metrics, Standing};
 use super::queue::{Queue, rank};
 use super::request::{Sink, State};
@@ -15,6 +13,7 @@ use crate::error::Error;
 use crate::generate::{Choice, EventKind, FinishReason, Generator};
 use crate::kernels::attention::PAGE_LEN;
 use crate::sampler::{Sampler, Stage};
+use crate::threads::Mutex;
 
 /// Tokens of prompts that a batch takes, however many others generate.
 const LEAST_PREFILL: usize = 32;
@@ -63,6 +62,11 @@ impl Job {
             standing: Standing::default(),
             is_prefilling: true,
         }
+    }
+
+    /// Whether somebody keeps what its owner is told to himself, who may be a thread of a parent process that is not there.
+    pub(super) fn is_held(&self) -> bool {
+        self.state.is_held()
     }
 
     /// Why the request has to end now, if it has to.
@@ -206,6 +210,11 @@ impl Pump {
         let (ids, seqs, wants, askers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (best, counted) = (Vec::new(), Instant::now());
         Pump { context, active: Vec::new(), vacant, ids, seqs, wants, askers, best, counted }
+    }
+
+    /// The requests under way.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.active.iter().map(|active| &active.job)
     }
 
     /// One batch. Returns whether there is more to do.

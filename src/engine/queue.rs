@@ -38,6 +38,11 @@ impl Queue {
         self.jobs.len()
     }
 
+    /// Those that wait.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.iter()
+    }
+
     /// `QueueFull` when as many wait as may.
     pub(super) fn check_room(&self) -> Result<()> {
         match self.jobs.len() < self.most {

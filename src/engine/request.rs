@@ -3,15 +3,14 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex};
 
 use super::{Shared, Turn, sleep};
 use crate::cancel::{Asker, CancelToken};
 use crate::error::{Error, Result};
 use crate::generate::{Event, EventKind, FinishReason, Token, TokenLogprob, Usage};
+use crate::threads::{self, Condvar, Mutex};
 
 /// What is called with a request's events.
 pub type EventCallback = Box<dyn FnMut(&Event<'_>) -> ControlFlow<()> + Send>;
@@ -73,6 +72,8 @@ pub(super) struct State {
     told: Mutex<Told>,
     /// Told when there is more in `told` to wait for.
     news: Condvar,
+    /// The process that made it.
+    process: u32,
 }
 
 /// What the owner is told.
@@ -89,7 +90,31 @@ struct Told {
 
 impl State {
     pub(super) fn new(cancel: Option<CancelToken>) -> State {
-        State { cancel: [Some(CancelToken::new()), cancel], told: Mutex::default(), news: Condvar::new() }
+        State {
+            cancel: [Some(CancelToken::new()), cancel],
+            told: Mutex::default(),
+            news: Condvar::default(),
+            process: threads::process(),
+        }
+    }
+
+    /// See [`Job::is_held`].
+    pub(super) fn is_held(&self) -> bool {
+        self.told.lock_or_give_up().is_none()
+    }
+
+    /// What the owner was told, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
+    /// was reading it then.
+    fn told(&self) -> Result<MutexGuard<'_, Told>> {
+        if self.process == threads::process() {
+            return Ok(self.told.lock());
+        }
+        self.told.lock_or_give_up().ok_or_else(|| {
+            let parent = self.process;
+            Error::InvalidArgument(format!(
+                "the request was made before fork(), in process {parent}, which was at work on it"
+            ))
+        })
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -145,7 +170,9 @@ impl State {
     pub(super) fn wait(&self, n_calls: u64, until: Option<Instant>) {
         let mut told = self.told.lock();
         while told.events.is_empty() && !told.is_over && told.n_calls == n_calls {
-            if sleep(&self.news, &mut told, until) {
+            let late;
+            (told, late) = sleep(&self.news, told, until);
+            if late {
                 return;
             }
         }
@@ -198,7 +225,7 @@ impl Request {
     }
 
     fn pop(&self) -> Result<Option<OwnedEvent>> {
-        let mut told = self.state.told.lock();
+        let mut told = self.state.told()?;
         if let Some(event) = told.events.pop_front() {
             return Ok(Some(event));
         }
@@ -221,13 +248,15 @@ impl Request {
     }
 
     /// What was done so far.
-    pub fn usage(&self) -> Usage {
-        self.state.told.lock().usage
+    ///
+    /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent's asked, too.
+    pub fn usage(&self) -> Result<Usage> {
+        Ok(self.state.told()?.usage)
     }
 
-    /// What it ended with, if that was an error.
-    pub fn error(&self) -> Option<Error> {
-        self.state.told.lock().error.clone()
+    /// What it ended with, if that was an error. Errors: as [`Request::usage`].
+    pub fn error(&self) -> Result<Option<Error>> {
+        Ok(self.state.told()?.error.clone())
     }
 }
 

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::Shared;
 use super::request::State;
+use crate::threads::Mutex;
 
 /// Those who wait while another does the steps.
 #[derive(Default)]
@@ -45,6 +44,11 @@ impl Waiting {
             }
             None => true,
         }
+    }
+
+    /// Whether somebody is at it and stays, who may be a thread of a parent process that is not there.
+    pub(super) fn is_held(&self) -> bool {
+        self.0.lock_or_give_up().is_none()
     }
 
     /// Takes all out, who are of another process.

@@ -1,6 +1,8 @@
 //! A thread that does one thing of its own.
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
@@ -32,11 +34,15 @@ impl Drop for Background {
     }
 }
 
-/// A number that is another one for each thread that lives, never 0. (The standard library's name of a thread gives a thread
-/// of C a handle that is never freed.)
+/// A number that is another one for each thread, never 0: in a child process made by `fork` too, where threads get the memory of
+/// those that were the parent's. (The standard library's name of a thread gives a thread of C a handle that is never freed.)
 pub fn this_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    PLACE.with(|place| std::ptr::from_ref(place).addr())
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
+    if NUMBER.get() == 0 {
+        NUMBER.set(LAST.fetch_add(1, Relaxed) + 1);
+    }
+    NUMBER.get()
 }
 
 #[cfg(all(test, not(target_family = "wasm")))]
@@ -50,6 +56,9 @@ mod tests {
         let (tell, hear) = std::sync::mpsc::channel();
         let thread = background("test", move || tell.send(this_thread()).expect("somebody hears"));
         drop(thread.expect("a thread"));
-        assert_ne!(hear.try_recv().expect("it has ended"), here);
+        let ended = hear.try_recv().expect("it has ended");
+        assert_ne!(ended, here);
+        let next = std::thread::spawn(this_thread).join().expect("no panic");
+        assert!(next != ended && next != here, "not the number of one that ended, whose memory it may have");
     }
 }

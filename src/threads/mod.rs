@@ -9,6 +9,7 @@
 //! - `demand`: the pools that are at work in this process share its CPUs, so that no number of them keeps more threads
 //!   awake than there are CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
+//! - `lock`: locks that threads sleep on elsewhere in the library.
 
 mod background;
 mod both;
@@ -16,6 +17,7 @@ mod cpus;
 mod demand;
 mod disjoint;
 mod gate;
+mod lock;
 mod pool;
 mod sync;
 mod tasks;
@@ -27,6 +29,7 @@ pub use background::{Background, background, this_thread};
 pub use both::both;
 pub use cpus::CpuSet;
 pub use disjoint::DisjointMut;
+pub use lock::{Condvar, Mutex};
 pub use pool::ThreadPool;
 pub use topology::default_threads;
 
