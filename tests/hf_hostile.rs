@@ -73,6 +73,29 @@ fn refused(folder: &TempFolder, status: ember_status, sentence: &str) {
     assert_eq!(e.status(), status);
 }
 
+/// The name that the JSON library gives such a meaning is one as any other.
+#[test]
+fn a_text_in_the_config_is_not_read_as_json() {
+    let folder = folder("raw-value");
+    let raw = "\"x\": {\"$serde_json::private::RawValue\": \"not JSON\"}";
+    folder.write("config.json", CONFIG.replacen('{', &format!("{{{raw}, "), 1));
+    folder.write("generation_config.json", format!("{{{raw}}}"));
+    assert!(LoadedModel::open(&folder.0, &LoadOptions::default()).is_ok());
+    folder.write("config.json", "{\"$serde_json::private::RawValue\": \"{}\"}");
+    refused(&folder, EMBER_E_FORMAT, "config.json: the key \"model_type\" is missing");
+    folder.write("config.json", CONFIG);
+    let mut tensors = TENSORS;
+    tensors[0].0 = "a";
+    let (header, n_data) = header(&tensors);
+    let header = header.replacen("\"F32\"", &format!("\"F31\", {raw}"), 1);
+    folder.write("model.safetensors", safetensors(&header, n_data));
+    refused(
+        &folder,
+        EMBER_E_FORMAT,
+        "model.safetensors: the tensor \"a\" has the type \"F31\", which safetensors does not know",
+    );
+}
+
 #[test]
 fn the_sound_folder_loads() {
     let folder = folder("sound");

@@ -10,6 +10,8 @@ mod bytes;
 mod cursor;
 mod decode;
 mod index;
+#[cfg(feature = "hf")]
+pub(crate) mod json;
 mod metadata;
 mod origin;
 mod parts;

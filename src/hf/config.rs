@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Folder;
 use crate::error::{Error, Result};
+use crate::gguf::json::tree;
 use crate::gguf::quoted;
 use crate::memory::expect_room;
 
@@ -31,7 +32,7 @@ impl ConfigFile {
     pub fn read(folder: &Folder<'_>, name: &'static str) -> Result<ConfigFile> {
         let bytes = folder.read(name, MAX_BYTES)?;
         expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
-        match serde_json::from_slice(&bytes) {
+        match tree(&bytes) {
             Ok(Value::Object(object)) => Ok(ConfigFile { name, object }),
             Ok(_) => Err(Error::Format(format!("{name}: the file is not a JSON object"))),
             Err(e) => Err(Error::Format(format!("{name}: the file is not JSON: {e}"))),

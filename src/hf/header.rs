@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::config::ROOM_PER_BYTE;
 use crate::error::{Error, Result, shortened, sizes};
+use crate::gguf::json::tree;
 use crate::gguf::quoted;
 use crate::memory::expect_room;
 
@@ -133,7 +134,7 @@ fn blame(header: &[u8]) -> Option<String> {
     if header.len() > MAX_BLAMED_BYTES || expect_room(header.len() * ROOM_PER_BYTE, "its JSON").is_err() {
         return None;
     }
-    let Ok(Value::Object(header)) = serde_json::from_slice(header) else { return None };
+    let Ok(Value::Object(header)) = tree(header) else { return None };
     let numbers = |v: &Value| v.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
     header.iter().filter(|(name, _)| *name != NOTES).find_map(|(name, info)| {
         let [dtype, shape, range] = ["dtype", "shape", "data_offsets"].map(|key| &info[key]);

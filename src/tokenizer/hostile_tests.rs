@@ -302,6 +302,19 @@ fn parts_and_texts_that_no_file_has_are_refused() {
     assert_eq!(sentence, "the pre-tokenizer has more than 1000 stages, the most Ember reads");
 }
 
+/// The library's own names mean nothing in a file: what stands in a text is not read as JSON.
+#[test]
+fn texts_in_parts_are_no_json() {
+    let raw = |text: &str| json!({ "$serde_json::private::RawValue": text });
+    let sentence = refusal(with("normalizer", raw(r#"{"type":"Lowercase"}"#)), "a");
+    assert!(sentence.starts_with("the normalizer \"\" is not known"), "{sentence}");
+    // Here the tokenizers crate makes trees of what it does not know.
+    for text in ["not JSON", "[[[0]]]"] {
+        let lower = json!({ "type": "Lowercase", "x": raw(text), "y": [raw(text)] });
+        assert_eq!(with("normalizer", lower).unwrap().encode("AB", false, false).unwrap(), [0, 1]);
+    }
+}
+
 /// What the model's settings do not need is not kept, whatever it is.
 #[test]
 fn unknown_settings_of_the_model_are_passed_over() {

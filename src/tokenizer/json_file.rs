@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::looks::Looks;
 use crate::error::{self, Error, shortened};
-use crate::gguf::{append, room_for};
+use crate::gguf::{append, json, room_for};
 
 /// The most bytes of a text in the file, of a part around the model, and the deepest nesting of what is not read: who parses
 /// JSON has a buffer for texts with escapes and for nesting, and cannot do with less. Real parts have some hundred bytes,
@@ -120,7 +120,7 @@ impl Part<'_> {
             n.saturating_add(more)
         });
         room_for::<u8>(room, &format!("the field {name:?} of the tokenizer.json"))?;
-        serde_json::from_str(json).map_err(|e| {
+        json::tree(json.as_bytes()).map_err(|e| {
             let e = shortened(e);
             Error::Format(format!("the field {name:?} of the tokenizer.json cannot be read: {e}"))
         })

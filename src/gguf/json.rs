@@ -1,0 +1,125 @@
+//! JSON of a file as a tree.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// What the keys begin with that mean something to `serde_json`: with its feature `raw_value` an object of one of them is read as
+/// the JSON in a text, by a parser that counts nesting anew.
+const PRIVATE: &str = "$serde_json::private::";
+
+/// Reads JSON as a tree, as deep as `serde_json` goes. Whatever [`Value`] makes of itself, a text is a text here; members under keys
+/// of `serde_json`'s own are left out, so that nobody who is given the tree takes them for more.
+///
+/// # Errors
+/// For what is no JSON, or nested too deeply.
+pub(crate) fn tree(json: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(json).map(|Tree(value)| value)
+}
+
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Tree, D::Error> {
+        json.deserialize_any(Reader).map(Tree)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(b.into())
+    }
+
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(n.into())
+    }
+
+    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+        Ok(n.into())
+    }
+
+    fn visit_f64<E>(self, x: f64) -> Result<Value, E> {
+        Ok(x.into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Tree(item)) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some((key, Tree(value))) = map.next_entry::<String, Tree>()? {
+            if !key.starts_with(PRIVATE) {
+                members.insert(key, value);
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn trees_are_those_of_the_library() {
+        for text in [
+            r#"{"a": [1, -2, 3.5, 1e300, 18446744073709551615, true, false, null], "b": {"c": "\u00e9\"", "b": {}}}"#,
+            r#"{"a": 1, "a": [2]}"#,
+            "\"x\"",
+            "[]",
+            "-0.0",
+        ] {
+            assert_eq!(tree(text.as_bytes()).ok(), serde_json::from_str(text).ok(), "{text}");
+            assert!(tree(text.as_bytes()).is_ok(), "{text}");
+        }
+        for text in ["", "{", "[1,]", "{} x", "\"\\q\"", "1e999"] {
+            let (own, theirs) = (tree(text.as_bytes()), serde_json::from_str::<Value>(text));
+            assert_eq!(own.err().map(|e| e.to_string()), theirs.err().map(|e| e.to_string()), "{text}");
+            assert!(tree(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    /// Texts that are JSON are texts, under whatever key and however it is spelled.
+    #[test]
+    fn no_text_is_read_as_json() {
+        for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+            for text in ["[1]", "not JSON", "{"] {
+                let inner = format!("{{\"{key}\": \"{text}\", \"a\": 1}}");
+                let found = tree(format!("[{inner}, {inner}]").as_bytes()).ok();
+                assert_eq!(found, Some(json!([{ "a": 1 }, { "a": 1 }])), "{inner}");
+            }
+            // Nor is what nests there counted anew.
+            let deep = format!("{}{{\"{key}\": 0}}{}", "[".repeat(127), "]".repeat(127));
+            assert!(tree(deep.as_bytes()).is_err());
+        }
+    }
+}
