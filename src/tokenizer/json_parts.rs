@@ -224,19 +224,20 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
         let (name, e) = (quoted(name.as_bytes()), shortened(e));
         Error::Unsupported(format!("the pre-tokenizer {name} is not known, or malformed: {e}"))
     })?;
-    let inside = match &pre_tokenizer {
-        PreTokenizerWrapper::Metaspace(m) if m.get_prepend_scheme() == PrependScheme::First => {
-            let mut inside = m.clone();
-            inside.set_prepend_scheme(PrependScheme::Never);
-            Some(ForeignPreTokenizer(Box::new(PreTokenizerWrapper::Metaspace(inside))))
+    let (bare, only_first) = match &pre_tokenizer {
+        PreTokenizerWrapper::Metaspace(m) => {
+            let mut bare = m.clone();
+            bare.set_prepend_scheme(PrependScheme::Never);
+            let bare = ForeignPreTokenizer(Box::new(PreTokenizerWrapper::Metaspace(bare)));
+            (Some(bare), m.get_prepend_scheme() == PrependScheme::First)
         }
-        _ => None,
+        _ => (None, false),
     };
     // What an inverted one removes, or keeps, is what lies between.
     let is_plain = name == "Split" && !is_true(part, "invert");
     let needs = if is_plain { literal(part).map(str::to_owned) } else { None };
     let pre_tokenizer = ForeignPreTokenizer(Box::new(pre_tokenizer));
-    Ok(Stage::Other { pre_tokenizer, inside, needs })
+    Ok(Stage::Other { pre_tokenizer, bare, only_first, needs })
 }
 
 /// The most tokens before a text, and behind it. Each may stand for many ids in the file, so that without a limit a small

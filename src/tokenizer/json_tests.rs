@@ -138,6 +138,55 @@ fn added_tokens_follow_their_strip_rules() {
     assert_eq!(encode(&file, "A<m>B<M>"), [0, 7, 1, 7]);
 }
 
+/// BPE of "h", "e", "l", "o" and `▁` for spaces, which the parts put before texts as they say, with `<s>` and `?` for the unknown.
+fn pieces(pre_tokenizer: Value) -> Value {
+    json!({
+        "added_tokens": [added(9, "<s>")],
+        "pre_tokenizer": pre_tokenizer,
+        "decoder": { "type": "Sequence", "decoders": [
+            { "type": "Replace", "pattern": { "String": "▁" }, "content": " " }] },
+        "model": { "type": "BPE", "unk_token": "?", "merges": ["▁ h", "l l", "ll o"],
+                   "vocab": { "▁": 0, "h": 1, "e": 2, "l": 3, "o": 4, "▁h": 5, "ll": 6, "llo": 7, "?": 8 } },
+    })
+}
+
+/// The bytes of what is told in two pieces, which are those of the whole.
+#[track_caller]
+fn told(file: &Value, first: &str, then: &str) -> String {
+    let tokens = build(file, None).unwrap();
+    let bytes = |ids: &[u32]| ids.iter().flat_map(|&id| tokens.token_bytes(id).unwrap()).copied().collect();
+    let whole = tokens.encode(&[first, then].concat(), false, true).unwrap();
+    let mut ids = tokens.encode(first, false, true).unwrap();
+    ids.extend(tokens.encode_behind(*ids.last().unwrap(), then, true).unwrap());
+    let (whole, both) = (String::from_utf8(bytes(&whole)).unwrap(), String::from_utf8(bytes(&ids)).unwrap());
+    assert_eq!(both, whole, "{first:?} and {then:?}");
+    both
+}
+
+/// Whichever texts get a space, one that goes on where other text ends gets none.
+#[test]
+fn metaspace_puts_no_space_behind_text() {
+    for scheme in ["always", "first", "never"] {
+        let metaspace = |split: bool| json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split });
+        let words =
+            json!({ "type": "Sequence", "pretokenizers": [{ "type": "WhitespaceSplit" }, metaspace(true)] });
+        for pre_tokenizer in [metaspace(false), metaspace(true), words] {
+            let file = pieces(pre_tokenizer);
+            for (first, then) in [("he", "llo"), ("he", " llo"), ("he", "llo hello"), ("he", ""), ("he", " ")]
+            {
+                told(&file, first, then);
+            }
+            for (first, then) in [("<s>", "hello"), ("he", "<s>llo"), ("he", "llo<s>llo")] {
+                told(&file, first, then);
+            }
+        }
+    }
+    let old = pieces(json!({ "type": "Metaspace", "replacement": "▁", "add_prefix_space": true }));
+    assert_eq!(told(&old, "he", "llo"), " hello");
+    // Behind bytes that are no text there is a text of its own.
+    assert_eq!(build(&old, None).unwrap().encode_bytes(b"he\xffllo", false, false).unwrap(), [5, 2, 8, 0, 7]);
+}
+
 #[test]
 fn the_config_names_roles_and_the_template() {
     let config = json!({ "bos_token": { "content": "<s>", "lstrip": false }, "eos_token": "<m>", "pad_token": null,

@@ -97,7 +97,10 @@ enum Model {
 enum Place {
     Start,
     AfterSpecial,
+    /// Behind a token that was found in the normalized text, or bytes that are no text.
     Inside,
+    /// It goes on where the text of another call ends.
+    Behind,
 }
 
 impl Tokenizer {
@@ -197,7 +200,7 @@ impl Tokenizer {
     /// As [`Tokenizer::encode`].
     pub fn encode_behind(&self, last: u32, text: &str, parse_special: bool) -> Result<Vec<u32>> {
         let is_special = self.types.get(last as usize).is_some_and(|ty| ty.is_special());
-        let place = if is_special { Place::AfterSpecial } else { Place::Inside };
+        let place = if is_special { Place::AfterSpecial } else { Place::Behind };
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         self.encode_text(text, place, parse_special, &mut Effort::new(text.len()), &mut out)?;
         Ok(out)
@@ -257,9 +260,8 @@ impl Tokenizer {
                         match fragment {
                             Fragment::Token(token) => out.push(token),
                             Fragment::Text(text) => {
-                                let at_start = place == Place::Start;
                                 let found = |word: &str, effort: &mut _| self.encode_word(word, effort, out);
-                                self.pre.words(text, at_start, effort, found)?;
+                                self.pre.words(text, place, effort, found)?;
                             }
                         }
                         place = Place::Inside;

@@ -86,7 +86,7 @@ impl Step {
         let most = effort.room();
         Ok(match self {
             Step::Prefix { text: prefix, if_absent } => {
-                let wanted = place != Place::Inside
+                let wanted = matches!(place, Place::Start | Place::AfterSpecial)
                     && !text.is_empty()
                     && !(*if_absent && text.starts_with(&**prefix));
                 wanted.then(|| [prefix, text].concat())

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::Place;
 use super::effort::Effort;
 use super::expression::{Expressions, Matcher};
 use super::foreign::ForeignPreTokenizer;
@@ -53,8 +54,10 @@ pub(super) enum Stage {
     /// Anything else, by the `tokenizers` crate.
     Other {
         pre_tokenizer: ForeignPreTokenizer,
-        /// Where the text does not start the sequence.
-        inside: Option<ForeignPreTokenizer>,
+        /// The same without the space that it puts before texts.
+        bare: Option<ForeignPreTokenizer>,
+        /// The text that starts the sequence gets that space, no other; else each one that does not go on where other text ends.
+        only_first: bool,
         /// Text without this is one piece.
         needs: Option<String>,
     },
@@ -63,7 +66,8 @@ pub(super) enum Stage {
 impl Stage {
     /// BERT's words: cut at white space and around each mark of punctuation.
     pub(super) fn bert() -> Result<Stage> {
-        Ok(Stage::Other { pre_tokenizer: ForeignPreTokenizer::bert()?, inside: None, needs: None })
+        let pre_tokenizer = ForeignPreTokenizer::bert()?;
+        Ok(Stage::Other { pre_tokenizer, bare: None, only_first: false, needs: None })
     }
 }
 
@@ -89,11 +93,11 @@ pub(super) struct PreTokenizer {
 }
 
 impl PreTokenizer {
-    /// Calls `found` with each word of `text`, in order; `start` says that it starts the sequence.
+    /// Calls `found` with each word of `text`, which is at `place`, in order.
     pub(super) fn words(
         &self,
         text: &str,
-        start: bool,
+        place: Place,
         effort: &mut Effort,
         mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
     ) -> Result<()> {
@@ -105,8 +109,10 @@ impl PreTokenizer {
                 Stage::Other { needs: Some(needs), .. } if !text.contains(&**needs) => continue,
                 Stage::Other { .. } => {
                     // Such a stage may change the text, so pieces are texts of their own from here on.
+                    let goes_on = place == Place::Behind && pieces.first().is_some_and(|r| r.start == 0);
+                    let start = place == Place::Start;
                     let pieces = pieces.into_iter().map(|r| text[r].to_owned()).collect();
-                    return self.owned_words(&self.stages[index..], pieces, start, effort, found);
+                    return owned_words(&self.stages[index..], pieces, (start, goes_on), effort, found);
                 }
             };
             let mut finer = Vec::with_capacity(pieces.len());
@@ -117,37 +123,44 @@ impl PreTokenizer {
         }
         pieces.into_iter().filter(|r| !r.is_empty()).try_for_each(|r| found(&text[r], effort))
     }
+}
 
-    fn owned_words(
-        &self,
-        stages: &[Stage],
-        mut pieces: Vec<String>,
-        start: bool,
-        effort: &mut Effort,
-        mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
-    ) -> Result<()> {
-        for stage in stages {
-            let mut finer = Vec::with_capacity(pieces.len());
-            for (index, piece) in pieces.into_iter().enumerate() {
-                match stage {
-                    Stage::Cut(cut) => {
-                        let mut ranges = Vec::new();
-                        cut.cut(&piece, 0, effort, &mut ranges)?;
-                        finer.extend(ranges.into_iter().map(|r| piece[r].to_owned()));
-                    }
-                    Stage::Other { pre_tokenizer, inside, .. } => {
-                        effort.check_now()?;
-                        let at_start = start && index == 0;
-                        let own =
-                            if at_start { pre_tokenizer } else { inside.as_ref().unwrap_or(pre_tokenizer) };
-                        own.words(piece, |word| finer.push(word))?;
+/// As [`PreTokenizer::words`] for what is left of the stages and `pieces`, of which the first one may start the sequence, or go
+/// on where other text ends.
+fn owned_words(
+    stages: &[Stage],
+    mut pieces: Vec<String>,
+    (start, mut goes_on): (bool, bool),
+    effort: &mut Effort,
+    mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
+) -> Result<()> {
+    for stage in stages {
+        let mut finer = Vec::with_capacity(pieces.len());
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let first = index == 0;
+            match stage {
+                Stage::Cut(cut) => {
+                    let mut ranges = Vec::new();
+                    cut.cut(&piece, 0, effort, &mut ranges)?;
+                    goes_on &= !first || ranges.first().is_some_and(|r| r.start == 0);
+                    finer.extend(ranges.into_iter().map(|r| piece[r].to_owned()));
+                }
+                Stage::Other { pre_tokenizer, bare, only_first, .. } => {
+                    effort.check_now()?;
+                    let spaced = if *only_first { first && start } else { !(first && goes_on) };
+                    let own = bare.as_ref().filter(|_| !spaced).unwrap_or(pre_tokenizer);
+                    // What is before the first word is gone: the word goes on behind nothing.
+                    let begin = (first && goes_on).then(|| piece.clone());
+                    own.words(piece, |word| finer.push(word))?;
+                    if let Some(begin) = begin {
+                        goes_on = finer.first().is_some_and(|word| begin.starts_with(&**word));
                     }
                 }
             }
-            pieces = finer;
         }
-        pieces.iter().filter(|word| !word.is_empty()).try_for_each(|word| found(word, effort))
+        pieces = finer;
     }
+    pieces.iter().filter(|word| !word.is_empty()).try_for_each(|word| found(word, effort))
 }
 
 impl Cut {

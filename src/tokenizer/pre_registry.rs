@@ -139,6 +139,7 @@ fn known_names() -> Vec<&'static str> {
 #[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 mod tests {
     use super::*;
+    use crate::tokenizer::Place;
     use crate::tokenizer::effort::Effort;
 
     fn words(pre: &str, text: &str) -> Vec<String> {
@@ -148,7 +149,7 @@ mod tests {
             words.push(word.to_owned());
             Ok(())
         };
-        pre.words(text, true, &mut Effort::new(text.len()), found).unwrap();
+        pre.words(text, Place::Start, &mut Effort::new(text.len()), found).unwrap();
         words
     }
 
@@ -205,7 +206,7 @@ mod tests {
                     n += word.len();
                     Ok(())
                 };
-                pre.words(&text, true, &mut Effort::new(text.len()), found).unwrap();
+                pre.words(&text, Place::Start, &mut Effort::new(text.len()), found).unwrap();
                 assert_eq!(n, text.len());
             }
         }
