@@ -187,6 +187,25 @@ fn metaspace_puts_no_space_behind_text() {
     assert_eq!(build(&old, None).unwrap().encode_bytes(b"he\xffllo", false, false).unwrap(), [5, 2, 8, 0, 7]);
 }
 
+/// Tokens that text makes do not end it: the unknown one, and those that are found in the normalized text.
+#[test]
+fn special_is_what_is_found_in_the_text_as_it_is() {
+    let normalizer = json!({ "type": "Sequence", "normalizers": [
+        { "type": "Prepend", "prepend": "▁" },
+        { "type": "Replace", "pattern": { "String": " " }, "content": "▁" }] });
+    let mut file = pieces(json!(null));
+    file["normalizer"] = normalizer;
+    file["added_tokens"].as_array_mut().unwrap().push(added(8, "?"));
+    assert_eq!(told(&file, "heé", "llo"), " he?llo");
+    assert_eq!(told(&file, "he<s>", "hello"), " he<s> hello");
+    let mut normalized = added(10, "lo");
+    normalized["normalized"] = true.into();
+    file["added_tokens"].as_array_mut().unwrap().push(normalized);
+    let tokens = build(&file, None).unwrap();
+    assert_eq!(tokens.encode(" lohello", false, true).unwrap().get(..2), Some(&[0, 10][..]));
+    assert_eq!(tokens.encode_behind(10, "he", true).unwrap(), [1, 2]);
+}
+
 #[test]
 fn the_config_names_roles_and_the_template() {
     let config = json!({ "bos_token": { "content": "<s>", "lstrip": false }, "eos_token": "<m>", "pad_token": null,

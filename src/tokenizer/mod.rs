@@ -45,7 +45,7 @@ mod wordpiece;
 
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
-use bpe::Bpe;
+use bpe::{Bpe, Units};
 use effort::Effort;
 use looks::Looks;
 use normalize::Normalizer;
@@ -90,6 +90,19 @@ enum Model {
     Spm(Spm),
     WordPiece(WordPiece),
     Unigram(Unigram),
+}
+
+impl Model {
+    /// The token for what it cannot express.
+    fn unk(&self) -> Option<u32> {
+        match self {
+            Model::Bpe(Bpe { units: Units::Chars { unk, .. }, .. }) => *unk,
+            Model::Bpe(_) => None,
+            Model::Spm(model) => model.unk,
+            Model::WordPiece(model) => model.unk,
+            Model::Unigram(model) => Some(model.unk),
+        }
+    }
 }
 
 /// Where in the sequence a stretch of text is.
@@ -194,12 +207,13 @@ impl Tokenizer {
     }
 
     /// The tokens of `text` behind token `last` of the same sequence: none is added, and a space only where the whole text
-    /// would have had one, behind a special token.
+    /// would have had one, behind a special token. The token for what the vocabulary cannot express stands for text.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_behind(&self, last: u32, text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        let is_special = self.types.get(last as usize).is_some_and(|ty| ty.is_special());
+        let is_special =
+            self.specials.has(last) && !self.normalized_specials.has(last) && self.model.unk() != Some(last);
         let place = if is_special { Place::AfterSpecial } else { Place::Behind };
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         self.encode_text(text, place, parse_special, &mut Effort::new(text.len()), &mut out)?;

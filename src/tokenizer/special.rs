@@ -67,6 +67,11 @@ impl SpecialTokens {
         let finder = if control { &self.all } else { &self.always };
         finder.split(text)
     }
+
+    /// Whether some text is `token`.
+    pub(super) fn has(&self, token: u32) -> bool {
+        self.all.tokens.iter().any(|added| added.id == token)
+    }
 }
 
 /// A text to be the first of a large automaton. Who builds it moves each state that ends a text to the front, and then walks, for
@@ -127,7 +132,7 @@ impl Finder {
                 .build(filler.as_deref().into_iter().chain(texts));
             let too_many = |e| Error::Unsupported(format!("{n} special tokens are too many: {e}"));
             automaton = Some(built.map_err(too_many)?);
-            fillers = filler.map(|_| Added::default());
+            fillers = filler.map(|_| Added { id: u32::MAX, ..Added::default() });
         }
         let added = fillers.into_iter().chain(tokens.into_iter().map(|(_, added)| added));
         let tokens = collected(n + 1, "the special tokens", added.map(Ok))?;

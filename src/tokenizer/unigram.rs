@@ -29,7 +29,7 @@ pub(super) struct Unigram {
     /// Where in `sorted` the pieces that begin with a byte start; the last entry is its length.
     starts: Vec<u32>,
     unknown_score: f64,
-    unk: u32,
+    pub(super) unk: u32,
     byte_fallback: bool,
 }
 
