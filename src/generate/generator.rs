@@ -221,7 +221,7 @@ impl Generator {
             model.tokenizer()?;
         }
         let ids = match prompt {
-            Prompt::Text(text) => super::encode(&model, text, past.last().copied(), options.parse_special)?,
+            Prompt::Text(text) => super::encode(&model, text, past, options.parse_special)?,
             Prompt::Tokens(ids) => copied(ids, "the prompt's tokens")?,
         };
         super::check_ids(&model, &ids, ids.len())?;

@@ -127,13 +127,13 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
     }
 }
 
-/// The tokens of a text that is to be continued, behind token `last` or at the beginning of a sequence.
-fn encode(model: &LoadedModel, text: &str, last: Option<u32>, parse_special: bool) -> Result<Vec<u32>> {
+/// The tokens of a text that is to be continued, behind the tokens `past`, which are all of its sequence.
+fn encode(model: &LoadedModel, text: &str, past: &[u32], parse_special: bool) -> Result<Vec<u32>> {
     let tokenizer = model.tokenizer_for(text.len())?;
-    let mut ids = match last {
-        Some(last) => return tokenizer.encode_behind(last, text, parse_special),
-        None => tokenizer.encode(text, true, parse_special)?,
-    };
+    if !past.is_empty() {
+        return tokenizer.encode_behind(past, text, parse_special);
+    }
+    let mut ids = tokenizer.encode(text, true, parse_special)?;
     if tokenizer.add_eos() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());

@@ -78,7 +78,7 @@ impl Scoring {
     ) -> Result<Scoring> {
         let model = context.model();
         model.require_logits()?;
-        let ids = |text: &str| encode(model, text, None, options.parse_special);
+        let ids = |text: &str| encode(model, text, &[], options.parse_special);
         let given = ids(prompt)?;
         expect_room(prompt.len() + continuation.len(), "a text of this length")?;
         let whole = ids(&[prompt, continuation].concat())?;

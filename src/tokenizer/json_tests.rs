@@ -157,7 +157,7 @@ fn told(file: &Value, first: &str, then: &str) -> String {
     let bytes = |ids: &[u32]| ids.iter().flat_map(|&id| tokens.token_bytes(id).unwrap()).copied().collect();
     let whole = tokens.encode(&[first, then].concat(), false, true).unwrap();
     let mut ids = tokens.encode(first, false, true).unwrap();
-    ids.extend(tokens.encode_behind(*ids.last().unwrap(), then, true).unwrap());
+    ids.extend(tokens.encode_behind(&ids, then, true).unwrap());
     let (whole, both) = (String::from_utf8(bytes(&whole)).unwrap(), String::from_utf8(bytes(&ids)).unwrap());
     assert_eq!(both, whole, "{first:?} and {then:?}");
     both
@@ -203,7 +203,26 @@ fn special_is_what_is_found_in_the_text_as_it_is() {
     file["added_tokens"].as_array_mut().unwrap().push(normalized);
     let tokens = build(&file, None).unwrap();
     assert_eq!(tokens.encode(" lohello", false, true).unwrap().get(..2), Some(&[0, 10][..]));
-    assert_eq!(tokens.encode_behind(10, "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode_behind(&[0, 10], "he", true).unwrap(), [1, 2]);
+}
+
+/// Behind what the tokenizer itself puts before a text, the text is at the start.
+#[test]
+fn text_behind_the_frame_is_at_the_start() {
+    let metaspace =
+        json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false });
+    let mut file = pieces(metaspace);
+    file["post_processor"] = json!({ "type": "TemplateProcessing", "pair": [],
+        "single": [{ "SpecialToken": { "id": "<s>", "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+        "special_tokens": { "<s>": { "id": "<s>", "ids": [9], "tokens": ["<s>"] } } });
+    let tokens = build(&file, None).unwrap();
+    assert_eq!(tokens.encode("", true, true).unwrap(), [9]);
+    assert_eq!(tokens.encode("he", true, true).unwrap(), [9, 5, 2]);
+    assert_eq!(tokens.encode_behind(&[9], "he", true).unwrap(), [5, 2]);
+    // It is the start for nothing else.
+    assert_eq!(tokens.encode_behind(&[5, 9], "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode_behind(&[9, 9], "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode("<s>he", true, true).unwrap(), [9, 9, 1, 2]);
 }
 
 #[test]

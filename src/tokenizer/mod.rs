@@ -206,18 +206,27 @@ impl Tokenizer {
         self.encode_bytes(text.as_bytes(), add_special, parse_special)
     }
 
-    /// The tokens of `text` behind token `last` of the same sequence: none is added, and a space only where the whole text
-    /// would have had one, behind a special token. The token for what the vocabulary cannot express stands for text.
+    /// The tokens of `text` behind the tokens `past`, which are all of its sequence: none is added, and a space only where the whole text
+    /// would have had one: behind a special token, and at the start, which is behind what is put before a text. The token for
+    /// what the vocabulary cannot express stands for text.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
-    pub fn encode_behind(&self, last: u32, text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        let is_special =
-            self.specials.has(last) && !self.normalized_specials.has(last) && self.model.unk() != Some(last);
-        let place = if is_special { Place::AfterSpecial } else { Place::Behind };
+    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        let place = match past.last() {
+            _ if past == self.roles.prefix => Place::Start,
+            Some(&last) if self.ends_text(last) => Place::AfterSpecial,
+            Some(_) => Place::Behind,
+            None => Place::Start,
+        };
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         self.encode_text(text, place, parse_special, &mut Effort::new(text.len()), &mut out)?;
         Ok(out)
+    }
+
+    /// Whether what is behind `token` is a text of its own: it is found in the text as it is, and stands for none.
+    fn ends_text(&self, token: u32) -> bool {
+        self.specials.has(token) && !self.normalized_specials.has(token) && self.model.unk() != Some(token)
     }
 
     /// As [`Tokenizer::encode`] for text that need not be UTF-8.

@@ -210,7 +210,7 @@ fn text_behind_other_text_gets_no_space() {
         for (first, then) in [("he", "llo"), ("hell", " hell"), ("</s>", "he"), ("a", " a"), ("a", "")] {
             let whole = tokens.encode(&format!("{first}{then}"), false, true).unwrap();
             let begin = tokens.encode(first, false, true).unwrap();
-            let behind = tokens.encode_behind(*begin.last().unwrap(), then, true).unwrap();
+            let behind = tokens.encode_behind(&begin, then, true).unwrap();
             assert_eq!(text_of(&tokens, &[begin, behind].concat(), true), text_of(&tokens, &whole, true));
         }
     }
