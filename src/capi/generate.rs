@@ -251,7 +251,8 @@ fn run(
 
 /// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
 /// `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
-/// for (BOS); behind what a sequence holds nothing is put before the prompt, not even the space that texts of some models begin with.
+/// for (BOS); behind what a sequence holds none is put before the prompt. The space that texts of some models begin with is there where the
+/// whole text would have it: at the start, be these tokens run already or not, and behind a special token, never behind text.
 /// Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
 /// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
 /// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback

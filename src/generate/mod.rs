@@ -109,7 +109,8 @@ pub struct Shift {
 #[derive(Debug, Clone, Copy)]
 pub enum Prompt<'a> {
     /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS never;
-    /// behind other text nothing is put before it, not even the space that some models put before a text.
+    /// behind what the sequence holds none is put before it, and the space that some models put before a text only where the whole
+    /// text would have it: behind these tokens alone and behind a special token, never behind text.
     Text(&'a str),
     /// Tokens, to which nothing is added.
     Tokens(&'a [u32]),
