@@ -315,6 +315,21 @@ fn texts_in_parts_are_no_json() {
     }
 }
 
+/// What memory a part needs is looked for by its objects and lists, not by what its texts hold.
+#[test]
+fn braces_in_texts_are_no_objects() {
+    let room = json_file::room;
+    for text in ["{", "[", ",", r#"\"{"#, r"\\", r#"\\\"[,"#] {
+        let (many, other) = (text.repeat(1000), "x".repeat(1000 * text.len()));
+        let part = |text: &str| format!("{{\"type\": \"{text}\", \"{text}\": [{{}}]}}");
+        assert_eq!(room(&part(&many)), room(&part(&other)), "{text}");
+        let string = json!({ "type": "Replace", "pattern": { "String": many }, "content": "b" });
+        assert_eq!(with("normalizer", string).unwrap().encode("a", false, false).unwrap(), [0]);
+    }
+    let (one, list, element) = (room("{}"), room("[]"), room("[1,1]"));
+    assert_eq!((one, list, element), (4096 + 8, 1024 + 8, 1024 + 512 + 3 * 8));
+}
+
 /// What the model's settings do not need is not kept, whatever it is.
 #[test]
 fn unknown_settings_of_the_model_are_passed_over() {

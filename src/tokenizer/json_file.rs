@@ -63,23 +63,12 @@ fn check_lengths(json: &[u8]) -> error::Result<()> {
     if json.len() <= MAX_TEXT {
         return Ok(());
     }
-    let (mut at, mut depth, mut most) = (0, 0usize, 0);
-    while let Some(&byte) = json.get(at) {
-        at += 1;
+    let (mut depth, mut most) = (0usize, 0);
+    for (byte, n_text) in (Marks { json, at: 0 }) {
         match byte {
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
-            b'"' => {
-                let start = at;
-                while let Some(&byte) = json.get(at)
-                    && byte != b'"'
-                {
-                    at += if byte == b'\\' { 2 } else { 1 };
-                }
-                most = most.max(at - start);
-                at += 1;
-            }
-            _ => {}
+            _ => most = most.max(n_text),
         }
         most = most.max(depth);
         if most > MAX_TEXT {
@@ -89,6 +78,34 @@ fn check_lengths(json: &[u8]) -> error::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The bytes of JSON outside of texts; each text is its first quote, with the number of bytes between its quotes as they are
+/// written, which is 0 for all else.
+struct Marks<'j> {
+    json: &'j [u8],
+    at: usize,
+}
+
+impl Iterator for Marks<'_> {
+    type Item = (u8, usize);
+
+    fn next(&mut self) -> Option<(u8, usize)> {
+        let byte = *self.json.get(self.at)?;
+        self.at += 1;
+        let start = self.at;
+        if byte != b'"' {
+            return Some((byte, 0));
+        }
+        while let Some(&byte) = self.json.get(self.at)
+            && byte != b'"'
+        {
+            self.at += if byte == b'\\' { 2 } else { 1 };
+        }
+        let n_text = self.at - start;
+        self.at += 1;
+        Some((byte, n_text))
+    }
 }
 
 /// A part around the model: its JSON, if it is there.
@@ -110,21 +127,27 @@ impl Part<'_> {
                 "the field {name:?} of the tokenizer.json has {n} bytes, Ember reads at most {MAX_TEXT}"
             )));
         }
-        let room = json.bytes().fold(0usize, |n, byte| {
-            let more = match byte {
-                b'{' => ROOM_PER_OBJECT,
-                b'[' => ROOM_PER_ARRAY,
-                b',' => ROOM_PER_ELEMENT,
-                _ => ROOM_PER_BYTE,
-            };
-            n.saturating_add(more)
-        });
-        room_for::<u8>(room, &format!("the field {name:?} of the tokenizer.json"))?;
+        room_for::<u8>(room(json), &format!("the field {name:?} of the tokenizer.json"))?;
         json::tree(json.as_bytes()).map_err(|e| {
             let e = shortened(e);
             Error::Format(format!("the field {name:?} of the tokenizer.json cannot be read: {e}"))
         })
     }
+}
+
+/// Bytes of memory that a part takes.
+pub(super) fn room(json: &str) -> usize {
+    let marks = Marks { json: json.as_bytes(), at: 0 };
+    marks.fold(0, |n, (byte, n_text)| {
+        let more = match byte {
+            b'{' => ROOM_PER_OBJECT,
+            b'[' => ROOM_PER_ARRAY,
+            b',' => ROOM_PER_ELEMENT,
+            b'"' => ROOM_PER_BYTE * (2 + n_text),
+            _ => ROOM_PER_BYTE,
+        };
+        n.saturating_add(more)
+    })
 }
 
 /// A token on top of the model's.
