@@ -385,7 +385,7 @@ fn gemma4(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>
         model: Model::Bpe(Bpe { merges, units, ignore_merges: false, whole_line_feeds: true }),
         strips_space: !normalizer.steps.is_empty(),
         normalizer,
-        pre: PreTokenizer { stages: vec![Stage::Cut(lines)] },
+        pre: PreTokenizer::of(vec![Stage::Cut(lines)]),
         escapes_space: true,
     })
 }
@@ -393,7 +393,7 @@ fn gemma4(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>
 /// A space before text at the start of the sequence and after special tokens, if the file asks for it.
 fn prefix_if_asked(meta: &Metadata, default: bool) -> Result<Normalizer> {
     let wanted = meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(default);
-    let prefix = Step::Prefix { text: SPACE.to_owned(), if_absent: false };
+    let prefix = Step::Prefix(SPACE.to_owned());
     Ok(Normalizer { steps: if wanted { vec![prefix] } else { vec![] } })
 }
 
@@ -421,7 +421,7 @@ fn wordpiece(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<
         lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
         model: Model::WordPiece(WordPiece { unk, max_chars: MAX_CHARS }),
         normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)?] },
-        pre: PreTokenizer { stages: vec![Stage::bert()?] },
+        pre: PreTokenizer::of(vec![Stage::bert()?]),
         escapes_space: false,
         strips_space: true,
     })

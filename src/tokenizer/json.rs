@@ -29,10 +29,9 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Resu
     let file = TokenizerFile::read(json, looks)?;
     let config = config.map(read_config).transpose()?.unwrap_or_default();
     let mut expressions = Expressions::new();
-    let mut normalizer = json_parts::normalizer(&file.normalizer.tree()?, &mut expressions)?;
-    let PreParts { pre, prefix, byte_level } =
+    let normalizer = json_parts::normalizer(&file.normalizer.tree()?, &mut expressions)?;
+    let PreParts { pre, byte_level } =
         json_parts::pre_tokenizer(&file.pre_tokenizer.tree()?, &mut expressions)?;
-    normalizer.steps.extend(prefix);
     let decoder = json_parts::decoder(&file.decoder.tree()?);
     let kind = kind(&file.model)?;
     let spelling = spelling(kind, byte_level, &decoder);

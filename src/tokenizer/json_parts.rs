@@ -98,7 +98,7 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
     for part in parts(value, "normalizers") {
         let text = |field: &str| part.get(field).and_then(Value::as_str);
         steps.push(match (kind(part), text("prepend"), literal(part), text("content")) {
-            ("Prepend", Some(prefix), ..) => Step::Prefix { text: prefix.to_owned(), if_absent: false },
+            ("Prepend", Some(prefix), ..) => Step::Prefix(prefix.to_owned()),
             ("Replace", _, Some(from), Some(to)) => Step::Replace(from.to_owned(), to.to_owned()),
             ("Precompiled", ..) => {
                 let name = "precompiled_charsmap";
@@ -147,8 +147,6 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
 /// A pre-tokenizer, and what it says about the spelling.
 pub(super) struct PreParts {
     pub(super) pre: PreTokenizer,
-    /// A step before it that puts a space first.
-    pub(super) prefix: Option<Step>,
     /// Words are written in the byte alphabet.
     pub(super) byte_level: bool,
 }
@@ -158,7 +156,7 @@ const MAX_STAGES: usize = 1000;
 
 /// The stages of the pre-tokenizer.
 pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Result<PreParts> {
-    let mut out = PreParts { pre: PreTokenizer::default(), prefix: None, byte_level: false };
+    let mut out = PreParts { pre: PreTokenizer::default(), byte_level: false };
     for part in parts(value, "pretokenizers") {
         if out.pre.stages.len() == MAX_STAGES {
             return Err(Error::Unsupported(format!(
@@ -189,7 +187,7 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
                                 .into(),
                         ));
                     }
-                    out.prefix = Some(Step::Prefix { text: " ".into(), if_absent: true });
+                    out.pre.prefix_space = true;
                 }
                 // Older files have no such field: the expression is used.
                 if part.get("use_regex") != Some(&Value::Bool(false)) {

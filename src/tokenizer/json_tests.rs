@@ -225,6 +225,26 @@ fn text_behind_the_frame_is_at_the_start() {
     assert_eq!(tokens.encode("<s>he", true, true).unwrap(), [9, 9, 1, 2]);
 }
 
+/// The space that ByteLevel puts before texts is no part of the normalized text, in which tokens are found.
+#[test]
+fn byte_level_puts_its_space_before_each_text() {
+    let mut file = bpe();
+    file["pre_tokenizer"]["add_prefix_space"] = true.into();
+    file["model"]["vocab"][">"] = 9.into();
+    for text in ["ab", " ab"] {
+        assert_eq!(encode(&file, text), [3, 4]);
+    }
+    assert_eq!(build(&file, None).unwrap().encode_bytes(b"a\xffa", false, false).unwrap(), [5, 5]);
+    let normalized = |id: u32, content: &str| json!({ "id": id, "content": content, "normalized": true });
+    file["added_tokens"] = json!([added(6, "<s>"), normalized(1, "b"), normalized(8, "<a>")]);
+    assert_eq!(encode(&file, "ab"), [5, 1]);
+    assert_eq!(encode(&file, "<a>>"), [8, 3, 9]);
+    assert_eq!(encode(&file, "a<s>a<a>a a"), [5, 6, 5, 8, 5, 5]);
+    for (first, then) in [("a", "a"), ("a", "<a>a"), ("<s>", "a"), ("a", " a")] {
+        told(&file, first, then);
+    }
+}
+
 #[test]
 fn the_config_names_roles_and_the_template() {
     let config = json!({ "bos_token": { "content": "<s>", "lstrip": false }, "eos_token": "<m>", "pad_token": null,

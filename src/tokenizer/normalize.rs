@@ -19,11 +19,7 @@ pub(super) struct Normalizer {
 /// One step.
 pub(super) enum Step {
     /// A text is put before text that starts the sequence or follows a special token.
-    Prefix {
-        text: String,
-        /// Only if the text does not begin with it already.
-        if_absent: bool,
-    },
+    Prefix(String),
     /// Every occurrence of a text becomes another.
     Replace(String, String),
     /// Every match of an expression becomes a text.
@@ -85,10 +81,8 @@ impl Step {
     fn apply(&self, text: &str, place: Place, effort: &mut Effort) -> Result<Option<String>> {
         let most = effort.room();
         Ok(match self {
-            Step::Prefix { text: prefix, if_absent } => {
-                let wanted = matches!(place, Place::Start | Place::AfterSpecial)
-                    && !text.is_empty()
-                    && !(*if_absent && text.starts_with(&**prefix));
+            Step::Prefix(prefix) => {
+                let wanted = matches!(place, Place::Start | Place::AfterSpecial) && !text.is_empty();
                 wanted.then(|| [prefix, text].concat())
             }
             Step::Replace(from, to) => match text.matches(&**from).count() {

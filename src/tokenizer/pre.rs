@@ -90,9 +90,16 @@ pub(super) enum Keeps {
 #[derive(Default)]
 pub(super) struct PreTokenizer {
     pub(super) stages: Vec<Stage>,
+    /// A space is put before each text that begins with none, unless it goes on where other text ends.
+    pub(super) prefix_space: bool,
 }
 
 impl PreTokenizer {
+    /// One of these stages.
+    pub(super) fn of(stages: Vec<Stage>) -> PreTokenizer {
+        PreTokenizer { stages, prefix_space: false }
+    }
+
     /// Calls `found` with each word of `text`, which is at `place`, in order.
     pub(super) fn words(
         &self,
@@ -101,6 +108,14 @@ impl PreTokenizer {
         effort: &mut Effort,
         mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
     ) -> Result<()> {
+        let spaced;
+        let text =
+            if self.prefix_space && place != Place::Behind && !text.starts_with(' ') && !text.is_empty() {
+                spaced = [" ", text].concat();
+                &spaced
+            } else {
+                text
+            };
         let whole = 0..text.len();
         let mut pieces = vec![whole];
         for (index, stage) in self.stages.iter().enumerate() {

@@ -124,7 +124,7 @@ impl Entry {
         let name = self.names.first().copied().unwrap_or_default();
         let mut expressions = Expressions::new();
         let compile = |&pattern: &Pattern<'_>| Ok(Stage::Cut(Cut::new(pattern, name, &mut expressions)?));
-        Ok(PreTokenizer { stages: self.patterns.iter().map(compile).collect::<Result<_>>()? })
+        Ok(PreTokenizer::of(self.patterns.iter().map(compile).collect::<Result<_>>()?))
     }
 }
 

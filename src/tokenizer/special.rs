@@ -144,6 +144,8 @@ impl Finder {
         Ok(Finder { automaton, tokens, word })
     }
 
+    /// The texts of tokens and what is between them. A token that begins within one, or within the white space that one took along,
+    /// is left out; Hugging Face's `tokenizers` may give both.
     fn split<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
         let mut fragments = Vec::new();
         let mut done = 0; // everything before is in fragments
