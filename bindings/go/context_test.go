@@ -250,10 +250,10 @@ func TestCausesOfTheEnd(t *testing.T) {
 	<-late.Done()
 	left, leave := context.WithCancelCause(context.Background())
 	c, e := newContext(t), newEngine(t)
-	g, err := c.NewGenerator(left, prompt, WithMaxTokens(500), WithIgnoreEOG(true))
+	g, err := c.NewGenerator(left, prompt, WithMaxTokens(500), WithIgnoreEOG(true), slowly(t))
 	must(t, err)
 	defer g.Close()
-	r := begun(t, e, left)
+	r := begun(t, e, left, slowly(t))
 	leave(reason)
 	for ctx, kind := range map[context.Context]error{late: context.DeadlineExceeded, left: context.Canceled} {
 		for name, call := range map[string]func() error{
@@ -273,7 +273,7 @@ func TestCausesOfTheEnd(t *testing.T) {
 	endedBy(t, "Wait", err, ErrCancelled, reason, context.Canceled)
 
 	// Without a context.Context there is none of its kinds.
-	r = begun(t, e, context.Background())
+	r = begun(t, e, context.Background(), slowly(t))
 	r.Cancel()
 	_, err = r.Wait()
 	refusal(t, err, ErrCancelled, "")

@@ -108,6 +108,16 @@ func TestEventsOfARequest(t *testing.T) {
 	equal(t, "of tokens", prompt+text, want[0].Text+want[1].Text+want[2].Text+want[3].Text+want[4].Text+want[5].Text)
 }
 
+// slowly has a generation take five milliseconds for each token, so that it does not end before somebody ends it.
+func slowly(t *testing.T) GenerateOption {
+	t.Helper()
+	wait := StageFunc(func([]Token, []float32) error {
+		time.Sleep(5 * time.Millisecond)
+		return nil
+	})
+	return WithSampler(newSampler(t, 1, wait, Greedy()))
+}
+
 // begun submits a request that goes on for long, and waits for its first event.
 func begun(t *testing.T, e *Engine, ctx context.Context, options ...GenerateOption) *Request {
 	t.Helper()
@@ -124,7 +134,7 @@ func TestCancelARequest(t *testing.T) {
 	e := newEngine(t)
 	reason := errors.New("the client has gone")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := begun(t, e, ctx)
+	r := begun(t, e, ctx, slowly(t))
 	cancel(reason)
 	completion, err := r.Wait()
 	equal(t, "finish", completion.Usage.Finish, FinishCancelled)
@@ -137,7 +147,7 @@ func TestCancelARequest(t *testing.T) {
 	if !errors.Is(err, reason) {
 		t.Fatalf("submitted with a context.Context that has ended: %v", err)
 	}
-	r = begun(t, e, context.Background())
+	r = begun(t, e, context.Background(), slowly(t))
 	r.Cancel()
 	_, err = r.Wait()
 	refusal(t, err, ErrCancelled, "")
@@ -148,7 +158,7 @@ func TestCancelARequest(t *testing.T) {
 		break
 	}
 	// Close wakes whoever waits.
-	r = begun(t, e, context.Background())
+	r = begun(t, e, context.Background(), slowly(t))
 	done := make(chan error)
 	go func() {
 		_, err := r.Wait()
@@ -159,7 +169,7 @@ func TestCancelARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// So does closing the engine.
-	r = begun(t, e, context.Background())
+	r = begun(t, e, context.Background(), slowly(t))
 	must(t, e.Close())
 	completion, err = r.Wait()
 	refusal(t, err, ErrCancelled, "")
