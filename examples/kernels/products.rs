@@ -7,6 +7,7 @@ use std::hint::black_box;
 use ember::kernels::{I16Block, Kernels, MANY, PackedNumbers, PackedPair, PackedProduct};
 use ember::quant::packed::{COLS, Group, ROWS};
 use ember::quant::{Dot, FORMATS, FormatInfo, Q8Block};
+use memmap2::MmapMut;
 
 use crate::peaks::{BEYOND_CACHES, IN_CACHES, shortest};
 
@@ -199,7 +200,7 @@ impl Work {
 
 /// Bytes that are numbers of no extreme size in every format, aligned as packed weights are; some for each thread.
 struct Weights {
-    bytes: Vec<u8>,
+    bytes: MmapMut,
     /// The first aligned byte.
     start: usize,
     /// Bytes of each thread, and how far those of two threads are apart.
@@ -220,7 +221,10 @@ impl Weights {
             (state >> 24) as u8 & 0x3F
         };
         let some: Vec<u8> = (0..65_521).map(|_| byte()).collect();
-        let mut bytes = vec![0; stride * threads + ALIGN];
+        let mut bytes = MmapMut::map_anon(stride * threads + ALIGN).expect("memory");
+        // Where the system has large pages, they are what weights are packed into; elsewhere this does nothing.
+        #[cfg(target_os = "linux")]
+        let _ = bytes.advise(memmap2::Advice::HugePage);
         for part in bytes.chunks_mut(some.len()) {
             part.copy_from_slice(&some[..part.len()]);
         }

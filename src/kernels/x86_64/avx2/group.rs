@@ -4,15 +4,18 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use crate::kernels::x86_64::fetch_line;
+use crate::kernels::x86_64::{fetch_line, holds_stretch};
 use crate::quant::Q8Block;
 use crate::quant::packed::{Ahead, Codes, Group, STRIP, Scales};
 
 /// Rows in a register.
 pub const LANES: usize = 8;
 
-/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile, into the second cache, since
-/// the first is too small for all that is under way; and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
+/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile: into the first cache, for one
+/// use, where it has room for all that is under way ([`holds_stretch`]). On Zen 5 one thread then reads 37 to 40 GB/s of most
+/// formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps, which it takes instructions for.
+const AT_ONCE: usize = 24576;
+/// The same in two steps: into the second cache, and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
 /// of Q4_0 and Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
 const AHEAD: usize = 32768;
 const NEAR: usize = 2048;
@@ -50,6 +53,8 @@ pub struct Parts<'a> {
     then: &'a Ahead,
     /// Bytes from the first to the last that are multiplied without a break.
     stretch: usize,
+    /// Whether a single vector's are fetched in one step.
+    at_once: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -58,24 +63,49 @@ impl<'a> Parts<'a> {
         let (codes, rest) = group.bytes.split_at(n * codes.bytes());
         let (scales, units) = rest.split_at(n * scales.bytes());
         let end = group.bytes.len() + group.n_following;
-        Parts { codes, scales, units, end, then: group.then, stretch: group.n_before + end }
+        Parts {
+            codes,
+            scales,
+            units,
+            end,
+            then: group.then,
+            stretch: group.n_before + end,
+            at_once: holds_stretch(),
+        }
     }
 
     /// Fetches what is read some pieces later, perhaps of a group that follows: too far ahead for the machine to see it coming,
     /// which takes groups for many short streams. `bytes` is what a piece takes of the group in all. For a `single` vector they
-    /// are also fetched from the second cache into the first.
+    /// come into the first cache.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn prefetch(&self, i: usize, bytes: usize, single: bool) {
-        let ahead = if single { AHEAD } else { AHEAD_OF_SEVERAL };
-        self.fetch(i * bytes..(i + 1) * bytes, ahead, single);
+        let bytes = i * bytes..(i + 1) * bytes;
+        match (single, self.at_once) {
+            (false, _) => self.fetch(bytes, AHEAD_OF_SEVERAL),
+            (true, true) => self.fetch_lines::<_MM_HINT_NTA, false, true>(bytes, AT_ONCE),
+            (true, false) => self.fetch_lines::<_MM_HINT_T1, true, true>(bytes, AHEAD),
+        }
     }
 
-    /// Fetches what lies so far behind some bytes of the group: the lines that begin there, so that none of a group is left out,
-    /// and none fetched twice. `single` as for [`Parts::prefetch`].
+    /// Fetches what lies so far behind some bytes of the group into the second cache: the lines that begin there, so that none of a
+    /// group is left out, and none fetched twice.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub fn fetch(&self, bytes: Range<usize>, ahead: usize, single: bool) {
+    pub fn fetch(&self, bytes: Range<usize>, ahead: usize) {
+        self.fetch_lines::<_MM_HINT_T1, false, false>(bytes, ahead);
+    }
+
+    /// As [`Parts::fetch`], into the cache that `HINT` says, and what is near into the first if `NEAR_TOO`. What is not the common
+    /// case is put elsewhere if `APART`: loops over one vector are faster for it, those over eight, whose sums would go through
+    /// memory, slower.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn fetch_lines<const HINT: i32, const NEAR_TOO: bool, const APART: bool>(
+        &self,
+        bytes: Range<usize>,
+        ahead: usize,
+    ) {
         let first = self.codes.as_ptr().cast::<i8>();
         // Of a short stretch all, so that of what comes then the beginning is fetched.
         let ahead = self.stretch.min(ahead);
@@ -83,26 +113,44 @@ impl<'a> Parts<'a> {
         if ahead + end <= self.end {
             // Mostly nothing has to be asked of each line.
             while line < end {
-                fetch_line::<_MM_HINT_T1>(first.wrapping_add(ahead + line));
-                if single {
+                fetch_line::<HINT>(first.wrapping_add(ahead + line));
+                if NEAR_TOO {
                     fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
                 }
                 line += 64;
             }
-            return;
+        } else if APART {
+            self.fetch_each_apart::<HINT, NEAR_TOO>(line, end, ahead);
+        } else {
+            self.fetch_each::<HINT, NEAR_TOO>(line, end, ahead);
         }
+    }
+
+    /// Fetches lines of which some may be of what comes then.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn fetch_each<const HINT: i32, const NEAR_TOO: bool>(&self, mut line: usize, end: usize, ahead: usize) {
+        let first = self.codes.as_ptr().cast::<i8>();
         while line < end {
             let at = ahead + line;
             if at < self.end {
-                fetch_line::<_MM_HINT_T1>(first.wrapping_add(at));
+                fetch_line::<HINT>(first.wrapping_add(at));
             } else if at - self.end < self.then.n_bytes {
-                fetch_line::<_MM_HINT_T1>(first.with_addr(self.then.address + (at - self.end)));
+                fetch_line::<HINT>(first.with_addr(self.then.address + (at - self.end)));
             }
-            if single {
+            if NEAR_TOO {
                 fetch_line::<_MM_HINT_T0>(first.wrapping_add(NEAR + line));
             }
             line += 64;
         }
+    }
+
+    /// [`Parts::fetch_each`].
+    #[cold]
+    #[inline(never)]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn fetch_each_apart<const HINT: i32, const NEAR_TOO: bool>(&self, line: usize, end: usize, ahead: usize) {
+        self.fetch_each::<HINT, NEAR_TOO>(line, end, ahead);
     }
 }
 

@@ -36,7 +36,7 @@ const TURNS: usize = 4;
 /// Adds what piece `$i` gives for vectors `$first..`, as many as a turn has and as there are. Written out in each place: a function
 /// would not be put there, nor a loop unrolled, where there are many vectors, and then sums go through memory.
 macro_rules! turn {
-    ($first:expr, $n:ident, $codes:ident, $line:ident, $vectors:ident, $i:ident, $acc:ident) => {
+    ($first:expr, $n:ident, $piece:ident, $codes:ident, $line:ident, $vectors:ident, $i:ident, $acc:ident) => {
         let mut numbers = [[_mm512_setzero_ps(); TURNS]; 2];
         for half in 0..2 {
             let quads = match (format::HALVES, half) {
@@ -55,7 +55,9 @@ macro_rules! turn {
                     if $first + t < $n {
                         let quads: &[[u8; 4]; 8] = bytemuck::cast_ref(&$vectors[$first + t][$i].qs);
                         let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[j]));
-                        sums[t] = _mm512_dpbusd_epi32(sums[t], $codes[j], quad);
+                        // Codes of one vector are read where they are multiplied, which is 2 to 5 % faster (Zen 5).
+                        let codes = if $n == 1 { format::quad($piece, j) } else { $codes[j] };
+                        sums[t] = _mm512_dpbusd_epi32(sums[t], codes, quad);
                     }
                 }
             }
@@ -131,9 +133,10 @@ macro_rules! products {
                     if fetches {
                         parts.prefetch(i, bytes + format::SCALES.bytes_with_units(), N == 1);
                     }
-                    let (codes, line) = (format::codes(&parts.codes[i * bytes..][..bytes]), format::line(parts, i));
-                    turn!(0, N, codes, line, vectors, i, acc);
-                    turn!(TURNS, N, codes, line, vectors, i, acc);
+                    let piece = &parts.codes[i * bytes..][..bytes];
+                    let (codes, line) = (format::codes(piece), format::line(parts, i));
+                    turn!(0, N, piece, codes, line, vectors, i, acc);
+                    turn!(TURNS, N, piece, codes, line, vectors, i, acc);
                 }
                 for (acc, out) in acc.into_iter().zip(out.as_chunks_mut::<ROWS>().0) {
                     store(out, acc);

@@ -87,7 +87,7 @@ macro_rules! pairs {
                         // Meanwhile the same run of the next two groups is fetched, a little for each tile.
                         let end = (fetched + share).min((first + run) * bytes_in_all);
                         for parts in parts {
-                            parts.fetch(fetched..end, 2 * n * bytes_in_all, false);
+                            parts.fetch(fetched..end, 2 * n * bytes_in_all);
                         }
                         fetched = end;
                         let mut vectors: [&[Q8Block]; TILE] = [&[]; TILE];
