@@ -8,7 +8,7 @@ pub mod avxvnni;
 mod wide;
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_prefetch};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Fetches the line of memory at `address`, if there is memory, into the cache that `HINT` says.
 #[inline(always)]
@@ -21,9 +21,17 @@ fn fetch_line<const HINT: i32>(address: *const i8) {
 /// ([`avx2::group::Parts::prefetch`]) beside what these need: 48 KB do, in processors of AMD. What is best for others was not
 /// measured, so they are as those with 32 KB.
 fn holds_stretch() -> bool {
-    static HOLDS: LazyLock<bool> =
-        LazyLock::new(|| first_cache_of_amd().is_some_and(|bytes| bytes >= 48 << 10));
-    *HOLDS
+    // Whoever asks first finds out, and others who do so meanwhile: a lock could be taken in a process that is forked.
+    static HOLDS: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = u8::MAX;
+    match HOLDS.load(Relaxed) {
+        UNKNOWN => {
+            let holds = first_cache_of_amd().is_some_and(|bytes| bytes >= 48 << 10);
+            HOLDS.store(holds.into(), Relaxed);
+            holds
+        }
+        holds => holds != 0,
+    }
 }
 
 /// Bytes of the first cache for data, where the processor tells them as AMD's do ("AMD64 Architecture Programmer's Manual", volume 3,
@@ -33,9 +41,9 @@ fn first_cache_of_amd() -> Option<usize> {
     if __cpuid(0x8000_0000).eax < CACHES {
         return None;
     }
-    let caches = (0..8).map(|i| __cpuid_count(CACHES, i)).take_while(|cache| cache.eax & 0x1F != 0);
+    let mut caches = (0..8).map(|i| __cpuid_count(CACHES, i)).take_while(|cache| cache.eax & 0x1F != 0);
     let (data, of_level_1) = (1, 1 << 5);
-    let cache = caches.into_iter().find(|cache| cache.eax & 0xFF == data | of_level_1)?;
+    let cache = caches.find(|cache| cache.eax & 0xFF == data | of_level_1)?;
     let [line, partitions, ways] = [cache.ebx & 0xFFF, cache.ebx >> 12 & 0x3FF, cache.ebx >> 22];
     Some([line, partitions, ways, cache.ecx].iter().map(|n| *n as usize + 1).product())
 }

@@ -13,7 +13,7 @@ pub const LANES: usize = 8;
 
 /// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile: into the first cache, for one
 /// use, where it has room for all that is under way ([`holds_stretch`]). On Zen 5 one thread then reads 37 to 40 GB/s of most
-/// formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps, which it takes instructions for.
+/// formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps.
 const AT_ONCE: usize = 24576;
 /// The same in two steps: into the second cache, and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
 /// of Q4_0 and Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
