@@ -1157,7 +1157,7 @@ ember_status ember_context_set_cancel_token(struct ember_context *context,
  * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
  * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
  * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
- * context's token.
+ * context's token, EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -2171,8 +2171,9 @@ void ember_model_options_free(struct ember_model_options *options);
 
 /**
  * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
- * the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
- * change.
+ * the model lives. Of one that is, what was packed is not looked at again, calls that look up rows of embeddings that it has no
+ * more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS. Set
+ * it to false for files that others may change.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,

@@ -20,6 +20,14 @@ fn status(key: &str) -> f64 {
     kib * 1024.0
 }
 
+/// Bytes of the mapping of the file at `path` that are in memory.
+fn mapped(path: &Path) -> f64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("procfs");
+    let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().expect("a text")));
+    let resident = lines.find_map(|line| line.strip_prefix("Rss:")).expect("a mapping");
+    resident.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") * 1024.0
+}
+
 fn forget_peak() {
     std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be set back");
 }
@@ -43,7 +51,8 @@ fn contexts(model: &Arc<LoadedModel>) -> Vec<Context> {
     let options = ContextOptions { n_ctx: 64, n_batch: 8, n_threads: 2, ..ContextOptions::default() };
     let mut contexts: Vec<Context> = (0..3).map(|_| context(model, &options)).collect();
     for context in &mut contexts {
-        context.decode(Tokens::next(&[1, 2, 3])).expect("room");
+        let spread: Vec<u32> = (0..60).map(|i| i * 800).collect();
+        context.decode(Tokens::next(&spread)).expect("room");
     }
     contexts
 }
@@ -70,6 +79,10 @@ fn a_model_takes_its_size_once_and_gives_it_back() {
             let contexts = contexts(&model);
             let used = grown("VmRSS");
             assert!(used < 1.35, "{what}: {used:.2} with three contexts");
+            if pack == Pack::Always {
+                let in_file = mapped(&path);
+                assert!(in_file < 1e6, "{what}: {in_file} bytes of the mapping, whose rows are read");
+            }
             drop(model);
             assert!(grown("VmRSS") > used - 0.1, "{what}: the contexts keep the model alive");
             drop(contexts);

@@ -59,7 +59,7 @@ func loading(set func(*C.ember_model_options, **C.ember_error) C.ember_status) L
 }
 
 // WithMmap says whether the files are mapped, as by default, or read into memory. A mapped file must not be changed or
-// shortened while the model lives: the operating system would end the process.
+// shortened while the model lives: calls would fail, or the operating system end the process.
 func WithMmap(mmap bool) LoadOption {
 	return loading(func(o *C.ember_model_options, err **C.ember_error) C.ember_status {
 		return C.ember_model_options_set_use_mmap(o, C.bool(mmap), err)

@@ -23,6 +23,8 @@ pub struct CpuBackend {
     x_q8: Vec<Q8Block>,
     /// One weight row, dequantized; also the cosines and sines of one position.
     row: Vec<f32>,
+    /// One weight row as it is in the file.
+    row_bytes: Vec<u8>,
     /// What one expert makes of one row.
     expert_out: Vec<f32>,
     /// Two states of one query.
@@ -38,6 +40,7 @@ impl CpuBackend {
             kernels: &SCALAR,
             x_q8: Vec::new(),
             row: Vec::new(),
+            row_bytes: Vec::new(),
             expert_out: Vec::new(),
             attention: Vec::new(),
             memory,
@@ -87,6 +90,7 @@ impl Backend for CpuBackend {
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
+        self.row_bytes.resize(limits.n_cols * size_of::<f64>(), 0);
         self.expert_out.resize(limits.n_cols, 0.0);
         self.attention.resize(2 * AttnState::len(1, limits.head_dim), 0.0);
         Ok(())
@@ -104,11 +108,12 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn embed(&mut self, args: Embed<'_, Self>) {
+    fn embed(&mut self, args: Embed<'_, Self>) -> Result<()> {
         let table = args.table;
         for (&i, out) in args.rows.iter().zip(args.out.chunks_exact_mut(table.n_cols)) {
-            (table.format.info().dequantize)(table.row(i as usize), out);
+            (table.format.info().dequantize)(table.read_row(i as usize, &mut self.row_bytes)?, out);
         }
+        Ok(())
     }
 
     fn matmul(&mut self, x: &Zeroed<f32>, n: usize, product: Product<'_, Self>) {

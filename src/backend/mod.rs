@@ -336,8 +336,8 @@ pub trait Backend: Send + Sized + 'static {
     /// Waits for everything asked so far and reports what failed.
     fn finish(&mut self) -> Result<()>;
 
-    /// `out[i] = table[rows[i]]`.
-    fn embed(&mut self, args: Embed<'_, Self>);
+    /// `out[i] = table[rows[i]]`. Errors: `Io` when the file that the table lies in has it no more.
+    fn embed(&mut self, args: Embed<'_, Self>) -> Result<()>;
     /// `product.out = x · product.weightᵀ` for the first `n` rows of `x`.
     fn matmul(&mut self, x: &Self::Buffer, n: usize, product: Product<'_, Self>);
     /// `out = x / sqrt(mean(x²) + eps) · weight`, row by row (Zhang & Sennrich 2019).

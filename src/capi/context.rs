@@ -170,7 +170,7 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
 /// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
 /// before fork() by the parent process), EMBER_E_CONTEXT_FULL,
 /// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
-/// context's token.
+/// context's token, EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,

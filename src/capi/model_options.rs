@@ -177,8 +177,9 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
 }
 
 /// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
-/// the model lives: the operating system would end the process with SIGBUS. Set it to false for files that others may
-/// change.
+/// the model lives. Of one that is, what was packed is not looked at again, calls that look up rows of embeddings that it has no
+/// more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS. Set
+/// it to false for files that others may change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,

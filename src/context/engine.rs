@@ -7,7 +7,7 @@ use super::{BackendKind, ContextOptions, LoadedModel};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::backend::{Backend, KvPages, KvShape, KvType};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::models::{Model, ModelInfo};
 use crate::nn::head::Output;
@@ -45,6 +45,8 @@ pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape
 }
 
 struct EngineOn<B: Backend> {
+    /// The model's name, for errors that blame its file.
+    name: Box<str>,
     model: Arc<dyn Model<B>>,
     backend: B,
     workspace: Workspace<B>,
@@ -54,6 +56,7 @@ struct EngineOn<B: Backend> {
 impl<B: Backend> EngineOn<B> {
     /// The engine, and how many bytes of `memory` its KV cache takes.
     fn new(
+        name: &str,
         model: Arc<dyn Model<B>>,
         mut backend: B,
         o: &ContextOptions,
@@ -64,13 +67,14 @@ impl<B: Backend> EngineOn<B> {
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let before = memory.used();
         let kv = backend.alloc_kv(&shape)?;
-        Ok((EngineOn { model, backend, workspace, kv }, memory.used() - before))
+        Ok((EngineOn { name: name.into(), model, backend, workspace, kv }, memory.used() - before))
     }
 }
 
 impl<B: Backend> Engine for EngineOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
-        self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out)
+        let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out);
+        outcome.map_err(|e| if let Error::Io(_) = e { e.within(&self.name) } else { e })
     }
 
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
@@ -104,13 +108,14 @@ pub fn make(
             };
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
             let backend = ThreadedBackend::new(model.kernels(), pool, f32_products, memory.clone())?;
-            let (engine, kv) = EngineOn::new(model.threaded(), backend, options, n_pages, memory)?;
+            let (engine, kv) =
+                EngineOn::new(model.gguf().name(), model.threaded(), backend, options, n_pages, memory)?;
             Ok((Box::new(engine), kv))
         }
         BackendKind::Scalar => {
             let mut backend = CpuBackend::new(memory.clone());
             let bound = Arc::from(crate::models::build(model.gguf(), &mut backend)?);
-            let (engine, kv) = EngineOn::new(bound, backend, options, n_pages, memory)?;
+            let (engine, kv) = EngineOn::new(model.gguf().name(), bound, backend, options, n_pages, memory)?;
             Ok((Box::new(engine), kv))
         }
     }

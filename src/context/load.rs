@@ -26,13 +26,14 @@ use crate::tokenizer::Tokenizer;
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
-    /// while the model lives: the operating system may then end the process on the next access.
+    /// while the model lives: the operating system may then end the process on the next access, but for what was packed, which is
+    /// not looked at again, and rows of tables, which are read each time and end calls with `Io`.
     pub use_mmap: bool,
     /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
     /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.
     pub isa: Option<Isa>,
     /// Which matrices are packed for the machine's vector instructions. Packing takes loading as long as copying them
-    /// does and as much memory as they have in the file, which gives its own back when it is mapped; a file that was
+    /// does and as much memory as they have in the file, which takes none of its own when it is mapped; a file that was
     /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
     /// mapping, is shared by all processes that map the file and is packed anew, a few rows at a time, whenever it is multiplied.
     pub pack: Pack,
@@ -239,6 +240,7 @@ impl<'a> Load<'a> {
         let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || binding.run(&file), tick);
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
         self.step().map_err(within)?;
+        gguf.release_metadata();
         Ok(Parts { gguf, tokenizer, kernels, threaded, memory: self.memory.clone() })
     }
 

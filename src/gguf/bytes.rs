@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::ErrorKind;
-#[cfg(not(unix))]
+#[cfg(not(any(unix, windows)))]
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub struct FileBytes {
 }
 
 enum Storage {
-    Mapped(Mmap),
+    Mapped(Mapped),
     Owned(Zeroed<u8>),
     /// Bytes that are no file, at whatever address they have.
     Loose(Vec<u8>),
@@ -42,6 +42,15 @@ enum Storage {
     Counted(usize),
     /// Somebody else's, who lets them be as long as the owner is kept.
     Borrowed(&'static [u8], #[allow(dead_code, reason = "dropped, never read")] Arc<dyn Any + Send + Sync>),
+}
+
+/// A part of a file in the address space. It costs memory only where it is touched, and who finds nothing there because
+/// somebody has cut the file short is ended by the system; so the file can be read as well.
+struct Mapped {
+    map: Mmap,
+    file: File,
+    /// Where in the file the part begins.
+    offset: u64,
 }
 
 impl FileBytes {
@@ -107,7 +116,7 @@ impl FileBytes {
         match map {
             Some(Ok(map)) if is_aligned(&map) => {
                 let _counted = if use_mmap { Zeroed::default() } else { count()? };
-                Ok(FileBytes { storage: Storage::Mapped(map), _counted })
+                Ok(FileBytes { storage: Storage::Mapped(Mapped { map, file, offset }), _counted })
             }
             _ if measures => {
                 let elsewhere = Reading { memory: &Memory::UNLIMITED, ..reading.clone() };
@@ -176,6 +185,29 @@ impl FileBytes {
         }
     }
 
+    /// Whether [`FileBytes::read_at`] reads a file.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.storage, Storage::Mapped(_))
+    }
+
+    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `room`, which has place for
+    /// them. They are read from the file then, and no page of the mapping is needed for them.
+    ///
+    /// # Errors
+    /// `Io` when the file has them no more or cannot be read.
+    pub fn read_at<'a>(&'a self, range: Range<usize>, room: &'a mut [u8]) -> Result<&'a [u8]> {
+        let Storage::Mapped(Mapped { map, file, offset }) = &self.storage else { return Ok(&self[range]) };
+        let room = &mut room[..range.len()];
+        match read_up_to(file, room, offset + range.start as u64).map_err(unreadable)? {
+            n if n == room.len() => Ok(room),
+            n => Err(Error::Io(format!(
+                "the file was cut short after it was opened: it had {} bytes, and ends at byte {} now",
+                map.len(),
+                range.start + n
+            ))),
+        }
+    }
+
     /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
     /// interest: the bytes come when they are read in any case.
     pub fn will_need(&self, range: Range<usize>) {
@@ -184,17 +216,6 @@ impl FileBytes {
             let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
         }
         #[cfg(not(unix))]
-        let _ = range;
-    }
-
-    /// Makes `range` of a mapped file readable without page faults, waiting for the disk where it has to: a hint as
-    /// [`FileBytes::will_need`], on Linux only.
-    pub fn populate(&self, range: Range<usize>) {
-        #[cfg(target_os = "linux")]
-        if let Some(map) = self.mapped(&range) {
-            let _ = map.advise_range(memmap2::Advice::PopulateRead, range.start, range.len());
-        }
-        #[cfg(not(target_os = "linux"))]
         let _ = range;
     }
 
@@ -230,7 +251,7 @@ impl FileBytes {
     pub fn lock(&self, range: Range<usize>) -> std::io::Result<()> {
         match &self.storage {
             #[cfg(unix)]
-            Storage::Mapped(map) => {
+            Storage::Mapped(Mapped { map, .. }) => {
                 let bytes = &map[range];
                 // SAFETY: the call only looks at which pages these are.
                 match unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) } {
@@ -239,7 +260,7 @@ impl FileBytes {
                 }
             }
             #[cfg(not(unix))]
-            Storage::Mapped(_) => {
+            Storage::Mapped(..) => {
                 let _ = range;
                 Err(std::io::ErrorKind::Unsupported.into())
             }
@@ -252,7 +273,9 @@ impl FileBytes {
     #[cfg(unix)]
     fn mapped(&self, range: &Range<usize>) -> Option<&Mmap> {
         match &self.storage {
-            Storage::Mapped(map) if range.start < range.end && range.end <= map.len() => Some(map),
+            Storage::Mapped(Mapped { map, .. }) if range.start < range.end && range.end <= map.len() => {
+                Some(map)
+            }
             _ => None,
         }
     }
@@ -280,7 +303,7 @@ impl Deref for FileBytes {
 
     fn deref(&self) -> &[u8] {
         match &self.storage {
-            Storage::Mapped(map) => map,
+            Storage::Mapped(Mapped { map, .. }) => map,
             Storage::Owned(buffer) => buffer,
             Storage::Loose(bytes) => bytes,
             Storage::Counted(_) => &[],
@@ -314,12 +337,14 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
-/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it; where there
-/// are no such descriptors it moves.
-fn read_at(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it. Several
+/// threads may read at once where there are several.
+fn read_some(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_at(file, room, offset);
-    #[cfg(not(unix))]
+    #[cfg(windows)]
+    return std::os::windows::fs::FileExt::seek_read(file, room, offset);
+    #[cfg(not(any(unix, windows)))]
     {
         let mut file = file;
         file.seek(SeekFrom::Start(offset))?;
@@ -327,26 +352,37 @@ fn read_at(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> 
     }
 }
 
+/// Reads `file` from `offset` on until `room` is full or the file ends. Returns how many bytes there were.
+fn read_up_to(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let mut n_read = 0;
+    while n_read < room.len() {
+        match read_some(file, &mut room[n_read..], offset + n_read as u64) {
+            Ok(0) => break,
+            Ok(n) => n_read += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(n_read)
+}
+
+fn unreadable(e: std::io::Error) -> Error {
+    Error::Io(format!("the file cannot be read: {e}"))
+}
+
 /// Reads `len` bytes of `file` from `offset` on.
 fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Result<FileBytes> {
-    let unreadable = |e: std::io::Error| Error::Io(format!("the file cannot be read: {e}"));
     let mut buffer = reading.memory.zeroed(len, "the file")?;
     reading.progress.expect(len as u64);
-    let mut n_read = 0;
-    while n_read < len {
-        let room = &mut buffer[n_read..len.min(n_read + READ_BYTES)];
-        match read_at(&file, room, offset + n_read as u64) {
-            Ok(0) => {
-                return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
-            }
-            Ok(n) => {
-                n_read += n;
-                reading.progress.add(n as u64);
-                (reading.step)()?;
-            }
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(unreadable(e)),
+    for first in (0..len).step_by(READ_BYTES) {
+        let room = &mut buffer[first..len.min(first + READ_BYTES)];
+        let n = read_up_to(&file, room, offset + first as u64).map_err(unreadable)?;
+        if n < room.len() {
+            let n_read = first + n;
+            return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
         }
+        reading.progress.add(n as u64);
+        (reading.step)()?;
     }
     Ok(Storage::Owned(buffer).into())
 }
@@ -379,7 +415,6 @@ mod tests {
         ] {
             for range in [0..expected.len(), 1..expected.len() - 1, 5..5, 5000..9000, 0..usize::MAX / 2] {
                 bytes.will_need(range.clone());
-                bytes.populate(range.clone());
                 bytes.release(range);
                 assert_eq!(&bytes[..], &expected[..]);
             }
@@ -394,5 +429,32 @@ mod tests {
         let read = FileBytes::read(path, &Reading::default()).unwrap();
         assert_eq!(&read[..], &expected[..]);
         assert_eq!(read.as_ptr().addr() % 64, 0);
+    }
+
+    #[cfg(not(target_family = "wasm"))] // which has no folder for temporary files
+    #[test]
+    fn parts_are_read_where_they_are_and_those_that_are_gone_are_errors() {
+        let path = std::env::temp_dir().join(format!("ember-bytes-{}", std::process::id()));
+        let expected: Vec<u8> = (0..9000).map(|i| (i % 251) as u8).collect();
+        fs::write(&path, &expected).unwrap();
+        let reading = Reading::default();
+        let part = |mapped| FileBytes::part_of(File::open(&path).unwrap(), 4, Some(8000), mapped, &reading);
+        let (mapped, read) = (part(true).unwrap(), part(false).unwrap());
+        assert!(mapped.is_mapped() && !read.is_mapped());
+        let mut room = vec![0; 8000];
+        for range in [0..8000, 0..1, 7999..8000, 100..5000, 50..50] {
+            for bytes in [&mapped, &read] {
+                let found = bytes.read_at(range.clone(), &mut room).unwrap();
+                assert_eq!(found, &expected[4 + range.start..4 + range.end]);
+            }
+        }
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1004).unwrap();
+        let error = mapped.read_at(500..1500, &mut room).unwrap_err();
+        let sentence =
+            "the file was cut short after it was opened: it had 8000 bytes, and ends at byte 1000 now";
+        assert_eq!(error, Error::Io(sentence.into()));
+        assert_eq!(mapped.read_at(0..1000, &mut room).unwrap(), &expected[4..1004]);
+        assert_eq!(read.read_at(500..1500, &mut room).unwrap(), &expected[504..1504]);
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -80,8 +80,8 @@ impl Gguf {
     /// loaded when first touched and shared with other processes that map the same file. A file that is one of several
     /// (`NAME-00001-of-00003.gguf`, any of them) brings the others, which lie next to it.
     ///
-    /// The file must not be changed or shortened while it is open: reading a page that is gone ends the process with
-    /// SIGBUS. Use [`Gguf::read`] for a file that someone else may touch.
+    /// The file must not be changed or shortened while it is open: touching a page that is gone ends the process with
+    /// SIGBUS; [`FileBytes::read_at`] touches none. Use [`Gguf::read`] for a file that someone else may touch.
     ///
     /// # Errors
     /// `Io` when the file is missing, not a regular file or not readable; `Format` when it is no GGUF file, is
@@ -201,6 +201,15 @@ impl Gguf {
     /// When `tensor` is another model's, which has more files.
     pub fn file_of(&self, tensor: &TensorInfo) -> &Arc<FileBytes> {
         &self.files[tensor.file]
+    }
+
+    /// Gives back the memory of what lies before the tensors of mapped files, which comes again when it is looked at: a
+    /// vocabulary can have megabytes that nobody reads once a tokenizer was made of it.
+    pub fn release_metadata(&self) {
+        for (i, file) in self.files.iter().enumerate() {
+            let tensors = self.tensors.iter().filter(|tensor| tensor.file == i);
+            file.release(0..tensors.map(|tensor| tensor.offset).min().unwrap_or(0));
+        }
     }
 
     /// The elements of a tensor of this model, in its type's layout.

@@ -61,7 +61,7 @@ pub struct DecoderLayer<B: Backend> {
 }
 
 impl<B: Backend> Decoder<B> {
-    /// Runs a batch and writes `out` for its outputs. Errors: `Cancelled` by the batch's `watch`.
+    /// Runs a batch and writes `out` for its outputs. Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
     pub fn forward(
         &self,
         backend: &mut B,
@@ -72,12 +72,12 @@ impl<B: Backend> Decoder<B> {
     ) -> Result<()> {
         let n = batch.tokens.len();
         let len = n * ws.shape.n_embd;
-        backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.x });
+        backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.x })?;
         if let Some(factor) = self.embd_scale {
             backend.scale(&mut ws.x, factor, len);
         }
         if let Some(table) = &self.position_embd {
-            backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj });
+            backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj })?;
             backend.add(&mut ws.x, &ws.proj, len);
         }
         if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {

@@ -41,7 +41,7 @@ pub struct EncoderLayer<B: Backend> {
 impl<B: Backend> Encoder<B> {
     /// Runs a batch of whole texts, each one run of it, and writes the hidden states of its outputs,
     /// `[outputs, n_embd]`. A layer's keys and values are used within the layer only, so all share the first store.
-    /// Errors: `Cancelled` by the batch's `watch`.
+    /// Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
     pub fn forward(
         &self,
         backend: &mut B,
@@ -51,12 +51,12 @@ impl<B: Backend> Encoder<B> {
         out: &mut [f32],
     ) -> Result<()> {
         let (n, n_embd) = (batch.tokens.len(), ws.shape.n_embd);
-        backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj });
+        backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj })?;
         if let Some(token_type) = &self.token_type {
             backend.add_bias(&mut ws.proj, token_type, n);
         }
         if let Some(table) = &self.position_embd {
-            backend.embed(Embed { table, rows: batch.positions, out: &mut ws.norm });
+            backend.embed(Embed { table, rows: batch.positions, out: &mut ws.norm })?;
             backend.add(&mut ws.proj, &ws.norm, n * n_embd);
         }
         self.embd_norm.forward(backend, &ws.proj, None, n, &mut ws.x);

@@ -1,29 +1,28 @@
-//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, on all threads,
-//! and giving the file's pages back on the way, so that a model does not lie in memory twice. Vectors that lie between
-//! them are copied as they are: a system that maps up to two megabytes around each byte that is read would bring most of
-//! the file's pages back for the norms alone.
+//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, and on all threads.
+//! A mapped file is read, half a megabyte at a time, so that a model does not lie in memory twice, and the system does not
+//! have to map pages for one look at each (three times as long). Vectors that lie between matrices are copied as they are: a system that maps
+//! up to two megabytes around each byte that is touched would bring most of the file into memory for the norms alone.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::Zeroed;
-use crate::cancel::{CancelToken, Progress, Watch, cancelled};
+use crate::cancel::{CancelToken, Progress, Watch};
 use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
 use crate::memory::Memory;
 use crate::quant::Format;
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::{ALIGN, Packing, ROWS};
-use crate::threads::ThreadPool;
+use crate::threads::{Mutex, ThreadPool};
 
 /// Bytes of packed rows that matrices share one allocation for, at least: with large pages, of which each ends in a part
 /// of one, and few enough that not having them can be blamed on a tensor.
 const BLOCK_BYTES: usize = 64 << 20;
-/// Bytes of packed rows in one task, about: so few that they are still in the second-level cache when their pages are
-/// given back, and so many that asking the system for them costs little beside.
+/// Bytes of packed rows in one task, about: so few that what was read for them is still in the second-level cache when it is
+/// packed, and so many that asking the system for it costs little beside.
 const TASK_BYTES: usize = 512 << 10;
 /// How many tasks ahead of the one that is packed the file is fetched from disk.
 const TASKS_AHEAD: usize = 32;
@@ -98,10 +97,11 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self, transpose: Transpose) {
-        let Source { file, format, packing, n_cols, .. } = self.source;
-        file.populate(self.range.clone());
-        let rows = &file[self.range.clone()];
+    /// `room` is for what has to be read.
+    fn run(&mut self, transpose: Transpose, room: &mut [u8]) -> Result<()> {
+        let Source { name, file, format, packing, n_cols, .. } = self.source;
+        let rows = file.read_at(self.range.clone(), room);
+        let rows = rows.map_err(|e| e.within(&format!("the tensor {name:?}")))?;
         match packing {
             Some(packing) => {
                 let row_bytes = format.row_bytes(*n_cols);
@@ -112,7 +112,31 @@ impl Task<'_> {
             }
             None => self.out[..rows.len()].copy_from_slice(rows),
         }
-        file.release(self.range.clone());
+        Ok(())
+    }
+}
+
+/// A place for each thread to read into. They are gone when all is packed, so no purse counts them.
+struct Rooms {
+    n_bytes: usize,
+    free: Mutex<Vec<Zeroed<u8>>>,
+}
+
+impl Rooms {
+    /// Places with room for the tasks of `sources`, as far as they have to be read.
+    fn new(sources: &[Source]) -> Rooms {
+        let mapped = sources.iter().filter(|source| source.file.is_mapped());
+        let n_bytes = mapped.map(|source| source.rows(0, source.task().0).len()).max().unwrap_or(0);
+        Rooms { n_bytes, free: Mutex::default() }
+    }
+
+    fn with(&self, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+        let free = self.free.lock().pop();
+        let new = || Memory::UNLIMITED.zeroed(self.n_bytes, "a part of a file that is read");
+        let mut room = free.map_or_else(new, Ok)?;
+        let outcome = read(&mut room);
+        self.free.lock().push(room);
+        outcome
     }
 }
 
@@ -165,7 +189,8 @@ impl Packer {
 
     /// Packs what was added, into memory of `memory`.
     ///
-    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`.
+    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`. `Io` names the
+    /// tensor whose bytes a mapped file has no more.
     pub fn run(&mut self, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         self.run_in_blocks(BLOCK_BYTES, pool, memory)
     }
@@ -181,6 +206,7 @@ impl Packer {
             places.entry(file(source)).or_insert(next);
         }
         sources.sort_by_key(|source| (places[&file(source)], source.range.start));
+        let rooms = Rooms::new(&sources);
         let mut rest = &sources[..];
         while !rest.is_empty() {
             self.loading.watch().check()?;
@@ -191,7 +217,7 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            self.pack_block(block, n_bytes, pool, memory)?;
+            self.pack_block(block, n_bytes, &rooms, pool, memory)?;
             rest = others;
         }
         Ok(())
@@ -202,6 +228,7 @@ impl Packer {
         &self,
         sources: &[Source],
         n_bytes: usize,
+        rooms: &Rooms,
         pool: &mut ThreadPool,
         memory: &Memory,
     ) -> Result<()> {
@@ -213,7 +240,7 @@ impl Packer {
         let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
         block.prefer_large_pages();
         if !memory.measures() {
-            self.fill(sources, &mut block, pool)?;
+            self.fill(sources, &mut block, rooms, pool)?;
         }
         if self.loading.lock {
             block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
@@ -229,14 +256,14 @@ impl Packer {
             };
             // A slot is filled once: its weight was added once.
             let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range });
-            // Pages that two tasks had parts of, and those around that the system mapped with them.
+            // Pages that were touched before, by whoever looked at the numbers.
             source.file.release(source.range.clone());
         }
         Ok(())
     }
 
     /// Packs or copies sources one after another into `block`.
-    fn fill(&self, sources: &[Source], block: &mut [u8], pool: &mut ThreadPool) -> Result<()> {
+    fn fill(&self, sources: &[Source], block: &mut [u8], rooms: &Rooms, pool: &mut ThreadPool) -> Result<()> {
         let mut tasks = Vec::new();
         let mut rest = block;
         for source in sources {
@@ -254,20 +281,22 @@ impl Packer {
             }
         };
         (0..TASKS_AHEAD).for_each(fetch);
-        let (skipped, watch) = (AtomicBool::new(false), self.loading.watch());
+        let (ended, watch) = (OnceLock::new(), self.loading.watch());
         pool.for_parts(&mut tasks, 1, |i, tasks| {
-            if watch.is_cancelled() {
-                skipped.store(true, Relaxed);
+            if ended.get().is_some() {
                 return;
             }
             fetch(i + TASKS_AHEAD);
-            tasks.iter_mut().for_each(|task| task.run(self.transpose));
-            self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum());
+            let outcome = watch.check().and_then(|()| {
+                tasks.iter_mut().try_for_each(|task| rooms.with(|room| task.run(self.transpose, room)))
+            });
+            match outcome {
+                Ok(()) => self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum()),
+                // Only the first is told.
+                Err(error) => drop(ended.set(error)),
+            }
         });
-        match skipped.into_inner() {
-            true => Err(cancelled()),
-            false => Ok(()),
-        }
+        ended.into_inner().map_or(Ok(()), Err)
     }
 }
 
@@ -275,6 +304,8 @@ impl Packer {
 mod tests {
     use super::*;
     use crate::error::Error;
+    #[cfg(unix)]
+    use crate::gguf::Reading;
     use crate::quant::pack::transpose;
     use crate::quant::tests::sample_row;
 
@@ -335,6 +366,34 @@ mod tests {
             }
             packer.run(&mut pool, &Memory::default()).expect("nothing to do");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_mapped_file_has_no_more_is_an_error_that_names_the_tensor() {
+        let path = std::env::temp_dir().join(format!("ember-packer-{}", std::process::id()));
+        let bytes = sources().pop().map(|source| source.file.to_vec()).expect("sources");
+        for (len, name) in [(bytes.len(), None), (bytes.len() - 1, Some("Q8_0")), (700, Some("Q4_0"))] {
+            std::fs::write(&path, &bytes).expect("a file");
+            let file = Arc::new(FileBytes::map(&path, &Reading::default()).expect("a map"));
+            let mut packer = Packer::new(transpose);
+            let sources = sources().into_iter().map(|source| Source { file: Arc::clone(&file), ..source });
+            let slots: Vec<_> = sources.map(|source| packer.add(source)).collect();
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .and_then(|f| f.set_len(len as u64))
+                .expect("cut");
+            let outcome = packer.run(&mut ThreadPool::new(1, None).expect("threads"), &Memory::default());
+            match (outcome, name) {
+                (Ok(()), None) => assert!(slots.iter().all(|slot| slot.get().is_some())),
+                (Err(Error::Io(m)), Some(name)) => {
+                    assert!(m.contains(name) && m.contains(&format!("ends at byte {len}")), "{m}");
+                }
+                (outcome, _) => panic!("{len} bytes: {outcome:?}"),
+            }
+        }
+        std::fs::remove_file(&path).expect("the file");
     }
 
     #[test]

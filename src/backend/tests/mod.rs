@@ -189,7 +189,7 @@ fn embedding_rows() {
         check!(&format!("embed {}", info.name), 0.0, |b| {
             let table = weight(b, info.format, 40, n_cols, 1, WeightRole::Matrix);
             let mut out = b.alloc(4 * n_cols).expect("memory");
-            b.embed(Embed { table: &table, rows: &[39, 0, 7, 7], out: &mut out });
+            b.embed(Embed { table: &table, rows: &[39, 0, 7, 7], out: &mut out }).expect("rows in memory");
             out.to_vec()
         });
     }

@@ -6,6 +6,7 @@ mod activations;
 mod angles;
 mod attention;
 mod course;
+mod embed;
 mod gated;
 mod groups;
 mod kv;
@@ -234,12 +235,8 @@ impl Backend for ThreadedBackend {
         Ok(())
     }
 
-    fn embed(&mut self, args: Embed<'_, Self>) {
-        let (table, rows) = (args.table, args.rows);
-        let expand = self.kernels.expand[table.format as usize];
-        self.pool.for_parts(&mut args.out[..rows.len() * table.n_cols], table.n_cols, |i, out| {
-            expand(table.row(rows[i] as usize), out);
-        });
+    fn embed(&mut self, args: Embed<'_, Self>) -> Result<()> {
+        self.look_up(args)
     }
 
     fn matmul(&mut self, x: &Activations, n: usize, product: Product<'_, Self>) {

@@ -13,7 +13,7 @@ public struct ModelOptions: Hashable, Sendable {
     }
 
     /// Whether the files are mapped or read into memory. A mapped file must not be changed or shortened while the model
-    /// lives: the operating system would end the process.
+    /// lives: calls would fail, or the operating system end the process.
     public var useMmap = true
     /// The highest instruction-set level to use, for example "scalar" or "avx2"; empty: no limit. ``EmberLibrary/buildInfo``
     /// names those of the machine.
