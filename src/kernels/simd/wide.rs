@@ -10,7 +10,7 @@ use crate::kernels::{halves, scalar};
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::{COLS, Codes, ROWS, STRIP};
 
-/// Vectors in half a block at most.
+/// Vectors in half a block at most: levels that have these products have eight lanes or more.
 const MOST: usize = 2;
 /// Numbers in half a block.
 const HALF: usize = 16;
@@ -22,7 +22,7 @@ pub fn round<S: Simd>(simd: S, x: &[f32], out: &mut [I16Block]) {
     for (x, out) in x.as_chunks::<{ I16Block::LEN }>().0.iter().zip(out) {
         let largest = largest(simd, x);
         let inverse = to_14_bits(largest);
-        let squares = squares(simd, x, inverse);
+        let squares = simd.sum(squares(simd, x, inverse));
         if !squares.is_finite() {
             *out = I16Block::NAN;
         } else if inverse > 0.0 {
@@ -44,63 +44,82 @@ pub fn pack<S: Simd, E: Element + Pod>(simd: S, rows: &Rows<'_>, transpose: Tran
         return scalar::wide::pack(rows, out, |bytes| bytemuck::pod_read_unaligned::<E>(&bytes).widen());
     };
     let (row_len, n_pieces) = (rows.row_bytes / 2, rows.row_bytes / (2 * COLS));
+    let n_rows = ROWS.min(rows.bytes.len() / rows.row_bytes.max(1));
     let (codes, units) = out.split_at_mut(n_pieces * Codes::Wide.bytes());
     units.fill(0);
     let mut whole = [[0i16; STRIP * COLS]; ROWS];
     for (s, codes) in codes.chunks_mut(STRIP * Codes::Wide.bytes()).enumerate() {
-        let row_bytes = codes.len() / ROWS;
-        for (r, whole) in whole.iter_mut().enumerate() {
-            let start = r * row_len + s * STRIP * COLS;
-            let Some(x) = numbers.get(start..start + row_bytes / 2) else { break };
-            let (unit, factor) = unit_of_weights(simd, x);
-            units[2 * (s * ROWS + r)..][..2].copy_from_slice(&unit_bits(unit));
-            match factor {
+        let (start, len) = (s * STRIP * COLS, codes.len() / (2 * ROWS));
+        let strip = |r: usize| &numbers[r * row_len + start..][..len];
+        // One step for all rows after another: the steps of one wait for each other.
+        let mut largests = [0.0; ROWS];
+        for (r, all) in largests.iter_mut().enumerate().take(n_rows) {
+            *all = largest(simd, strip(r));
+        }
+        let inverses = largests.map(to_14_bits);
+        let mut sums = [0.0; ROWS];
+        for (r, sum) in sums.iter_mut().enumerate().take(n_rows) {
+            *sum = largest_squares(simd, strip(r), inverses[r]);
+        }
+        let (mut strip_units, mut factors) = ([0.0; ROWS], [0.0; ROWS]);
+        for r in 0..ROWS {
+            (strip_units[r], factors[r]) = unit_of_weights(largests[r], inverses[r], sums[r]);
+        }
+        for (unit, out) in strip_units.into_iter().zip(units[2 * s * ROWS..].as_chunks_mut::<2>().0) {
+            *out = unit_bits(unit);
+        }
+        for (r, whole) in whole.iter_mut().enumerate().take(n_rows) {
+            match factors[r] {
                 0.0 => whole.fill(0),
-                _ => multiply(simd, x, factor, whole),
+                factor => multiply(simd, strip(r), factor, whole),
             }
         }
-        let n_rows = ROWS.min(rows.bytes.len() / rows.row_bytes.max(1));
         let bytes = &bytemuck::cast_slice(&whole)[..n_rows * STRIP_BYTES];
         transpose(&Rows { bytes, row_bytes: STRIP_BYTES }, 0, codes);
     }
 }
 
-/// The unit of a row's numbers in up to eight pieces, and what they are multiplied with to be in it.
+/// The unit of a row's numbers in up to eight pieces, and what they are multiplied with to be in it, from their largest magnitude
+/// and, times `inverse`, the largest sum of a piece's squares.
 #[inline(always)]
-fn unit_of_weights<S: Simd, E: Element>(simd: S, x: &[E]) -> (f32, f32) {
-    let mut largest_of = [0.0; STRIP];
-    for (largest_of, x) in largest_of.iter_mut().zip(x.chunks_exact(COLS)) {
-        *largest_of = largest(simd, x);
-    }
-    let inverse = to_14_bits(largest_of.into_iter().fold(0.0, f32::max));
-    let mut most = 0.0f32;
-    for (largest, x) in largest_of.into_iter().zip(x.chunks_exact(COLS)) {
-        let squares = squares(simd, x, inverse);
-        if !squares.is_finite() {
-            return (f32::NAN, 0.0);
-        }
-        most = most.max(unit(largest * inverse, squares));
+fn unit_of_weights(largest: f32, inverse: f32, squares: f32) -> (f32, f32) {
+    if squares.is_nan() {
+        return (f32::NAN, 0.0);
     }
     if inverse == 0.0 {
         return (0.0, 0.0);
     }
-    let unit = power_of_two(most);
+    // No piece has a larger unit than the largest number and the largest sum have: no step of `unit` turns an order around.
+    let unit = power_of_two(unit(largest * inverse, squares));
     (unit / inverse, inverse / unit)
+}
+
+/// The largest sum of the squares of a piece's numbers times `factor`, of up to eight pieces; NaN if one is not finite.
+#[inline(always)]
+fn largest_squares<S: Simd, E: Element>(simd: S, x: &[E], factor: f32) -> f32 {
+    let mut sums = [simd.splat(0.0); STRIP];
+    for (sums, x) in sums.iter_mut().zip(x.chunks_exact(COLS)) {
+        *sums = squares(simd, x, factor);
+    }
+    simd.largest_sum(sums)
 }
 
 /// The largest magnitude; NaNs have none.
 #[inline(always)]
 fn largest<S: Simd, E: Element>(simd: S, x: &[E]) -> f32 {
-    let mut largest = simd.splat(0.0);
-    for x in x.chunks_exact(S::LANES) {
-        largest = simd.max(simd.abs(E::load(simd, x)), largest);
+    let mut all = [simd.splat(0.0); 2 * MOST];
+    for x in x.as_chunks::<COLS>().0 {
+        for (largest, x) in all.iter_mut().zip(x.chunks_exact(S::LANES)) {
+            *largest = simd.max(simd.abs(E::load(simd, x)), *largest);
+        }
     }
-    simd.largest(largest)
+    let [a, b, c, d] = all;
+    simd.largest(simd.max(simd.max(a, b), simd.max(c, d)))
 }
 
-/// The sum of the squares of all numbers times `factor`.
+/// The squares of all numbers times `factor`, added up in lanes.
 #[inline(always)]
-fn squares<S: Simd, E: Element>(simd: S, x: &[E], factor: f32) -> f32 {
+fn squares<S: Simd, E: Element>(simd: S, x: &[E], factor: f32) -> S::V {
     let factor = simd.splat(factor);
     let mut sums = [simd.splat(0.0); MOST];
     for x in x.as_chunks::<HALF>().0 {
@@ -109,7 +128,7 @@ fn squares<S: Simd, E: Element>(simd: S, x: &[E], factor: f32) -> f32 {
             *sum = simd.add(*sum, simd.mul(x, x));
         }
     }
-    simd.sum(simd.add(sums[0], sums[1]))
+    simd.add(sums[0], sums[1])
 }
 
 /// All numbers times `factor`, rounded.

@@ -265,6 +265,37 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn largest_sum(self, vs: [__m256; 8]) -> f32 {
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn inner([a, b, c, d, e, f, g, h]: [__m256; 8]) -> Option<__m256> {
+            // Each step adds what `sum` adds, of twice as many vectors in one register.
+            let halves = |a, b| {
+                let sums =
+                    _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
+                _mm256_castps_pd(sums)
+            };
+            let quarters = |a, b| {
+                _mm256_add_ps(
+                    _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                    _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
+                )
+            };
+            let low = quarters(halves(a, b), halves(c, d));
+            let high = quarters(halves(e, f), halves(g, h));
+            let sums = _mm256_add_ps(
+                _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
+                _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
+            );
+            let magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0), sums);
+            let finite = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitudes, _mm256_set1_ps(f32::INFINITY));
+            (_mm256_movemask_ps(finite) == 0xFF).then_some(sums)
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(vs) }.map_or(f32::NAN, |sums| self.largest(sums))
+    }
+
+    #[inline(always)]
     fn largest(self, v: __m256) -> f32 {
         #[target_feature(enable = "avx2")]
         #[inline]

@@ -257,6 +257,38 @@ impl Simd for Avx512 {
         // SAFETY: `self` proves that the machine has the instructions.
         unsafe { _mm512_reduce_max_ps(v) }
     }
+
+    #[inline(always)]
+    fn largest_sum(self, vs: [__m512; 8]) -> f32 {
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        fn inner([a, b, c, d, e, f, g, h]: [__m512; 8]) -> Option<__m512> {
+            // Each step adds what `sum` adds, of twice as many vectors in one register.
+            let halves = |a, b| {
+                _mm512_add_ps(
+                    _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
+                    _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
+                )
+            };
+            let quarters = |a, b| {
+                _mm512_add_ps(
+                    _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
+                    _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
+                )
+            };
+            let low = _mm512_castps_pd(quarters(halves(a, b), halves(c, d)));
+            let high = _mm512_castps_pd(quarters(halves(e, f), halves(g, h)));
+            let twos = _mm512_add_ps(
+                _mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)),
+            );
+            let sums = _mm512_add_ps(twos, _mm512_permute_ps::<0b10_11_00_01>(twos));
+            let finite = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(_mm512_abs_ps(sums), _mm512_set1_ps(f32::INFINITY));
+            (finite == !0).then_some(sums)
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(vs) }.map_or(f32::NAN, |sums| self.largest(sums))
+    }
 }
 
 impl AddWhole for Avx512 {
