@@ -7,15 +7,12 @@
 use crate::kernels::attention::I16_PIECE as LANES;
 
 /// 2^31.
-const END: f32 = (1u32 << 31) as f32;
+pub const END: f32 = (1u32 << 31) as f32;
 /// What squares are at most before rounding, and after it. Vectors that were rounded are less than both, so that they are not
 /// rounded again.
 pub const BEFORE: f32 = END * 0.9999;
 /// See [`BEFORE`].
 pub const AFTER: f32 = END * 0.9998;
-/// What squares are at most before rounding where nobody looks after it, which adds less than a thousandth, for up to
-/// [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
-pub const WELL_BEFORE: f32 = END * 0.999;
 /// Vectors whose largest number is below it are zeros: 2^-100.
 const LEAST: f32 = f32::from_bits((127 - 100) << 23);
 

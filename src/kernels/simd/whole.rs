@@ -3,8 +3,11 @@
 
 use super::Simd;
 use crate::kernels::attention::I16_PIECE;
-use crate::kernels::scalar::whole::{AFTER, BEFORE, WELL_BEFORE, to_14_bits, unit};
+use crate::kernels::scalar::whole::{AFTER, BEFORE, END, to_14_bits, unit};
 
+/// What squares are at most before rounding where nobody looks after it, which adds less than a thousandth, for up to
+/// [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
+const WELL_BEFORE: f32 = END * 0.999;
 /// Vectors in a piece at most.
 const MOST: usize = 2;
 
