@@ -352,7 +352,7 @@ typedef int32_t ember_pooling;
  * Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
  * machine, which multiply them faster than rows in the file's order. Packing reads the whole model, so that loading takes
  * about as long as copying it does. Packed matrices take as much memory as in the file and belong
- * to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+ * to the process. A file that is mapped takes none of its own for them; a model that was read into memory or
  * came from a buffer keeps both and takes twice its size.
  */
 enum ember_pack
@@ -1383,7 +1383,7 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
  * any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
  * index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,
- * EMBER_E_CANCELLED by the context's token.
+ * EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
  */
 ember_status ember_embed(struct ember_context *context,
                          const char *const *texts,
@@ -2171,9 +2171,10 @@ void ember_model_options_free(struct ember_model_options *options);
 
 /**
  * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
- * the model lives. Of one that is, what was packed is not looked at again, calls that look up rows of embeddings that it has no
- * more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS. Set
- * it to false for files that others may change.
+ * the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
+ * it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
+ * Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
+ * exec does not get; where the host closes it, the mapping stands in.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,

@@ -35,6 +35,7 @@ modules=(
 skipped=(
     # Files are mapped.
     advice_changes_no_byte mapped_and_read_bytes_are_the_file a_file_is_the_same_mapped_and_read
+    parts_are_read_where_they_are_and_those_that_are_gone_are_errors
     # What Linux says of the process's memory.
     zeroed_memory_is_taken_when_it_is_touched
     # Miri ends where there is no memory.

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{TempFolder, bundled_model, context};
-use ember::context::{BackendKind, Context, ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
+use common::{TempFolder, bundled_model, context, fixture, load};
+use ember::context::{
+    BackendKind, Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, Tokens,
+};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::Error;
 use ember::generate::{EventKind, GenerateOptions, Prompt};
@@ -95,6 +97,53 @@ fn rows_that_are_gone_are_an_error_and_come_back_with_the_file() {
         fs::write(&path, &bytes).unwrap();
         assert_eq!(decode(&mut context).unwrap(), expected);
     }
+}
+
+#[test]
+fn an_encoder_gives_no_embeddings_of_rows_that_are_gone() {
+    let folder = TempFolder::new("encoder-gone");
+    let bytes = fs::read(fixture("models/bert.gguf")).unwrap();
+    let path = folder.write("bert.gguf", &bytes);
+    let model = load(&path);
+    let mut context = context(&model, &ContextOptions { n_threads: 2, ..ContextOptions::default() });
+    let mut embed = || context.embed(&[&[3, 5, 7, 9]], &EmbedOptions::default());
+    let expected = embed().unwrap();
+    cut(&path, 3000);
+    blame(&path, embed().err());
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(embed().unwrap(), expected);
+}
+
+#[test]
+fn of_several_files_the_one_that_is_cut_is_named() {
+    let folder = TempFolder::new("several-gone");
+    for entry in fs::read_dir(fixture("hf/llama3-sharded")).unwrap() {
+        let entry = entry.unwrap();
+        folder.write(entry.file_name().to_str().unwrap(), fs::read(entry.path()).unwrap());
+    }
+    let model = load(&folder.0);
+    let embd = model.gguf().tensor("token_embd.weight").unwrap();
+    let file = model.gguf().file_of(embd);
+    let shards = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+    let shard = shards.into_iter().find(|path| fs::read(path).unwrap() == file[..]).unwrap();
+    let mut context = context(&model, &ContextOptions::default());
+    cut(&shard, 100);
+    let name = format!("{}: {}: the file", folder.0.display(), shard.file_name().unwrap().display());
+    match context.decode(Tokens::next(&[1, 2])) {
+        Err(Error::Io(m)) => assert!(m.starts_with(&name) && m.contains("has 100 now"), "{m}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn saving_a_state_looks_at_what_is_left_of_the_file() {
+    let folder = TempFolder::new("state-gone");
+    let (path, end) = tables_first(&folder);
+    let model = packed(&path);
+    let mut context = context(&model, &ContextOptions::default());
+    decode(&mut context).unwrap();
+    cut(&path, end);
+    blame(&path, context.save_state(None, &mut |_| Ok(())).err());
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn status(key: &str) -> f64 {
 
 /// Bytes of the mapping of the file at `path` that are in memory.
 fn mapped(path: &Path) -> f64 {
+    let path = path.canonicalize().expect("a path");
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("procfs");
     let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().expect("a text")));
     let resident = lines.find_map(|line| line.strip_prefix("Rss:")).expect("a mapping");

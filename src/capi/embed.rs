@@ -177,7 +177,7 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
 /// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
 /// any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
 /// index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,
-/// EMBER_E_CANCELLED by the context's token.
+/// EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed(
     context: *mut ember_context,

@@ -30,7 +30,7 @@ impl CType for ember_model_options {
 /// Which matrices are packed when a model is loaded: copied, with their rows rearranged for the vector instructions of this
 /// machine, which multiply them faster than rows in the file's order. Packing reads the whole model, so that loading takes
 /// about as long as copying it does. Packed matrices take as much memory as in the file and belong
-/// to the process. Where the file is mapped its own pages are given back meanwhile; a model that was read into memory or
+/// to the process. A file that is mapped takes none of its own for them; a model that was read into memory or
 /// came from a buffer keeps both and takes twice its size.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(i32)]
@@ -177,9 +177,10 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
 }
 
 /// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
-/// the model lives. Of one that is, what was packed is not looked at again, calls that look up rows of embeddings that it has no
-/// more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS. Set
-/// it to false for files that others may change.
+/// the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
+/// it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
+/// Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
+/// exec does not get; where the host closes it, the mapping stands in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,

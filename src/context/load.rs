@@ -26,8 +26,8 @@ use crate::tokenizer::Tokenizer;
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
-    /// while the model lives: the operating system may then end the process on the next access, but for what was packed, which is
-    /// not looked at again, and rows of tables, which are read each time and end calls with `Io`.
+    /// while the model lives: the operating system may then end the process on the next access, but for matrices that were packed,
+    /// which are not looked at again, and rows of tables, which are read each time and end calls with `Io`. Mapped files stay open.
     pub use_mmap: bool,
     /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
     /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.

@@ -184,8 +184,14 @@ impl LoadedModel {
     }
 
     /// A number by which saved states know their model.
-    pub(super) fn fingerprint(&self) -> u128 {
-        *self.fingerprint.get_or_init(|| state::fingerprint(self))
+    pub(super) fn fingerprint(&self) -> Result<u128> {
+        match self.fingerprint.get() {
+            Some(number) => Ok(*number),
+            None => {
+                let number = state::fingerprint(self)?;
+                Ok(*self.fingerprint.get_or_init(|| number))
+            }
+        }
     }
 
     /// How long loading took.

@@ -221,7 +221,7 @@ impl Context {
     ///
     /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range, or for
     /// a context of a parent process; `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder,
-    /// `Cancelled` by the context's token.
+    /// `Cancelled` by the context's token, `Io` when the model's file can no longer be read.
     pub fn decode(&mut self, tokens: Tokens<'_>) -> Result<()> {
         self.decode_under(tokens, None)
     }

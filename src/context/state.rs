@@ -36,9 +36,9 @@ const SAMPLE_BYTES: usize = 1024;
 pub type Writer<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// A number by which a model is told from others: of its dimensions, its keys but for the tokenizer's, and of the names,
-/// shapes and some bytes of its tensors.
-pub(super) fn fingerprint(model: &LoadedModel) -> u128 {
-    let mut hash = TextHash(Xxh3::new());
+/// shapes and some bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
+pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
+    let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);
     hash.add(format_args!("{:?}", model.info()));
     let gguf = model.gguf();
     for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
@@ -46,11 +46,14 @@ pub(super) fn fingerprint(model: &LoadedModel) -> u128 {
     }
     for tensor in gguf.tensors() {
         hash.add(format_args!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]));
-        let bytes = gguf.tensor_bytes(tensor);
-        hash.0.update(&bytes[..bytes.len().min(SAMPLE_BYTES)]);
-        hash.0.update(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..]);
+        let (file, end) = (gguf.file_of(tensor), tensor.offset + tensor.n_bytes);
+        let n = tensor.n_bytes.min(SAMPLE_BYTES);
+        for start in [tensor.offset, end - n] {
+            let sample = file.read_at(start..start + n, &mut sample);
+            hash.0.update(sample.map_err(|e| e.within(gguf.name()))?);
+        }
     }
-    hash.0.digest128()
+    Ok(hash.0.digest128())
 }
 
 /// Hashes texts while they are written, so that none, however long, is in memory whole.
@@ -198,7 +201,7 @@ impl Context {
         let mut sink = Sink { write, hash: Xxh3::new() };
         sink.bytes(MAGIC)?;
         sink.u32s([VERSION])?;
-        sink.bytes(&self.model.fingerprint().to_le_bytes())?;
+        sink.bytes(&self.model.fingerprint()?.to_le_bytes())?;
         sink.u32s(self.state_shape())?;
         let order = self.pages_of(range.clone())?;
         let numbers: HashMap<u32, u32> = order.iter().map(|(page, _)| *page).zip(0..).collect();
@@ -309,7 +312,7 @@ impl Context {
         if hash.digest128().to_le_bytes() != *checksum {
             return Err(damaged("its checksum is wrong"));
         }
-        if rest.take(HASH_BYTES) != Some(&self.model.fingerprint().to_le_bytes()) {
+        if rest.take(HASH_BYTES) != Some(&self.model.fingerprint()?.to_le_bytes()) {
             return Err(Error::InvalidArgument(format!(
                 "the state was saved with another model than \"{}\"",
                 self.model.name()

@@ -1,11 +1,9 @@
-//! The bytes of a whole model file: mapped, read into memory, or the host's. The only file of `gguf` with `unsafe`.
+//! The bytes of a whole model file: mapped, read into memory, or the host's.
 
 use std::any::Any;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::ErrorKind;
-#[cfg(not(any(unix, windows)))]
-use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +11,7 @@ use std::sync::Arc;
 use memmap2::{Mmap, MmapOptions};
 
 use super::Reading;
+use super::mapped::{Mapped, read_up_to, unreadable};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Zeroed};
 
@@ -29,6 +28,8 @@ const ALIGNMENT: usize = 4;
 /// copy there is nothing but its length.
 pub struct FileBytes {
     storage: Storage,
+    /// What errors call the file, if it is one of several.
+    name: Option<Box<str>>,
     /// What was counted for bytes that are elsewhere or nowhere; else nothing.
     _counted: Zeroed<u8>,
 }
@@ -42,15 +43,6 @@ enum Storage {
     Counted(usize),
     /// Somebody else's, who lets them be as long as the owner is kept.
     Borrowed(&'static [u8], #[allow(dead_code, reason = "dropped, never read")] Arc<dyn Any + Send + Sync>),
-}
-
-/// A part of a file in the address space. It costs memory only where it is touched, and who finds nothing there because
-/// somebody has cut the file short is ended by the system; so the file can be read as well.
-struct Mapped {
-    map: Mmap,
-    file: File,
-    /// Where in the file the part begins.
-    offset: u64,
 }
 
 impl FileBytes {
@@ -116,7 +108,11 @@ impl FileBytes {
         match map {
             Some(Ok(map)) if is_aligned(&map) => {
                 let _counted = if use_mmap { Zeroed::default() } else { count()? };
-                Ok(FileBytes { storage: Storage::Mapped(Mapped { map, file, offset }), _counted })
+                Ok(FileBytes {
+                    storage: Storage::Mapped(Mapped::new(map, file, offset)),
+                    name: None,
+                    _counted,
+                })
             }
             _ if measures => {
                 let elsewhere = Reading { memory: &Memory::UNLIMITED, ..reading.clone() };
@@ -148,7 +144,7 @@ impl FileBytes {
     pub fn filled(len: usize, memory: &Memory, fill: impl FnOnce(&mut [u8])) -> Result<FileBytes> {
         let mut buffer = memory.zeroed(len, COPY)?;
         if memory.measures() {
-            return Ok(FileBytes { storage: Storage::Counted(len), _counted: buffer });
+            return Ok(FileBytes { storage: Storage::Counted(len), name: None, _counted: buffer });
         }
         fill(&mut buffer);
         Ok(Storage::Owned(buffer).into())
@@ -190,22 +186,38 @@ impl FileBytes {
         matches!(self.storage, Storage::Mapped(_))
     }
 
-    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `room`, which has place for
-    /// them. They are read from the file then, and no page of the mapping is needed for them.
+    /// The same bytes, called `name` by errors: for one file of several.
+    pub(crate) fn called(self, name: &str) -> FileBytes {
+        FileBytes { name: Some(name.into()), ..self }
+    }
+
+    /// Copies the bytes from `start` on to `out`. Those of a mapped file are read, so that no page of the mapping is touched for them.
     ///
     /// # Errors
     /// `Io` when the file has them no more or cannot be read.
+    pub fn copy_to(&self, start: usize, out: &mut [u8]) -> Result<()> {
+        let Storage::Mapped(mapped) = &self.storage else {
+            out.copy_from_slice(&self[start..start + out.len()]);
+            return Ok(());
+        };
+        mapped.copy_to(start, out).map_err(|e| match &self.name {
+            Some(name) => e.within(name),
+            None => e,
+        })
+    }
+
+    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `room`, which has place for
+    /// them.
+    ///
+    /// # Errors
+    /// As [`FileBytes::copy_to`].
     pub fn read_at<'a>(&'a self, range: Range<usize>, room: &'a mut [u8]) -> Result<&'a [u8]> {
-        let Storage::Mapped(Mapped { map, file, offset }) = &self.storage else { return Ok(&self[range]) };
-        let room = &mut room[..range.len()];
-        match read_up_to(file, room, offset + range.start as u64).map_err(unreadable)? {
-            n if n == room.len() => Ok(room),
-            n => Err(Error::Io(format!(
-                "the file was cut short after it was opened: it had {} bytes, and ends at byte {} now",
-                map.len(),
-                range.start + n
-            ))),
+        if !self.is_mapped() {
+            return Ok(&self[range]);
         }
+        let room = &mut room[..range.len()];
+        self.copy_to(range.start, room)?;
+        Ok(room)
     }
 
     /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
@@ -288,7 +300,7 @@ impl FileBytes {
 
 impl From<Storage> for FileBytes {
     fn from(storage: Storage) -> FileBytes {
-        FileBytes { storage, _counted: Zeroed::default() }
+        FileBytes { storage, name: None, _counted: Zeroed::default() }
     }
 }
 
@@ -337,39 +349,6 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
-/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it. Several
-/// threads may read at once where there are several.
-fn read_some(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
-    #[cfg(unix)]
-    return std::os::unix::fs::FileExt::read_at(file, room, offset);
-    #[cfg(windows)]
-    return std::os::windows::fs::FileExt::seek_read(file, room, offset);
-    #[cfg(not(any(unix, windows)))]
-    {
-        let mut file = file;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read(room)
-    }
-}
-
-/// Reads `file` from `offset` on until `room` is full or the file ends. Returns how many bytes there were.
-fn read_up_to(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
-    let mut n_read = 0;
-    while n_read < room.len() {
-        match read_some(file, &mut room[n_read..], offset + n_read as u64) {
-            Ok(0) => break,
-            Ok(n) => n_read += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(n_read)
-}
-
-fn unreadable(e: std::io::Error) -> Error {
-    Error::Io(format!("the file cannot be read: {e}"))
-}
-
 /// Reads `len` bytes of `file` from `offset` on.
 fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Result<FileBytes> {
     let mut buffer = reading.memory.zeroed(len, "the file")?;
@@ -390,6 +369,9 @@ fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Resul
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 mod tests {
+    #[cfg(unix)]
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -431,7 +413,7 @@ mod tests {
         assert_eq!(read.as_ptr().addr() % 64, 0);
     }
 
-    #[cfg(not(target_family = "wasm"))] // which has no folder for temporary files
+    #[cfg(unix)]
     #[test]
     fn parts_are_read_where_they_are_and_those_that_are_gone_are_errors() {
         let path = std::env::temp_dir().join(format!("ember-bytes-{}", std::process::id()));
@@ -448,13 +430,42 @@ mod tests {
                 assert_eq!(found, &expected[4 + range.start..4 + range.end]);
             }
         }
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            let direct = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
+            // Not all file systems have it.
+            if let Ok(direct) = direct {
+                let direct = FileBytes::part_of(direct, 4, Some(8000), true, &reading).unwrap();
+                assert_eq!(direct.read_at(100..5000, &mut room).unwrap(), &expected[104..5004]);
+            }
+        }
+        // A descriptor that somebody has closed and that is another file's now, and one that nobody has.
+        let elsewhere = File::open("/dev/null").unwrap();
+        for new in [Some(elsewhere.as_raw_fd()), None] {
+            let closed = part(true).unwrap();
+            let Storage::Mapped(Mapped { file, .. }) = &closed.storage else { panic!("a mapping") };
+            let fd = file.as_raw_fd();
+            let done = match new {
+                // SAFETY: two open descriptors, the second the file's own, which is forgotten below.
+                Some(new) => unsafe { libc::dup2(new, fd) },
+                // SAFETY: as above.
+                None => unsafe { libc::close(fd) },
+            };
+            assert!(done >= 0);
+            assert_eq!(closed.read_at(0..8000, &mut room).unwrap(), &expected[4..8004]);
+            // What closes it again may close another test's.
+            std::mem::forget(closed);
+        }
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1004).unwrap();
-        let error = mapped.read_at(500..1500, &mut room).unwrap_err();
-        let sentence =
-            "the file was cut short after it was opened: it had 8000 bytes, and ends at byte 1000 now";
-        assert_eq!(error, Error::Io(sentence.into()));
+        let sentence = "the file was cut short after it was opened: it had 8000 bytes and has 1000 now";
+        for range in [500..1500, 7000..7001] {
+            assert_eq!(mapped.read_at(range, &mut room), Err(Error::Io(sentence.into())));
+        }
         assert_eq!(mapped.read_at(0..1000, &mut room).unwrap(), &expected[4..1004]);
         assert_eq!(read.read_at(500..1500, &mut room).unwrap(), &expected[504..1504]);
+        let error = mapped.called("the second").copy_to(1000, &mut room[..1]);
+        assert_eq!(error, Err(Error::Io(format!("the second: {sentence}"))));
         fs::remove_file(&path).unwrap();
     }
 }

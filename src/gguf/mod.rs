@@ -5,13 +5,15 @@
 //! sentence that begins with the file's name. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code, reason = "mapping a file is unsafe; nothing else in this module is")]
+#[allow(unsafe_code, reason = "mapping a file is unsafe, and asking the system about it")]
 mod bytes;
 mod cursor;
 mod decode;
 mod index;
 #[cfg(feature = "hf")]
 pub(crate) mod json;
+#[allow(unsafe_code, reason = "what the system says of a descriptor")]
+mod mapped;
 mod metadata;
 mod origin;
 mod parts;
@@ -206,9 +208,12 @@ impl Gguf {
     /// Gives back the memory of what lies before the tensors of mapped files, which comes again when it is looked at: a
     /// vocabulary can have megabytes that nobody reads once a tokenizer was made of it.
     pub fn release_metadata(&self) {
-        for (i, file) in self.files.iter().enumerate() {
-            let tensors = self.tensors.iter().filter(|tensor| tensor.file == i);
-            file.release(0..tensors.map(|tensor| tensor.offset).min().unwrap_or(0));
+        let mut ends: Vec<usize> = self.files.iter().map(|file| file.n_bytes()).collect();
+        for tensor in &self.tensors {
+            ends[tensor.file] = ends[tensor.file].min(tensor.offset);
+        }
+        for (file, end) in self.files.iter().zip(ends) {
+            file.release(0..end);
         }
     }
 

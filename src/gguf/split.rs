@@ -80,7 +80,8 @@ pub(super) fn open(path: &Path, load: &dyn Fn(&Path) -> Result<FileBytes>) -> Re
             None => {
                 let path = siblings.path(&part);
                 let name = format!("{}: {} of the model", path.display(), part.describe());
-                Gguf::named(name, || load(&path))?
+                let file = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+                Gguf::named(name, || load(&path).map(|bytes| bytes.called(&file)))?
             }
         };
         let agreed = Part::of(&gguf.metadata).and_then(|found| agree(found, &part));

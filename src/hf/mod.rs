@@ -187,6 +187,7 @@ impl Folder<'_> {
             true => FileBytes::map(&path, self.reading),
             false => FileBytes::read(&path, self.reading),
         };
-        loaded.map_err(|e| e.within(&shortened(file)))
+        let file = shortened(file);
+        loaded.map(|bytes| bytes.called(&file)).map_err(|e| e.within(&file))
     }
 }

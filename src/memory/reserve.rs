@@ -331,7 +331,8 @@ mod tests {
         assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
         // The two gigabytes that 32 bits allow at once there may be.
         if usize::BITS == 64 {
-            let error = expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
+            let error =
+                expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
             assert!(matches!(&error, Error::NoMemory(m) if m.contains("a text")), "{error}");
         }
         assert!(expect_room(usize::MAX, "a text").is_err());

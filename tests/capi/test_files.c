@@ -63,8 +63,8 @@ static uint32_t run(ember_context *context)
     return best;
 }
 
-/* A model that was read does not mind what becomes of its file; one that is mapped is ended by the system or not, which is
- * why the header warns of it: nothing else happens. */
+/* A model that was read does not mind what becomes of its file; one that is mapped notices that it has no embeddings any
+ * more. (Where it has those and no weights, the system ends the process, which is why the header warns of it.) */
 static void a_file_is_cut(uint32_t right)
 {
     copy_file();
@@ -78,21 +78,13 @@ static void a_file_is_cut(uint32_t right)
     ember_model_release(model);
 
     copy_file();
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        /* A checker's own handler of this signal would call it a defect. */
-        signal(SIGBUS, SIG_DFL);
-        model = load_copy(true);
-        context = new_context(model, N_CTX, 1);
-        if (truncate(copy, 4096) != 0)
-            _exit(1);
-        run(context);
-        _exit(0);
-    }
-    int status = 0;
-    CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    model = load_copy(true);
+    context = new_context(model, N_CTX, 1);
+    CHECK(truncate(copy, 4096) == 0);
+    const uint32_t token = 300;
+    FAILS(EMBER_E_IO, copy, ember_context_decode(context, &token, NULL, NULL, NULL, 1, E));
+    ember_context_free(context);
+    ember_model_release(model);
 
     /* A file that is already too short when it is loaded is an error, mapped or read. */
     FAILS(EMBER_E_FORMAT, copy, ember_model_load(copy, NUL, NULL, &model, E));

@@ -97,22 +97,20 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// `room` is for what has to be read.
-    fn run(&mut self, transpose: Transpose, room: &mut [u8]) -> Result<()> {
-        let Source { name, file, format, packing, n_cols, .. } = self.source;
-        let rows = file.read_at(self.range.clone(), room);
-        let rows = rows.map_err(|e| e.within(&format!("the tensor {name:?}")))?;
-        match packing {
-            Some(packing) => {
-                let row_bytes = format.row_bytes(*n_cols);
-                let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
-                for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
-                    (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
-                }
+    fn run(&mut self, transpose: Transpose, rooms: &Rooms) -> Result<()> {
+        let Source { file, format, n_cols, .. } = self.source;
+        let Some(packing) = self.source.packing else {
+            return file.copy_to(self.range.start, &mut self.out[..self.range.len()]);
+        };
+        rooms.with(|room| {
+            let rows = file.read_at(self.range.clone(), room)?;
+            let row_bytes = format.row_bytes(*n_cols);
+            let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
+            for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
+                (packing.pack)(&Rows { bytes, row_bytes }, transpose, group);
             }
-            None => self.out[..rows.len()].copy_from_slice(rows),
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -123,9 +121,9 @@ struct Rooms {
 }
 
 impl Rooms {
-    /// Places with room for the tasks of `sources`, as far as they have to be read.
+    /// Places with room for the tasks of `sources`, as far as they are read and packed.
     fn new(sources: &[Source]) -> Rooms {
-        let mapped = sources.iter().filter(|source| source.file.is_mapped());
+        let mapped = sources.iter().filter(|source| source.packing.is_some() && source.file.is_mapped());
         let n_bytes = mapped.map(|source| source.rows(0, source.task().0).len()).max().unwrap_or(0);
         Rooms { n_bytes, free: Mutex::default() }
     }
@@ -288,7 +286,10 @@ impl Packer {
             }
             fetch(i + TASKS_AHEAD);
             let outcome = watch.check().and_then(|()| {
-                tasks.iter_mut().try_for_each(|task| rooms.with(|room| task.run(self.transpose, room)))
+                tasks.iter_mut().try_for_each(|task| {
+                    let outcome = task.run(self.transpose, rooms);
+                    outcome.map_err(|e| e.within(&format!("the tensor {:?}", task.source.name)))
+                })
             });
             match outcome {
                 Ok(()) => self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum()),
@@ -388,7 +389,7 @@ mod tests {
             match (outcome, name) {
                 (Ok(()), None) => assert!(slots.iter().all(|slot| slot.get().is_some())),
                 (Err(Error::Io(m)), Some(name)) => {
-                    assert!(m.contains(name) && m.contains(&format!("ends at byte {len}")), "{m}");
+                    assert!(m.contains(name) && m.contains(&format!("has {len} now")), "{m}");
                 }
                 (outcome, _) => panic!("{len} bytes: {outcome:?}"),
             }
