@@ -101,19 +101,6 @@ pub trait Simd: Copy {
     fn sum(self, v: Self::V) -> f32;
     /// The largest of all lanes, none of which is NaN.
     fn largest(self, v: Self::V) -> f32;
-    /// The largest of the sums of eight vectors, each as [`Simd::sum`] adds up; NaN if one of them is or is infinite.
-    #[inline(always)]
-    fn largest_sum(self, vs: [Self::V; 8]) -> f32 {
-        let mut largest = f32::MIN;
-        for v in vs {
-            let sum = self.sum(v);
-            if !sum.is_finite() {
-                return f32::NAN;
-            }
-            largest = largest.max(sum);
-        }
-        largest
-    }
 
     /// Fetches `x` before it is needed.
     #[inline(always)]

@@ -15,6 +15,12 @@ const MOST: usize = 2;
 /// Numbers in half a block.
 const HALF: usize = 16;
 
+/// What packing needs beyond [`Simd`].
+pub trait LargestSum: Simd {
+    /// The largest of the sums of eight vectors, each as [`Simd::sum`] adds up; NaN if one of them is or is infinite.
+    fn largest_sum(self, vs: [Self::V; STRIP]) -> f32;
+}
+
 /// See [`scalar::wide::round`].
 #[inline(always)]
 pub fn round<S: Simd>(simd: S, x: &[f32], out: &mut [I16Block]) {
@@ -37,7 +43,7 @@ pub fn round<S: Simd>(simd: S, x: &[f32], out: &mut [I16Block]) {
 
 /// See [`scalar::wide::pack`]; `read` reads what [`Element::load`] loads.
 #[inline(always)]
-pub fn pack<S: Simd, E: Element + Pod>(simd: S, rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+pub fn pack<S: LargestSum, E: Element + Pod>(simd: S, rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
     /// Bytes of a row in a strip.
     const STRIP_BYTES: usize = 2 * STRIP * COLS;
     let Some(numbers) = halves::<E>(rows.bytes) else {
@@ -96,7 +102,7 @@ fn unit_of_weights(largest: f32, inverse: f32, squares: f32) -> (f32, f32) {
 
 /// The largest sum of the squares of a piece's numbers times `factor`, of up to eight pieces; NaN if one is not finite.
 #[inline(always)]
-fn largest_squares<S: Simd, E: Element>(simd: S, x: &[E], factor: f32) -> f32 {
+fn largest_squares<S: LargestSum, E: Element>(simd: S, x: &[E], factor: f32) -> f32 {
     let mut sums = [simd.splat(0.0); STRIP];
     for (sums, x) in sums.iter_mut().zip(x.chunks_exact(COLS)) {
         *sums = squares(simd, x, factor);

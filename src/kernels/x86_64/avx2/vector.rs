@@ -7,6 +7,7 @@ use half::{bf16, f16};
 
 use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
+use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
 };
@@ -265,6 +266,21 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn largest(self, v: __m256) -> f32 {
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn inner(v: __m256) -> f32 {
+            let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { inner(v) }
+    }
+}
+
+impl LargestSum for Avx2 {
+    #[inline(always)]
     fn largest_sum(self, vs: [__m256; 8]) -> f32 {
         #[target_feature(enable = "avx2")]
         #[inline]
@@ -293,19 +309,6 @@ impl Simd for Avx2 {
         }
         // SAFETY: `self` proves that the machine has the instructions.
         unsafe { inner(vs) }.map_or(f32::NAN, |sums| self.largest(sums))
-    }
-
-    #[inline(always)]
-    fn largest(self, v: __m256) -> f32 {
-        #[target_feature(enable = "avx2")]
-        #[inline]
-        fn inner(v: __m256) -> f32 {
-            let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
-        }
-        // SAFETY: `self` proves that the machine has the instructions.
-        unsafe { inner(v) }
     }
 }
 

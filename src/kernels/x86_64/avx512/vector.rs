@@ -7,6 +7,7 @@ use half::{bf16, f16};
 
 use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
+use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
 };
@@ -257,7 +258,9 @@ impl Simd for Avx512 {
         // SAFETY: `self` proves that the machine has the instructions.
         unsafe { _mm512_reduce_max_ps(v) }
     }
+}
 
+impl LargestSum for Avx512 {
     #[inline(always)]
     fn largest_sum(self, vs: [__m512; 8]) -> f32 {
         #[target_feature(enable = "avx512f")]
