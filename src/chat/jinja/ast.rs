@@ -40,6 +40,8 @@ pub(super) enum StmtKind {
         body: Block,
     },
     Macro(Box<Macro>),
+    /// A named part, by its number: it is written where it stands, and again by `self.name()`.
+    Block(usize),
     /// `{% call(a) f(b) %}…{% endcall %}`: the body is what `caller` calls.
     Call {
         call: Expr,
@@ -63,6 +65,26 @@ pub(super) struct For {
 pub(super) struct Macro {
     pub(super) name: String,
     pub(super) params: Vec<(String, Option<Expr>)>,
+    pub(super) body: Block,
+    pub(super) uses: Uses,
+}
+
+/// Which of the names that a macro has besides its parameters its body uses.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Uses {
+    pub(super) caller: bool,
+    pub(super) varargs: bool,
+    pub(super) kwargs: bool,
+}
+
+/// `{% block name %}…{% endblock %}`.
+#[derive(Debug)]
+pub(super) struct NamedBlock {
+    pub(super) name: String,
+    /// Whether it sees the names around it, and not only those of the whole template.
+    pub(super) scoped: bool,
+    /// Whether another template would have to give the text.
+    pub(super) required: bool,
     pub(super) body: Block,
 }
 

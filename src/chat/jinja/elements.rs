@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::text;
-use super::value::{List, STRING, Value};
+use super::value::{List, STRING, Shape, Value};
 use super::{filters, ops, predicates};
 
 /// What values are sorted and compared by where case does not matter.
@@ -20,21 +20,45 @@ fn folded(value: &Value, case_sensitive: bool, budget: &mut Budget) -> Res<Value
     }
 }
 
-/// Sorts stably by keys that are given with the values: all strings, or all numbers.
-fn sort_by_key(items: &mut [(Value, Value)], reverse: bool, budget: &mut Budget) -> Res<()> {
-    let is_number = |key: &Value| key.number().is_some_and(|n| !n.float().is_nan());
-    let bytes: usize = items.iter().map(|(key, _)| key.str().map_or(0, str::len)).sum();
-    budget.steps((items.len() + bytes / 64).saturating_mul(items.len().max(2).ilog2() as usize + 1))?;
-    if !items.iter().all(|(key, _)| key.str().is_some()) && !items.iter().all(|(key, _)| is_number(key)) {
-        return fail("only strings or numbers can be sorted");
+/// Sorts stably by keys that are given with the values, as Python does. Any two keys that are compared must have an order, or
+/// the template fails; an order that contradicts itself does no harm. With `equal_first`, equal ones need no order.
+fn sort_by_key(
+    items: Vec<(Value, Value)>,
+    reverse: bool,
+    equal_first: bool,
+    budget: &mut Budget,
+) -> Res<Vec<(Value, Value)>> {
+    // The parts of the deepest merge, and what they come from.
+    budget.bytes(items.len().saturating_mul(3 * std::mem::size_of::<(Value, Value)>()))?;
+    merge_sort(items, reverse, equal_first, budget)
+}
+
+fn merge_sort(
+    mut items: Vec<(Value, Value)>,
+    reverse: bool,
+    equal_first: bool,
+    budget: &mut Budget,
+) -> Res<Vec<(Value, Value)>> {
+    if items.len() < 2 {
+        return Ok(items);
     }
-    let order = |a: &Value, b: &Value| match (a.str(), b.str()) {
-        (Some(a), Some(b)) => a.cmp(b),
-        _ => a.number().partial_cmp(&b.number()).unwrap_or(Ordering::Equal),
-    };
-    // No key is NaN, so this is a total order.
-    items.sort_by(|a, b| if reverse { order(&b.0, &a.0) } else { order(&a.0, &b.0) });
-    Ok(())
+    budget.steps(items.len())?;
+    let right = items.split_off(items.len() / 2);
+    let mut left = merge_sort(items, reverse, equal_first, budget)?.into_iter().peekable();
+    let mut right = merge_sort(right, reverse, equal_first, budget)?.into_iter().peekable();
+    let mut out = Vec::with_capacity(left.len() + right.len());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        if equal_first && b.0.equals(&a.0, budget)? {
+            out.extend(left.next());
+            continue;
+        }
+        let order = b.0.order(&a.0, budget)?;
+        let is_before = order == Some(if reverse { Ordering::Greater } else { Ordering::Less });
+        out.extend(if is_before { right.next() } else { left.next() });
+    }
+    out.extend(left);
+    out.extend(right);
+    Ok(out)
 }
 
 /// `dictsort`: pairs of keys and values, in order.
@@ -43,13 +67,17 @@ pub(super) fn dict_sort(value: &Value, args: CallArgs, budget: &mut Budget) -> R
     let case = case.is_some_and(|v| v.is_true());
     let Value::Dict(dict) = value else { return fail(format!("{} has no keys to sort", value.type_name())) };
     budget.bytes(dict.entries().len().saturating_mul(std::mem::size_of::<(Value, Value)>()))?;
-    let by_value = by.as_ref().and_then(Value::str) == Some("value");
-    let mut keyed = Vec::new();
+    let by_value = match by.as_ref().map(|by| by.str()) {
+        None | Some(Some("key")) => false,
+        Some(Some("value")) => true,
+        Some(_) => return fail("dictsort sorts by \"key\" or by \"value\""),
+    };
+    let mut keyed = Vec::with_capacity(dict.entries().len());
     for (key, value) in dict.entries() {
         let pair = Value::Tuple(List::new(vec![key.clone(), value.clone()], budget)?);
         keyed.push((folded(if by_value { value } else { key }, case, budget)?, pair));
     }
-    sort_by_key(&mut keyed, reverse.is_some_and(|v| v.is_true()), budget)?;
+    let keyed = sort_by_key(keyed, reverse.is_some_and(|v| v.is_true()), false, budget)?;
     let items = keyed.into_iter().map(|(_, pair)| pair).collect();
     Ok(Value::List(List::new(items, budget)?))
 }
@@ -72,6 +100,17 @@ fn attribute(machine: &mut Machine<'_>, value: &Value, path: Option<&Value>) -> 
     }
 }
 
+/// The values of more than one attribute, to sort by.
+fn attributes(machine: &mut Machine<'_>, value: &Value, paths: &str, case: bool) -> Res<Value> {
+    let mut found = Vec::new();
+    for path in paths.split(',') {
+        machine.budget.bytes(path.len() + STRING)?;
+        let value = attribute(machine, value, Some(&Value::from(path)))?;
+        found.push(folded(&value, case, &mut machine.budget)?);
+    }
+    Ok(Value::List(List::new(found, &mut machine.budget)?))
+}
+
 /// `sort`, `unique`, `min`, `max`, `groupby`, `sum` and `join`, of the elements or of one of their attributes.
 #[inline(never)]
 pub(super) fn by_attribute(
@@ -91,11 +130,15 @@ pub(super) fn by_attribute(
     let bound = args.bind(name, names)?;
     let get = |name: &str| names.iter().position(|n| *n == name).and_then(|i| bound[i].clone());
     let path = get("attribute");
+    let case = is_true(&get("case_sensitive"));
     let items = value.iterate(&mut machine.budget)?;
     machine.budget.bytes(items.len().saturating_mul(std::mem::size_of::<(Value, Value)>()))?;
     let mut keyed = Vec::with_capacity(items.len());
     for item in items {
-        let mut found = attribute(machine, &item, path.as_ref())?;
+        let mut found = match (name, &path) {
+            ("sort", Some(Value::Str(path))) if path.contains(',') => attributes(machine, &item, path, case)?,
+            _ => attribute(machine, &item, path.as_ref())?,
+        };
         if name == "groupby" && found.is_undefined() {
             found = get("default").unwrap_or(found);
         }
@@ -114,6 +157,9 @@ pub(super) fn by_attribute(
         }
         "sum" => {
             let mut sum = get("start").unwrap_or(Value::Int(0));
+            if sum.str().is_some() {
+                return fail("strings are joined by the filter join, not by sum");
+            }
             for (value, _) in &keyed {
                 sum = ops::binary(super::ast::Binary::Add, &sum, value, budget)?;
             }
@@ -121,7 +167,6 @@ pub(super) fn by_attribute(
         }
         _ => {}
     }
-    let case = is_true(&get("case_sensitive"));
     for (key, _) in &mut keyed {
         *key = folded(key, case, budget)?;
     }
@@ -129,6 +174,9 @@ pub(super) fn by_attribute(
         "unique" => {
             let mut out: Vec<(Value, Value)> = Vec::new();
             for (key, item) in keyed {
+                if let Value::List(_) | Value::Dict(_) = key {
+                    return fail(format!("{} cannot be compared by unique", key.type_name()));
+                }
                 let mut seen = false;
                 for (other, _) in &out {
                     seen |= key.equals(other, budget)?;
@@ -158,23 +206,31 @@ pub(super) fn by_attribute(
             }
         }
         "groupby" => {
-            sort_by_key(&mut keyed, false, budget)?;
             let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
-            for (key, item) in keyed {
+            for (key, item) in sort_by_key(keyed, false, false, budget)? {
                 match groups.last_mut() {
                     Some((last, group)) if last.equals(&key, budget)? => group.push(item),
                     _ => groups.push((key, vec![item])),
                 }
             }
             let mut out = Vec::new();
-            for (key, group) in groups {
+            for (mut key, group) in groups {
+                if let (false, Some(first)) = (case, group.first()) {
+                    // The key as it is there, not as it was compared.
+                    key = attribute(machine, first, path.as_ref())?;
+                    if key.is_undefined() {
+                        key = get("default").unwrap_or(key);
+                    }
+                }
+                let budget = &mut machine.budget;
                 let group = Value::List(List::new(group, budget)?);
-                out.push(Value::Tuple(List::new(vec![key, group], budget)?));
+                out.push(Value::Tuple(List::shaped(vec![key, group], Shape::Group, budget)?));
             }
+            let budget = &mut machine.budget;
             Ok(Value::List(List::new(out, budget)?))
         }
         _ => {
-            sort_by_key(&mut keyed, is_true(&get("reverse")), budget)?;
+            let keyed = sort_by_key(keyed, is_true(&get("reverse")), true, budget)?;
             let items = keyed.into_iter().map(|(_, item)| item).collect();
             Ok(Value::List(List::new(items, budget)?))
         }
@@ -202,6 +258,9 @@ pub(super) fn map(machine: &mut Machine<'_>, value: Value, args: CallArgs) -> Re
     let mut out = Vec::with_capacity(items.len());
     let mut positional = args.positional.into_iter();
     match positional.next() {
+        None if args.named.iter().all(|(name, _)| name != "attribute") => {
+            return fail("map needs the name of a filter or an attribute");
+        }
         None => map_attribute(machine, items, args.named, &mut out)?,
         Some(filter) => {
             let Some(filter) = filter.str() else { return fail("map needs the name of a filter") };

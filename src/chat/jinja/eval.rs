@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::ast::{Args, Binary, Compare, Expr, ExprKind, For, Macro};
+use super::ast::{Args, Binary, Compare, Expr, ExprKind, For, Macro, NamedBlock};
 use super::fault::{Budget, Fault, Res, fail};
-use super::value::{Dict, List, STRING, Value};
-use super::{filters, functions, methods, ops, predicates};
+use super::value::{Dict, List, STRING, Shape, Value};
+use super::{filters, functions, helpers, methods, ops, predicates};
 use crate::chat::clock::Clock;
 
 /// How deep statements, expressions and calls may lie in each other while a template runs. One level takes at most about 400
@@ -42,6 +42,9 @@ pub(super) struct Machine<'t> {
     pub(super) namespaces: Vec<Vec<(String, Value)>>,
     pub(super) macros: Vec<MacroValue<'t>>,
     pub(super) loops: Vec<LoopState<'t>>,
+    pub(super) helpers: Vec<helpers::Helper>,
+    /// The template's named blocks.
+    pub(super) blocks: &'t [NamedBlock],
     /// The text so far, and above it the text of blocks whose text is a value.
     pub(super) outputs: Vec<String>,
     pub(super) budget: Budget,
@@ -252,8 +255,9 @@ impl<'t> Machine<'t> {
         if let Some(value) = self.variable(name)? {
             return Ok(value.clone());
         }
-        match functions::find(name) {
+        match functions::find(name)? {
             Some(function) => Ok(Value::Function(function)),
+            None if name == "self" => Ok(Value::Blocks),
             None => Value::missing(name, "", &mut self.budget),
         }
     }
@@ -269,6 +273,15 @@ impl<'t> Machine<'t> {
                 at.map(|at| fields[at].1.clone())
             }
             Value::Loop(id) => functions::loop_field(self, *id, name)?,
+            Value::Macro(id) => functions::macro_field(self, *id, name)?,
+            Value::Helper(id) => helpers::field(self, *id, name)?,
+            Value::Blocks => {
+                let names = self.blocks.iter().map(|block| block.name.as_str());
+                self.budget.position(names, name)?.map(Value::Block)
+            }
+            Value::Tuple(pair) if pair.shape == Shape::Group && matches!(name, "grouper" | "list") => {
+                pair.items.get(usize::from(name == "list")).cloned()
+            }
             _ if methods::has(object, name) => {
                 self.budget.bytes(std::mem::size_of::<(Value, String)>() + 2 * STRING)?;
                 Some(Value::Method(Arc::new((object.clone(), name.to_owned()))))
@@ -297,7 +310,9 @@ impl<'t> Machine<'t> {
         let found = match object {
             Value::Undefined(_) => return Err(object.undefined_error()),
             Value::Dict(dict) => dict.get(key, &mut self.budget)?.cloned(),
-            Value::List(list) | Value::Tuple(list) => at(list.items.len()).map(|i| list.items[i].clone()),
+            Value::List(list) | Value::Tuple(list) if !object.is_view() => {
+                at(list.items.len()).map(|i| list.items[i].clone())
+            }
             Value::Str(text) => {
                 self.budget.scan(text)?;
                 let c = at(text.chars().count()).and_then(|i| text.chars().nth(i));
@@ -380,6 +395,8 @@ impl<'t> Machine<'t> {
             },
             Value::Method(method) => methods::call(self, &method.0, &method.1, args),
             Value::Loop(id) => self.recurse(*id, args),
+            Value::Helper(id) => helpers::call(self, *id, args),
+            Value::Block(id) => self.call_block(*id, args),
             Value::Undefined(_) => Err(callee.undefined_error()),
             other => fail(format!("{} cannot be called", other.type_name())),
         }
@@ -421,16 +438,43 @@ impl<'t> Machine<'t> {
             };
             frame.push((name, value));
         }
-        if let Some(caller) = self.take_named(&mut named, "caller")? {
+        self.bind_others(definition, positional.collect(), named, &mut frame)?;
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// The names that a macro has besides its parameters, if it uses them: `caller`, `varargs` and `kwargs`.
+    #[inline(never)]
+    fn bind_others(
+        &mut self,
+        definition: &'t Macro,
+        positional: Vec<Value>,
+        mut named: Vec<(String, Value)>,
+        frame: &mut Frame<'t>,
+    ) -> Res<()> {
+        let is_param = |name: &str| definition.params.iter().any(|(param, _)| param == name);
+        self.budget.steps(definition.params.len() / 16)?;
+        if definition.uses.caller && !is_param("caller") {
+            let caller = match self.take_named(&mut named, "caller")? {
+                Some(caller) => caller,
+                None => Value::undefined("the caller of a macro", &mut self.budget)?,
+            };
             frame.push(("caller", caller));
+        }
+        if definition.uses.kwargs && !is_param("kwargs") {
+            let entries = std::mem::take(&mut named);
+            let entries = entries.into_iter().map(|(name, value)| (Value::from(name), value)).collect();
+            frame.push(("kwargs", Value::Dict(Dict::new(entries, &mut self.budget)?)));
         }
         if let Some((name, _)) = named.first() {
             return fail(format!("the macro \"{}\" has no parameter \"{name}\"", definition.name));
         }
-        if positional.next().is_some() {
+        let n = definition.params.len();
+        if definition.uses.varargs && !is_param("varargs") {
+            frame.push(("varargs", Value::Tuple(List::new(positional, &mut self.budget)?)));
+        } else if !positional.is_empty() {
             return fail(format!("the macro \"{}\" takes at most {n} arguments", definition.name));
         }
-        self.frames.push(frame);
         Ok(())
     }
 

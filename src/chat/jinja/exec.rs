@@ -9,6 +9,9 @@ use super::fault::{Res, fail};
 use super::text;
 use super::value::Value;
 
+/// The frames that a whole template sees: the variables it is given, and the names that it sets outside of loops and the like.
+const TEMPLATE_FRAMES: usize = 2;
+
 /// What happens behind a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -90,6 +93,7 @@ impl<'t> Machine<'t> {
                 let value = self.define(definition)?;
                 self.store(&definition.name, value)?;
             }
+            StmtKind::Block(id) => self.named_block(*id)?,
             StmtKind::Call { call, body } => self.call_with(call, body)?,
             StmtKind::Break => return Ok(Flow::Break),
             StmtKind::Continue => return Ok(Flow::Continue),
@@ -168,6 +172,36 @@ impl<'t> Machine<'t> {
         let value = self.call(&callee, args)?;
         let value = text::str(&value, &mut self.budget)?;
         self.write(&value)
+    }
+
+    /// Runs a named block where it stands.
+    #[inline(never)]
+    fn named_block(&mut self, id: usize) -> Res<()> {
+        let blocks = self.blocks;
+        let Some(block) = blocks.get(id) else { return fail("a block is gone") };
+        if block.required {
+            return fail(format!("the block \"{}\" is required, and no other template gives it", block.name));
+        }
+        self.enter()?;
+        // Names of loops and the like are not seen, unless the block says so; what it sets is its own.
+        let n = if block.scoped { self.frames.len() } else { TEMPLATE_FRAMES.min(self.frames.len()) };
+        let hidden = self.frames.split_off(n);
+        self.scoped(Vec::new(), &block.body)?;
+        self.frames.extend(hidden);
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The text of a named block that `self` was asked for: it sees the names of the template.
+    #[inline(never)]
+    pub(super) fn call_block(&mut self, id: usize, args: CallArgs) -> Res<Value> {
+        let [] = args.bind("a block", [])?;
+        let hidden = self.frames.split_off(TEMPLATE_FRAMES.min(self.frames.len()));
+        self.outputs.push(String::new());
+        self.named_block(id)?;
+        let text = self.outputs.pop().unwrap_or_default();
+        self.frames.extend(hidden);
+        Ok(Value::from(text))
     }
 
     fn store(&mut self, name: &'t str, value: Value) -> Res<()> {

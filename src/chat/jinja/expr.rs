@@ -241,7 +241,12 @@ impl Parser<'_> {
                 "true" | "True" => ExprKind::Const(Value::Bool(true)),
                 "false" | "False" => ExprKind::Const(Value::Bool(false)),
                 "none" | "None" => ExprKind::Const(Value::None),
-                _ => ExprKind::Name(name.clone()),
+                _ => {
+                    self.uses.caller |= name == "caller";
+                    self.uses.varargs |= name == "varargs";
+                    self.uses.kwargs |= name == "kwargs";
+                    ExprKind::Name(name.clone())
+                }
             },
             Tok::Str(_) => {
                 let mut text = String::new();

@@ -2,16 +2,14 @@
 //! (<https://jinja.palletsprojects.com/en/stable/templates/#builtin-filters>)
 #![forbid(unsafe_code)]
 
-use std::num::IntErrorKind;
-
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::methods::call_on_str;
 use super::text::{self, JsonStyle};
-use super::value::{List, Value, whole};
-use super::{elements, format, strings};
+use super::value::{List, Value};
+use super::{elements, format, numbers, strings};
 
-const NAMES: [&str; 45] = [
+const NAMES: [&str; 48] = [
     "abs",
     "attr",
     "batch",
@@ -23,6 +21,7 @@ const NAMES: [&str; 45] = [
     "dictsort",
     "e",
     "escape",
+    "filesizeformat",
     "first",
     "float",
     "forceescape",
@@ -54,10 +53,20 @@ const NAMES: [&str; 45] = [
     "title",
     "tojson",
     "trim",
+    "truncate",
     "unique",
     "upper",
+    "urlencode",
     "wordcount",
 ];
+
+/// Filters of the Jinja2 package that are not here: those for pages, and two that lay out text by rules of their own.
+const REFUSED: [&str; 6] = ["pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"];
+
+/// Whether the Jinja2 package has a filter that is not here. A template that names one is not compiled.
+pub(super) fn is_refused(name: &str) -> bool {
+    REFUSED.contains(&name)
+}
 
 pub(super) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
@@ -136,6 +145,9 @@ fn plain(name: &str, value: Value, args: CallArgs, budget: &mut Budget) -> Res<V
         "indent" => indent(&value, args, budget),
         "format" => {
             let pattern = text::str(&value, budget)?;
+            if !args.positional.is_empty() && !args.named.is_empty() {
+                return fail("format takes values with names or without, not both");
+            }
             let values = match args.named.is_empty() {
                 true => Value::Tuple(List::new(args.positional, budget)?),
                 false => {
@@ -163,6 +175,9 @@ fn plain(name: &str, value: Value, args: CallArgs, budget: &mut Budget) -> Res<V
         }
         "first" | "last" => {
             let [] = args.bind(name, [])?;
+            if matches!((name, &value), ("last", Value::Lazy(_))) {
+                return fail("a generator has no last element; the filter list makes a list of it");
+            }
             let mut items = value.iterate(budget)?;
             let found = if name == "last" { items.pop() } else { items.into_iter().next() };
             match found {
@@ -204,20 +219,19 @@ fn plain(name: &str, value: Value, args: CallArgs, budget: &mut Budget) -> Res<V
         "round" => round(&value, args, budget),
         "int" => {
             let [default, base] = args.bind(name, ["default", "base"])?;
-            let base = base.and_then(|b| b.integer()).and_then(|b| u32::try_from(b).ok()).unwrap_or(10);
-            let parsed = integer(&value, base, budget)?;
+            let parsed = numbers::int(&value, base.as_ref(), budget)?;
             Ok(parsed.map_or(default.unwrap_or(Value::Int(0)), Value::Int))
         }
         "float" => {
             let [default] = args.bind(name, ["default"])?;
-            let parsed = match &value {
-                Value::Str(text) => {
-                    budget.scan(text)?;
-                    text.trim().parse().ok()
-                }
-                other => other.number().map(|n| n.float()),
-            };
+            let parsed = numbers::float(&value, budget)?;
             Ok(parsed.map_or(default.unwrap_or(Value::Float(0.0)), Value::Float))
+        }
+        "truncate" => truncate(&value, args, budget),
+        "filesizeformat" => file_size(&value, args, budget),
+        "urlencode" => {
+            let [] = args.bind(name, [])?;
+            url_encode(&value, budget)
         }
         "tojson" => to_json(&value, args, budget),
         _ => fail(format!("there is no filter \"{name}\"")),
@@ -233,27 +247,84 @@ pub(super) fn pairs(entries: &[(Value, Value)], budget: &mut Budget) -> Res<Vec<
     Ok(out)
 }
 
-/// What the filter `int` makes of a value: `None` when that is no number.
-fn integer(value: &Value, base: u32, budget: &mut Budget) -> Res<Option<i128>> {
-    let of_float = |x: f64| match whole(x) {
-        None if x.is_finite() => fail("a number is too large"),
-        whole => Ok(whole),
+fn truncate(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    let [length, kill_words, end, leeway] =
+        args.bind("truncate", ["length", "killwords", "end", "leeway"])?;
+    let number = |value: Option<Value>, default: i128| match value {
+        None => Ok(default),
+        Some(value) => match value.integer() {
+            Some(n) => Ok(n),
+            None => fail(format!("truncate needs a number, not {}", value.type_name())),
+        },
     };
-    match value {
-        Value::Float(x) => of_float(*x),
-        Value::Str(text) if (2..=36).contains(&base) => {
-            budget.scan(text)?;
-            let text = text.trim();
-            match i128::from_str_radix(text, base) {
-                Ok(n) => Ok(Some(n)),
-                Err(e) if matches!(e.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
-                    fail("a number is too large")
-                }
-                Err(_) => text.parse().map_or(Ok(None), of_float),
-            }
-        }
-        other => Ok(other.integer()),
+    let leeway = number(leeway.filter(|v| !matches!(v, Value::None)), 5)?;
+    let length = number(length, 255)?;
+    let end = end.unwrap_or_else(|| Value::from("..."));
+    let Some(end) = end.str() else { return fail("truncate needs a string to end with") };
+    budget.scan(end)?;
+    let (Ok(length), Ok(leeway)) = (usize::try_from(length), usize::try_from(leeway)) else {
+        return fail("truncate needs numbers that are not negative");
+    };
+    if length < end.chars().count() {
+        return fail("truncate is given a length below that of its end");
     }
+    match value {
+        Value::Undefined(_) => Ok(value.clone()),
+        Value::Str(text) => {
+            let kill_words = kill_words.is_some_and(|v| v.is_true());
+            strings::truncate(text, [length, leeway], kill_words, end, budget).map(Value::from)
+        }
+        other => fail(format!("only a string can be truncated, not {}", other.type_name())),
+    }
+}
+
+fn file_size(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    let [binary] = args.bind("filesizeformat", ["binary"])?;
+    let binary = binary.is_some_and(|v| v.is_true());
+    let Some(size) = numbers::float(value, budget)?.filter(|size| !size.is_nan()) else {
+        return fail(format!("{} is no size", value.type_name()));
+    };
+    let base: f64 = if binary { 1024.0 } else { 1000.0 };
+    if size == 1.0 {
+        return Ok(Value::from("1 Byte"));
+    }
+    if size < base {
+        let Some(whole) = super::value::whole(size) else { return fail("a number is too large") };
+        return Ok(Value::from(format!("{whole} Bytes")));
+    }
+    let mut unit = base;
+    let mut prefixes = "kMGTPEZY".chars().peekable();
+    while let Some(prefix) = prefixes.next() {
+        unit *= base;
+        if size < unit || prefixes.peek().is_none() {
+            let prefix = if binary { prefix.to_ascii_uppercase() } else { prefix };
+            let size = format::fixed(base * size / unit, 1, budget)?;
+            return Ok(Value::from(format!("{size} {prefix}{}B", if binary { "i" } else { "" })));
+        }
+    }
+    fail("a number is too large")
+}
+
+fn url_encode(value: &Value, budget: &mut Budget) -> Res<Value> {
+    let mut out = String::new();
+    let entries = match value {
+        Value::Dict(dict) => pairs(dict.entries(), budget)?,
+        Value::List(_) | Value::Tuple(_) | Value::Lazy(_) => value.iterate(budget)?,
+        other => {
+            strings::url_quote(&mut out, &text::str(other, budget)?, false, budget)?;
+            return Ok(Value::from(out));
+        }
+    };
+    for (i, pair) in entries.iter().enumerate() {
+        let [key, value] = &pair.iterate(budget)?[..] else {
+            return fail("urlencode needs pairs of names and values");
+        };
+        budget.push(&mut out, if i > 0 { "&" } else { "" })?;
+        strings::url_quote(&mut out, &text::str(key, budget)?, true, budget)?;
+        budget.push(&mut out, "=")?;
+        strings::url_quote(&mut out, &text::str(value, budget)?, true, budget)?;
+    }
+    Ok(Value::from(out))
 }
 
 fn escape(text: &str, budget: &mut Budget) -> Res<Value> {
@@ -278,12 +349,18 @@ fn indent(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let indentation = match width {
         None => "    ".to_owned(),
         Some(text @ Value::Str(_)) => text::str(&text, budget)?,
-        Some(width) => strings::pad("", "rjust", width.integer().unwrap_or(0), " ", budget)?,
+        Some(width) => match width.integer() {
+            Some(width) => strings::pad("", "rjust", width, " ", budget)?,
+            None => return fail(format!("indent needs a number or a string, not {}", width.type_name())),
+        },
     };
-    let whole = text::str(value, budget)?;
+    let Some(whole) = value.str() else {
+        return fail(format!("only a string can be indented, not {}", value.type_name()));
+    };
+    budget.scan(whole)?;
     let last = (whole.is_empty() || whole.ends_with('\n')).then_some("");
     let mut out = String::new();
-    for (i, line) in strings::lines(&whole, false).chain(last).enumerate() {
+    for (i, line) in strings::lines(whole, false).chain(last).enumerate() {
         budget.push(&mut out, if i > 0 { "\n" } else { "" })?;
         let wanted = if i == 0 { first } else { blank || !line.is_empty() };
         budget.push(&mut out, if wanted { &indentation } else { "" })?;
@@ -321,7 +398,12 @@ fn round(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let Some(number) = value.number() else {
         return fail(format!("{} cannot be rounded", value.type_name()));
     };
-    let precision = precision.and_then(|p| p.integer()).unwrap_or(0).clamp(-300, 300) as i32;
+    let precision = precision.and_then(|p| p.integer()).unwrap_or(0);
+    let is_common = matches!(method.as_ref().and_then(Value::str), None | Some("common"));
+    if let (Some(n), true) = (value.integer(), is_common) {
+        return numbers::round_int(n, precision).map(Value::Int);
+    }
+    let precision = precision.clamp(-300, 300) as i32;
     let factor = libm::pow(10.0, f64::from(precision));
     let scaled = number.float() * factor;
     Ok(Value::Float(match method.as_ref().and_then(Value::str) {
@@ -340,7 +422,8 @@ fn round(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
 }
 
 fn batch(name: &str, value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
-    let [n, fill] = args.bind(name, ["count", "fill_with"])?;
+    let [n, fill] = args.bind(name, [if name == "batch" { "linecount" } else { "slices" }, "fill_with"])?;
+    let fill = fill.filter(|fill| !matches!(fill, Value::None));
     let n = n.and_then(|n| n.integer()).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
     let Some(n) = n else { return fail(format!("{name} needs a number above 0")) };
     let items = value.iterate(budget)?;

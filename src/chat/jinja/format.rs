@@ -1,12 +1,13 @@
-//! `"%s" % values` and `"{}".format(values)`, as far as templates use them.
+//! `"%s" % values` and `"{}".format(values)`.
 #![forbid(unsafe_code)]
 
-use super::eval::CallArgs;
+use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
+use super::spec::{self, Spec, digits};
 use super::text;
-use super::value::{Value, whole};
+use super::value::Value;
 
-/// Python's `pattern % args`, with `%s`, `%r`, `%d`, `%i`, `%f` and `%x`, a width, a precision and the flags `-` and `0`.
+/// Python's `pattern % args`.
 pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<String> {
     let mut values = match args {
         Value::Tuple(list) => list.items.iter(),
@@ -32,22 +33,57 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
             rest = tail;
             values = [].iter();
         }
-        let flags = rest.len() - rest.trim_start_matches(['-', '0']).len();
-        let (flags, tail) = rest.split_at(flags);
-        let (width, tail) = digits(tail)?;
-        let (precision, tail) = match tail.strip_prefix('.') {
-            Some(tail) => digits(tail).map(|(n, tail)| (Some(n.unwrap_or(0)), tail))?,
-            None => (None, tail),
+        let mut spec = Spec::default();
+        let mut left = false;
+        while let Some(flag @ ('-' | '+' | ' ' | '0' | '#')) = rest.chars().next() {
+            match flag {
+                '-' => left = true,
+                '0' => spec.zero = true,
+                '#' => spec.alternate = true,
+                '+' => spec.plus = Some('+'),
+                _ => spec.plus = spec.plus.or(Some(' ')),
+            }
+            rest = &rest[1..];
+        }
+        let mut starred = |rest: &mut &str| -> Res<Option<i128>> {
+            let Some(tail) = rest.strip_prefix('*') else { return Ok(None) };
+            *rest = tail;
+            match values.next().and_then(Value::integer) {
+                Some(n) if n.abs() < 10_000 => Ok(Some(n)),
+                _ => fail("a width in a format is no integer, or too large"),
+            }
         };
-        let Some(kind) = tail.chars().next() else { return fail("a format ends in its middle") };
-        rest = &tail[kind.len_utf8()..];
+        match starred(&mut rest)? {
+            Some(n) => {
+                left |= n < 0;
+                spec.width = n.unsigned_abs() as usize;
+            }
+            None => {
+                let (width, tail) = digits(rest)?;
+                (spec.width, rest) = (width.unwrap_or(0), tail);
+            }
+        }
+        if let Some(tail) = rest.strip_prefix('.') {
+            rest = tail;
+            spec.precision = match starred(&mut rest)? {
+                Some(n) => Some(usize::try_from(n).unwrap_or(0)),
+                None => {
+                    let (n, tail) = digits(rest)?;
+                    rest = tail;
+                    Some(n.unwrap_or(0))
+                }
+            };
+        }
+        // C has sizes there, which mean nothing.
+        rest = rest.strip_prefix(['h', 'l', 'L']).unwrap_or(rest);
+        let Some(kind) = rest.chars().next() else { return fail("a format ends in its middle") };
+        rest = &rest[kind.len_utf8()..];
         if kind == '%' {
             budget.push(&mut out, "%")?;
             continue;
         }
         let Some(value) = value.or_else(|| values.next()) else { return fail("a format has too few values") };
-        let body = converted(kind, value, precision, budget)?;
-        pad(&mut out, &body, flags, width.unwrap_or(0), budget)?;
+        one(&mut out, spec, left, kind, value, budget)?;
     }
     if values.next().is_some() && !matches!(args, Value::Dict(_)) {
         return fail("a format has too many values");
@@ -56,39 +92,61 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
     Ok(out)
 }
 
-/// A number of at most four digits.
-fn digits(text: &str) -> Res<(Option<usize>, &str)> {
-    let n = text.bytes().take_while(u8::is_ascii_digit).count();
-    match n {
-        0 => Ok((None, text)),
-        1..=4 => Ok((text[..n].parse().ok(), &text[n..])),
-        _ => fail("a width in a format is too large"),
-    }
+/// Appends one value of a `%` format.
+fn one(
+    out: &mut String,
+    mut spec: Spec,
+    left: bool,
+    kind: char,
+    value: &Value,
+    budget: &mut Budget,
+) -> Res<()> {
+    let (sign, body) = match kind {
+        's' | 'r' | 'a' | 'c' => {
+            spec.zero = false;
+            let text = match kind {
+                's' => text::str(value, budget)?,
+                'r' => text::repr(value, budget)?,
+                'a' => text::ascii(value, budget)?,
+                _ => character(value)?,
+            };
+            (String::new(), spec.precision.map_or_else(|| text.clone(), |n| text.chars().take(n).collect()))
+        }
+        'd' | 'i' | 'u' => {
+            let n = spec::integer(value)?;
+            let least = spec.precision.unwrap_or(0);
+            budget.bytes(least)?;
+            let sign = if n < 0 { "-".into() } else { spec.plus.map_or(String::new(), String::from) };
+            (sign, format!("{:0least$}", n.unsigned_abs()))
+        }
+        'x' | 'X' | 'o' if spec.precision.is_some() => {
+            return fail(format!("\"%{kind}\" with a precision is not supported"));
+        }
+        kind => spec.number(kind, value, budget)?,
+    };
+    // A sign for what is no number, and zeros on the left of what is on the left, mean nothing.
+    spec.zero &= !left;
+    let align = match (left, spec.zero) {
+        (true, _) => '<',
+        (false, true) => '=',
+        (false, false) => '>',
+    };
+    spec.pad(out, &sign, &body, align, budget)
 }
 
-fn converted(kind: char, value: &Value, precision: Option<usize>, budget: &mut Budget) -> Res<String> {
-    Ok(match (kind, value.number()) {
-        ('s', _) => {
-            let text = text::str(value, budget)?;
-            match precision {
-                Some(n) => text.chars().take(n).collect(),
-                None => text,
-            }
+/// What `%c` writes: a character, or the one of a code.
+fn character(value: &Value) -> Res<String> {
+    let found = match value {
+        Value::Str(text) => {
+            let mut chars = text.chars();
+            chars.next().filter(|_| chars.next().is_none())
         }
-        ('r', _) => text::repr(value, budget)?,
-        ('d' | 'i', Some(number)) => match value.integer() {
-            Some(n) => n.to_string(),
-            None => match whole(number.float()) {
-                Some(n) => n.to_string(),
-                None => return fail("a number is too large"),
-            },
-        },
-        ('f', Some(number)) => fixed(number.float(), precision.unwrap_or(6), budget)?,
-        ('x', Some(_)) if value.integer().is_some_and(|n| n >= 0) => {
-            format!("{:x}", value.integer().unwrap_or(0))
-        }
-        _ => return fail(format!("{} does not go with \"%{kind}\"", value.type_name())),
-    })
+        other => other.integer().and_then(|n| u32::try_from(n).ok()).and_then(char::from_u32),
+    };
+    match found {
+        Some(c) => Ok(c.to_string()),
+        None => fail(format!("{} does not go with \"%c\"", value.type_name())),
+    }
 }
 
 /// A number with so many digits behind the point.
@@ -99,31 +157,15 @@ pub(super) fn fixed(x: f64, precision: usize, budget: &mut Budget) -> Res<String
     Ok(text)
 }
 
-fn pad(out: &mut String, body: &str, flags: &str, width: usize, budget: &mut Budget) -> Res<()> {
-    budget.scan(body)?;
-    let missing = width.saturating_sub(body.chars().count());
-    budget.bytes(body.len() + missing)?;
-    if flags.contains('-') {
-        out.push_str(body);
-        out.extend(std::iter::repeat_n(' ', missing));
-        return Ok(());
-    }
-    let zero = flags.contains('0') && body.ends_with(|c: char| c.is_ascii_digit());
-    let (sign, digits) = body.split_at(usize::from(zero && body.starts_with('-')));
-    out.push_str(sign);
-    out.extend(std::iter::repeat_n(if zero { '0' } else { ' ' }, missing));
-    out.push_str(digits);
-    Ok(())
-}
-
-/// Python's `pattern.format(…)`, with `{}`, `{0}` and `{name}`.
-pub(super) fn braces(pattern: &str, args: &CallArgs, budget: &mut Budget) -> Res<String> {
-    budget.scan(pattern)?;
+/// Python's `pattern.format(…)`.
+pub(super) fn braces(machine: &mut Machine<'_>, pattern: &str, args: &CallArgs) -> Res<String> {
+    machine.budget.scan(pattern)?;
     let mut out = String::new();
     let mut rest = pattern;
     let mut next = 0;
     let mut numbered = false;
     while let Some(at) = rest.find(['{', '}']) {
+        let budget = &mut machine.budget;
         budget.steps(1)?;
         budget.push(&mut out, &rest[..at])?;
         let bracket = &rest[at..at + 1];
@@ -133,10 +175,19 @@ pub(super) fn braces(pattern: &str, args: &CallArgs, budget: &mut Budget) -> Res
             rest = tail;
             continue;
         }
-        let Some((name, tail)) = rest.split_once('}').filter(|_| bracket == "{") else {
+        let Some((field, tail)) = rest.split_once('}').filter(|_| bracket == "{") else {
             return fail("a format has a single bracket");
         };
         rest = tail;
+        let (field, spec) = field.split_once(':').unwrap_or((field, ""));
+        if spec.contains('{') {
+            return fail("a format with brackets in each other is not supported");
+        }
+        let (path, conversion) = match field.split_once('!') {
+            Some((path, conversion)) => (path, Some(conversion)),
+            None => (field, None),
+        };
+        let (name, steps) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
         let value = if name.is_empty() {
             next += 1;
             args.positional.get(next - 1)
@@ -150,9 +201,49 @@ pub(super) fn braces(pattern: &str, args: &CallArgs, budget: &mut Budget) -> Res
         if numbered && next > 0 {
             return fail("a format has brackets with numbers and without");
         }
-        let Some(value) = value else { return fail(format!("the format's \"{{{name}}}\" has no value")) };
-        text::push_str(&mut out, value, budget)?;
+        let Some(value) = value.cloned() else {
+            return fail(format!("the format's \"{{{name}}}\" has no value"));
+        };
+        let value = followed(machine, value, steps)?;
+        let budget = &mut machine.budget;
+        let value = match conversion {
+            None => value,
+            Some("s") => Value::from(text::str(&value, budget)?),
+            Some("r") => Value::from(text::repr(&value, budget)?),
+            Some("a") => Value::from(text::ascii(&value, budget)?),
+            Some(other) => return fail(format!("a format has the conversion \"!{other}\"")),
+        };
+        match spec {
+            "" => text::push_str(&mut out, &value, budget)?,
+            spec => {
+                let (spec, kind) = Spec::of_brackets(spec)?;
+                spec.bracketed(&mut out, kind, &value, budget)?;
+            }
+        }
     }
-    budget.push(&mut out, rest)?;
+    machine.budget.push(&mut out, rest)?;
     Ok(out)
+}
+
+/// What `.name` and `[key]` behind a field's name lead to.
+fn followed(machine: &mut Machine<'_>, mut value: Value, mut steps: &str) -> Res<Value> {
+    while !steps.is_empty() {
+        machine.budget.steps(1)?;
+        machine.budget.bytes(steps.len() + 32)?;
+        if let Some((key, tail)) = steps.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+            let key = key.parse().map_or_else(|_| Value::from(key), Value::Int);
+            value = machine.item(&value, &key)?;
+            steps = tail;
+        } else if let Some(inner) = steps.strip_prefix('.') {
+            let (name, tail) = inner.split_at(inner.find(['.', '[']).unwrap_or(inner.len()));
+            value = machine.field(&value, name)?;
+            steps = tail;
+        } else {
+            return fail("a format's field is not understood");
+        }
+        if value.is_undefined() {
+            return Err(value.undefined_error());
+        }
+    }
+    Ok(value)
 }

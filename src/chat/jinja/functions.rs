@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Fault, Res, fail};
-use super::text;
-use super::value::{Dict, List, STRING, Value};
+use super::value::{Dict, List, STRING, Shape, Value};
+use super::{helpers, text};
 
-const NAMES: [&str; 5] = ["range", "dict", "namespace", "raise_exception", "strftime_now"];
+const NAMES: [&str; 7] =
+    ["range", "dict", "namespace", "joiner", "cycler", "raise_exception", "strftime_now"];
+/// A function of the Jinja2 package that is not here: it makes up text.
+const REFUSED: &str = "lipsum";
 /// As in the sandbox of the Jinja2 package.
 const MOST_RANGE: i128 = 100_000;
 
 /// The function of a name.
-pub(super) fn find(name: &str) -> Option<&'static str> {
-    NAMES.into_iter().find(|n| *n == name)
+pub(super) fn find(name: &str) -> Res<Option<&'static str>> {
+    if name == REFUSED {
+        return fail(format!("the function \"{name}\" is not supported"));
+    }
+    Ok(NAMES.into_iter().find(|n| *n == name))
 }
 
 /// Calls a function.
@@ -24,11 +30,17 @@ pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res
         "range" => range(machine, args),
         "dict" => {
             let entries = fields(machine, args)?;
-            let entries = entries.into_iter().map(|(name, value)| (Value::from(name), value)).collect();
             Ok(Value::Dict(Dict::new(entries, &mut machine.budget)?))
         }
+        "joiner" | "cycler" => helpers::make(machine, name, args),
         "namespace" => {
-            let fields = fields(machine, args)?;
+            let mut fields = Vec::new();
+            for (name, value) in self::fields(machine, args)? {
+                match name {
+                    Value::Str(name) => fields.push((name, value)),
+                    other => return fail(format!("a field's name is a string, not {}", other.type_name())),
+                }
+            }
             if let Some((name, _)) = fields.iter().find(|(name, _)| name.starts_with('_')) {
                 return fail(format!("the field \"{name}\" of a namespace begins with an underscore"));
             }
@@ -56,14 +68,13 @@ pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res
 }
 
 /// The arguments of `dict` and `namespace`: an object or pairs, and names.
-fn fields(machine: &mut Machine<'_>, args: CallArgs) -> Res<Vec<(String, Value)>> {
+fn fields(machine: &mut Machine<'_>, args: CallArgs) -> Res<Vec<(Value, Value)>> {
     let mut out = Vec::new();
     for value in args.positional {
         let mut add = |key: &Value, value: &Value, budget: &mut Budget| {
-            let Some(name) = key.str() else { return fail("a field's name is a string") };
-            budget.bytes(name.len() + 64)?;
-            out.push((name.to_owned(), value.clone()));
-            Ok(())
+            budget.bytes(2 * 64)?;
+            out.push((key.clone(), value.clone()));
+            Ok::<(), Fault>(())
         };
         let budget = &mut machine.budget;
         match &value {
@@ -80,8 +91,42 @@ fn fields(machine: &mut Machine<'_>, args: CallArgs) -> Res<Vec<(String, Value)>
             }
         }
     }
-    out.extend(args.named);
+    out.extend(args.named.into_iter().map(|(name, value)| (Value::from(name), value)));
     Ok(out)
+}
+
+/// `dict.fromkeys(keys, value)`.
+pub(super) fn from_keys(args: CallArgs, budget: &mut Budget) -> Res<Value> {
+    let [keys, value] = args.bind("fromkeys", ["iterable", "value"])?;
+    let (Some(keys), value) = (keys, value.unwrap_or(Value::None)) else {
+        return fail("fromkeys needs the keys");
+    };
+    let entries = keys.iterate(budget)?.into_iter().map(|key| (key, value.clone())).collect();
+    Ok(Value::Dict(Dict::new(entries, budget)?))
+}
+
+/// What a macro tells of itself; `None` for what it does not.
+pub(super) fn macro_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Res<Option<Value>> {
+    let Some(definition) = machine.macros.get(id).map(|value| value.definition) else { return Ok(None) };
+    let uses = definition.uses;
+    Ok(Some(match name {
+        "name" => {
+            machine.budget.bytes(definition.name.len() + STRING)?;
+            Value::from(definition.name.as_str())
+        }
+        "arguments" => {
+            let mut names = Vec::new();
+            for (name, _) in &definition.params {
+                machine.budget.bytes(name.len() + STRING)?;
+                names.push(Value::from(name.as_str()));
+            }
+            Value::Tuple(List::new(names, &mut machine.budget)?)
+        }
+        "catch_varargs" => Value::Bool(uses.varargs),
+        "catch_kwargs" => Value::Bool(uses.kwargs),
+        "caller" => Value::Bool(uses.caller),
+        _ => return Ok(None),
+    }))
 }
 
 fn range(machine: &mut Machine<'_>, args: CallArgs) -> Res<Value> {
@@ -101,7 +146,8 @@ fn range(machine: &mut Machine<'_>, args: CallArgs) -> Res<Value> {
         return Err(too_long());
     }
     let items = (0..n).map(|i| Value::Int(start + i * step)).collect();
-    Ok(Value::List(List::new(items, &mut machine.budget)?))
+    let shape = Shape::Range([start, stop, step]);
+    Ok(Value::List(List::shaped(items, shape, &mut machine.budget)?))
 }
 
 /// A field of `loop`; `None` for one that does not exist.

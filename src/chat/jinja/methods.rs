@@ -4,8 +4,8 @@
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::lexer::is_space;
-use super::value::{List, STRING, Value};
-use super::{filters, format, functions, strings, text};
+use super::value::{List, STRING, Shape, Value};
+use super::{filters, format, functions, helpers, numbers, strings, text};
 
 const STR: [&str; 39] = [
     "capitalize",
@@ -48,8 +48,8 @@ const STR: [&str; 39] = [
     "swapcase",
     "title",
 ];
-const STR_TOO: [&str; 2] = ["upper", "zfill"];
-const DICT: [&str; 5] = ["get", "items", "keys", "values", "copy"];
+const STR_TOO: [&str; 4] = ["expandtabs", "isprintable", "upper", "zfill"];
+const DICT: [&str; 6] = ["get", "items", "keys", "values", "copy", "fromkeys"];
 /// They change the object, which a template may not.
 const DICT_REFUSED: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
 const LIST: [&str; 3] = ["count", "index", "copy"];
@@ -60,9 +60,12 @@ pub(super) fn has(value: &Value, name: &str) -> bool {
     match value {
         Value::Str(_) => STR.contains(&name) || STR_TOO.contains(&name),
         Value::Dict(_) => DICT.contains(&name) || DICT_REFUSED.contains(&name),
-        Value::List(_) => LIST.contains(&name) || LIST_REFUSED.contains(&name),
+        Value::List(_) if value.is_plain() => LIST.contains(&name) || LIST_REFUSED.contains(&name),
         Value::Tuple(_) => ["count", "index"].contains(&name),
         Value::Loop(_) => ["cycle", "changed"].contains(&name),
+        Value::Helper(_) => ["next", "reset"].contains(&name),
+        Value::Function("dict") => name == "fromkeys",
+        Value::Float(_) => name == "is_integer",
         _ => false,
     }
 }
@@ -78,25 +81,40 @@ pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: C
     if refused {
         return fail(format!("\"{name}\" would change {}, which a template may not", value.type_name()));
     }
+    match (value, name) {
+        (Value::Str(text), "format") => return format::braces(machine, text, &args).map(Value::from),
+        (Value::Dict(_) | Value::Function(_), "fromkeys") => {
+            return functions::from_keys(args, &mut machine.budget);
+        }
+        (Value::Helper(id), _) => return helpers::method(machine, *id, name, args),
+        _ => {}
+    }
     let budget = &mut machine.budget;
     match value {
+        Value::Float(x) => {
+            let [] = args.bind(name, [])?;
+            Ok(Value::Bool(x.is_finite() && x.trunc() == *x))
+        }
         Value::Str(text) => string(text, name, args, budget),
         Value::Loop(id) => functions::loop_method(machine, *id, name, args),
         Value::Dict(dict) => {
             if name == "get" {
+                if !args.named.is_empty() {
+                    return fail("get has no named parameters");
+                }
                 let [key, default] = args.bind(name, ["key", "default"])?;
                 let Some(key) = key else { return fail("get needs a key") };
                 return Ok(dict.get(&key, budget)?.cloned().or(default).unwrap_or(Value::None));
             }
             let [] = args.bind(name, [])?;
             let entries = dict.entries();
-            let items = match name {
+            let (items, view) = match name {
                 "copy" => return Ok(value.clone()),
-                "items" => filters::pairs(entries, budget)?,
-                "keys" => entries.iter().map(|(key, _)| key.clone()).collect(),
-                _ => entries.iter().map(|(_, value)| value.clone()).collect(),
+                "items" => (filters::pairs(entries, budget)?, "dict_items"),
+                "keys" => (entries.iter().map(|(key, _)| key.clone()).collect(), "dict_keys"),
+                _ => (entries.iter().map(|(_, value)| value.clone()).collect(), "dict_values"),
             };
-            Ok(Value::List(List::new(items, budget)?))
+            Ok(Value::List(List::shaped(items, Shape::View(view), budget)?))
         }
         Value::List(list) | Value::Tuple(list) => {
             if name == "copy" {
@@ -150,9 +168,9 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
         Ok(Value::Bool(text.chars().any(wanted) && !text.chars().any(other)))
     };
     match name {
-        "format" => format::braces(text, &args, budget).map(Value::from),
         "startswith" | "endswith" => {
-            let [affix] = args.bind(name, ["prefix"])?;
+            let [affix, start, end] = args.bind(name, ["prefix", "start", "end"])?;
+            let (_, text) = strings::between(text, [start, end])?;
             let matches = |affix: &str| match name {
                 "startswith" => text.starts_with(affix),
                 _ => text.ends_with(affix),
@@ -183,6 +201,14 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             }
             let parts = strings::split(text, separator, most, name == "rsplit", budget)?;
             Ok(Value::List(List::new(parts, budget)?))
+        }
+        "expandtabs" => {
+            let [size] = args.bind(name, ["tabsize"])?;
+            let size = size.map_or(Some(8), |size| size.integer());
+            let Some(size) = size.and_then(|size| usize::try_from(size.max(0)).ok()) else {
+                return fail("expandtabs needs an integer");
+            };
+            strings::expand_tabs(text, size, budget).map(Value::from)
         }
         "splitlines" => {
             let [keep] = args.bind(name, ["keepends"])?;
@@ -223,14 +249,15 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             Ok(Value::from(out))
         }
         "count" | "find" | "rfind" | "index" | "rindex" => {
-            let [part] = args.bind(name, ["sub"])?;
+            let [part, start, end] = args.bind(name, ["sub", "start", "end"])?;
             let part = need(part.as_ref(), name)?;
+            let (before, text) = strings::between(text, [start, end])?;
             if name == "count" {
                 return Ok(Value::Int(text.matches(part).count() as i128));
             }
             let at = if name.starts_with('r') { text.rfind(part) } else { text.find(part) };
             match at {
-                Some(at) => Ok(Value::Int(text[..at].chars().count() as i128)),
+                Some(at) => Ok(Value::Int((before + text[..at].chars().count()) as i128)),
                 None if name.ends_with("find") => Ok(Value::Int(-1)),
                 None => fail("the text has no such part"),
             }
@@ -252,14 +279,24 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
             let [] = args.bind(name, [])?;
             match name {
                 "upper" => strings::cased(text.to_uppercase(), budget),
-                "lower" | "casefold" => strings::cased(text.to_lowercase(), budget),
+                "lower" => strings::cased(text.to_lowercase(), budget),
+                "casefold" => strings::cased(strings::case_fold(text), budget),
                 "title" => strings::cased(strings::title(text), budget),
                 "capitalize" => strings::cased(strings::capitalize(text), budget),
                 "swapcase" => strings::cased(strings::swap_case(text), budget),
                 "isalnum" => all(char::is_alphanumeric),
                 "isalpha" => all(char::is_alphabetic),
                 "isascii" => Ok(Value::Bool(text.is_ascii())),
-                "isdigit" | "isdecimal" | "isnumeric" => all(char::is_numeric),
+                "isdigit" => all(numbers::is_digit),
+                "isdecimal" => all(numbers::is_decimal),
+                "isnumeric" => all(char::is_numeric),
+                "isidentifier" => {
+                    let name = |(i, c): (usize, char)| {
+                        c == '_' || c.is_alphabetic() || (i > 0 && c.is_alphanumeric())
+                    };
+                    Ok(Value::Bool(!text.is_empty() && text.chars().enumerate().all(name)))
+                }
+                "isprintable" => Ok(Value::Bool(text.chars().all(text::is_printable))),
                 "isspace" => all(is_space),
                 "islower" => cased(char::is_lowercase, char::is_uppercase),
                 "isupper" => cased(char::is_uppercase, char::is_lowercase),

@@ -5,6 +5,17 @@
 //! for ever, and a namespace that holds itself overflows the stack. Here every step and every byte is paid for from a
 //! [`Budget`], trees and values have a bounded depth, and no value can hold itself.
 //!
+//! It has all statements, filters, tests and functions that `transformers` lets chat templates use, but for these:
+//!
+//! - the filters `pprint`, `random`, `striptags`, `urlize`, `wordwrap` and `xmlattr`, which are for pages and for people: a
+//!   template that names one is not compiled, wherever it stands;
+//! - the function `lipsum`, which fails by its name;
+//! - text that is safe as HTML and text that is not: `safe` changes nothing, `e` escapes again what is escaped already,
+//!   nothing is `escaped`, and `{% autoescape %}` is there with `false` only;
+//! - `{% extends %}`, `{% include %}` and `{% import %}`: there is no other template, in `transformers` neither;
+//! - methods that nobody has needed yet (`encode`, `translate`, `format_map`, those of integers), tuples as keys of objects,
+//!   and what Python shows for a namespace or a loop: using one is an error, never another value.
+//!
 //! The deepest templates and values take at most 100 KB of the stack in a release build and 150 KB with little optimization.
 //! That is why functions which recurse have their less common parts in others, which are not inlined.
 #![forbid(unsafe_code)]
@@ -18,11 +29,14 @@ pub(super) mod fault;
 mod filters;
 mod format;
 mod functions;
+mod helpers;
 mod lexer;
 mod methods;
+mod numbers;
 mod ops;
 mod parser;
 mod predicates;
+mod spec;
 mod strings;
 pub(super) mod text;
 pub(super) mod value;
@@ -42,6 +56,7 @@ pub(super) const MOST_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Template {
     block: ast::Block,
+    named: Vec<ast::NamedBlock>,
 }
 
 impl Template {
@@ -50,7 +65,8 @@ impl Template {
         if source.len() > MOST_BYTES {
             return Err(Fault::limit(format!("it is longer than {MOST_BYTES} bytes")));
         }
-        Ok(Template { block: parser::parse(&lexer::tokens(source)?)? })
+        let (block, named) = parser::parse(&lexer::tokens(source)?)?;
+        Ok(Template { block, named })
     }
 
     /// The text that it writes, given the variables.
@@ -61,6 +77,8 @@ impl Template {
             namespaces: Vec::new(),
             macros: Vec::new(),
             loops: Vec::new(),
+            helpers: Vec::new(),
+            blocks: &self.named,
             outputs: Vec::new(),
             budget,
             clock,

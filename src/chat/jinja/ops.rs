@@ -26,15 +26,21 @@ pub(super) fn binary(op: Binary, left: &Value, right: &Value, budget: &mut Budge
             budget.push(&mut out, b)?;
             return Ok(Value::from(out));
         }
-        (Binary::Add, Value::List(a), Value::List(b)) => return Ok(Value::List(joined(a, b, budget)?)),
+        (Binary::Add, Value::List(a), Value::List(b)) if left.is_plain() && right.is_plain() => {
+            return Ok(Value::List(joined(a, b, budget)?));
+        }
         (Binary::Add, Value::Tuple(a), Value::Tuple(b)) => return Ok(Value::Tuple(joined(a, b, budget)?)),
         (Binary::Rem, Value::Str(pattern), args) => {
             return format::percent(pattern, args, budget).map(Value::from);
         }
-        (Binary::Mul, Value::Str(_) | Value::List(_) | Value::Tuple(_), n) if n.integer().is_some() => {
+        (Binary::Mul, Value::Str(_) | Value::List(_) | Value::Tuple(_), n)
+            if n.integer().is_some() && left.is_plain() =>
+        {
             return repeated(left, n, budget);
         }
-        (Binary::Mul, n, Value::Str(_) | Value::List(_) | Value::Tuple(_)) if n.integer().is_some() => {
+        (Binary::Mul, n, Value::Str(_) | Value::List(_) | Value::Tuple(_))
+            if n.integer().is_some() && right.is_plain() =>
+        {
             return repeated(right, n, budget);
         }
         _ => {}
@@ -188,13 +194,14 @@ pub(super) fn slice(value: &Value, parts: [Option<Value>; 3], budget: &mut Budge
             };
             Ok(Value::from(part))
         }
-        Value::List(list) | Value::Tuple(list) => {
+        Value::List(list) | Value::Tuple(list) if !value.is_view() => {
             let part = positions(bounds, list.items.len())?;
             budget.bytes(part.len().saturating_mul(std::mem::size_of::<Value>()))?;
             let part = List::new(part.map(|i| list.items[i].clone()).collect(), budget)?;
             Ok(if matches!(value, Value::List(_)) { Value::List(part) } else { Value::Tuple(part) })
         }
         Value::Undefined(_) => Err(value.undefined_error()),
+        Value::List(_) => fail(format!("{} has no slices", value.type_name())),
         other => Value::undefined(&format!("a slice of {}", other.type_name()), budget),
     }
 }

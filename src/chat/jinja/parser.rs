@@ -3,18 +3,28 @@
 
 use std::collections::HashSet;
 
-use super::ast::{Args, Block, Expr, ExprKind, For, Macro, Stmt, StmtKind, Target};
+use super::ast::{Args, Block, Expr, ExprKind, For, Macro, NamedBlock, Stmt, StmtKind, Target, Uses};
 use super::fault::{Fault, Res};
+use super::filters;
 use super::lexer::{Tok, Token};
 
 /// How deep blocks may lie in each other.
 const MOST_BLOCKS: u32 = 32;
 
 /// Reads the tokens of a whole template.
-pub(super) fn parse(tokens: &[Token]) -> Res<Block> {
-    let mut parser = Parser { tokens, at: 0, blocks: 0, loops: 0, nesting: 0 };
+pub(super) fn parse(tokens: &[Token]) -> Res<(Block, Vec<NamedBlock>)> {
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        blocks: 0,
+        loops: 0,
+        nesting: 0,
+        uses: Uses::default(),
+        named: Vec::new(),
+        names: HashSet::new(),
+    };
     let (block, _) = parser.block(&[])?;
-    Ok(block)
+    Ok((block, parser.named))
 }
 
 #[cold]
@@ -32,6 +42,11 @@ pub(super) struct Parser<'a> {
     loops: u32,
     /// Expressions around the expression.
     pub(super) nesting: u32,
+    /// What the macro around the statement uses so far.
+    pub(super) uses: Uses,
+    /// The named blocks so far, and the names of these and of those around the statement.
+    named: Vec<NamedBlock>,
+    names: HashSet<&'a str>,
 }
 
 impl<'a> Parser<'a> {
@@ -181,6 +196,11 @@ impl<'a> Parser<'a> {
             "call" => self.call_statement(),
             "with" => self.with_statement(),
             "filter" => self.filter_statement(),
+            "block" => self.named_block(),
+            "autoescape" => self.autoescape(),
+            "extends" | "include" | "import" | "from" => {
+                self.error(format!("the tag \"{name}\" needs another template, and there is none"))
+            }
             // Marks what the assistant says; the text is the same without it. It is a scope of its own.
             "generation" => Ok(StmtKind::With { names: Vec::new(), body: self.body("endgeneration")? }),
             "break" | "continue" if self.loops > 0 => {
@@ -231,7 +251,7 @@ impl<'a> Parser<'a> {
     /// A loop without its blocks.
     #[inline(never)]
     fn for_header(&mut self) -> Res<Box<For>> {
-        let target = self.targets()?;
+        let target = self.targets(false)?;
         if !self.take_name("in") {
             return self.unexpected("\"in\"");
         }
@@ -244,8 +264,8 @@ impl<'a> Parser<'a> {
 
     /// Names, with commas or in parentheses.
     #[inline(never)]
-    fn targets(&mut self) -> Res<Target> {
-        let first = self.target()?;
+    fn targets(&mut self, with_fields: bool) -> Res<Target> {
+        let first = self.target(with_fields)?;
         if !self.is_op(",") {
             return Ok(first);
         }
@@ -254,23 +274,26 @@ impl<'a> Parser<'a> {
             if !matches!(self.peek(), Tok::Name(name) if name != "in") && !self.is_op("(") {
                 break;
             }
-            all.push(self.target()?);
+            all.push(self.target(with_fields)?);
         }
         Ok(Target::Tuple(all))
     }
 
-    fn target(&mut self) -> Res<Target> {
+    fn target(&mut self, with_fields: bool) -> Res<Target> {
         if self.take_op("(") {
             self.nesting += 1;
             if self.nesting > 32 {
                 return self.error("names are nested too deeply");
             }
-            let inner = self.targets()?;
+            let inner = self.targets(with_fields)?;
             self.nesting -= 1;
             self.need_op(")")?;
             return Ok(inner);
         }
         let name = self.need_name()?;
+        if with_fields && self.take_op(".") {
+            return Ok(Target::Field(name, self.need_name()?));
+        }
         match name.as_str() {
             "true" | "false" | "none" | "True" | "False" | "None" => {
                 self.error(format!("\"{name}\" cannot be assigned to"))
@@ -281,13 +304,7 @@ impl<'a> Parser<'a> {
 
     #[inline(never)]
     fn set_statement(&mut self) -> Res<StmtKind> {
-        let target = match (self.peek(), self.peek_at(1), self.peek_at(2)) {
-            (Tok::Name(name), Tok::Op("."), Tok::Name(field)) => {
-                self.at += 3;
-                Target::Field(name.clone(), field.clone())
-            }
-            _ => self.targets()?,
-        };
+        let target = self.targets(true)?;
         if self.take_op("=") {
             let value = self.tuple()?;
             self.need_block_end()?;
@@ -312,7 +329,7 @@ impl<'a> Parser<'a> {
             if !names.is_empty() {
                 self.need_op(",")?;
             }
-            let target = self.target()?;
+            let target = self.target(false)?;
             self.need_op("=")?;
             names.push((target, self.expression()?));
         }
@@ -326,16 +343,16 @@ impl<'a> Parser<'a> {
         if !matches!(call.kind, ExprKind::Call(..)) {
             return self.error("\"call\" needs a call");
         }
-        let body = self.macro_body("endcall")?;
-        Ok(StmtKind::Call { call, body: Box::new(Macro { name: "caller".into(), params, body }) })
+        let (body, uses) = self.macro_body("endcall")?;
+        Ok(StmtKind::Call { call, body: Box::new(Macro { name: "caller".into(), params, body, uses }) })
     }
 
     #[inline(never)]
     fn macro_statement(&mut self) -> Res<StmtKind> {
         let name = self.need_name()?;
         let params = self.params()?;
-        let body = self.macro_body("endmacro")?;
-        Ok(StmtKind::Macro(Box::new(Macro { name, params, body })))
+        let (body, uses) = self.macro_body("endmacro")?;
+        Ok(StmtKind::Macro(Box::new(Macro { name, params, body, uses })))
     }
 
     #[inline(never)]
@@ -347,11 +364,56 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::FilterBlock { filters, body: self.body("endfilter")? })
     }
 
-    fn macro_body(&mut self, end: &'static str) -> Res<Block> {
+    /// The body of a macro, and which of the names that every macro has it uses; those count for a macro around it too.
+    fn macro_body(&mut self, end: &'static str) -> Res<(Block, Uses)> {
         let loops = std::mem::take(&mut self.loops);
+        let around = std::mem::take(&mut self.uses);
         let body = self.body(end)?;
+        let uses = self.uses;
         self.loops = loops;
-        Ok(body)
+        self.uses = Uses {
+            caller: uses.caller || around.caller,
+            varargs: uses.varargs || around.varargs,
+            kwargs: uses.kwargs || around.kwargs,
+        };
+        Ok((body, uses))
+    }
+
+    #[inline(never)]
+    fn named_block(&mut self) -> Res<StmtKind> {
+        let name = match self.next() {
+            Tok::Name(name) => name,
+            _ => {
+                self.at -= 1;
+                return self.unexpected("the name of a block");
+            }
+        };
+        if !self.names.insert(name) {
+            return self.error(format!("the block \"{name}\" is there twice"));
+        }
+        let scoped = self.take_name("scoped");
+        let required = self.take_name("required");
+        let (loops, uses) = (std::mem::take(&mut self.loops), self.uses);
+        self.need_block_end()?;
+        let (body, _) = self.block(&["endblock"])?;
+        (self.loops, self.uses) = (loops, uses);
+        self.take_name(name);
+        self.need_block_end()?;
+        let is_space = |stmt: &Stmt| matches!(&stmt.kind, StmtKind::Data(text) if text.trim().is_empty());
+        if required && !body.iter().all(is_space) {
+            return self.error(format!("the block \"{name}\" is required, so it has no text of its own"));
+        }
+        self.named.push(NamedBlock { name: name.clone(), scoped, required, body });
+        Ok(StmtKind::Block(self.named.len() - 1))
+    }
+
+    /// Text is never escaped here, so the tag that switches this off is a scope and no more.
+    #[inline(never)]
+    fn autoescape(&mut self) -> Res<StmtKind> {
+        if !self.take_name("false") && !self.take_name("False") {
+            return self.error("the tag \"autoescape\" is supported with \"false\" only");
+        }
+        Ok(StmtKind::With { names: Vec::new(), body: self.body("endautoescape")? })
     }
 
     #[inline(never)]
@@ -383,6 +445,9 @@ impl<'a> Parser<'a> {
         while self.take_op(".") {
             name.push('.');
             name.push_str(&self.need_name()?);
+        }
+        if filters::is_refused(&name) {
+            return self.error(format!("the filter \"{name}\" is not supported"));
         }
         let args = if self.is_op("(") { self.args()? } else { Args::default() };
         Ok((name, args))

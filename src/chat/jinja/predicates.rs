@@ -1,11 +1,13 @@
 //! The tests behind `is`.
 #![forbid(unsafe_code)]
 
-use super::ast::Compare;
+use std::sync::Arc;
+
+use super::ast::{Binary, Compare};
 use super::eval::{CallArgs, Machine};
 use super::fault::{Res, fail};
 use super::value::Value;
-use super::{filters, ops, text};
+use super::{filters, helpers, ops, text};
 
 /// Names of tests that compare, and the operator that they stand for.
 const COMPARISONS: [(&str, Compare); 16] = [
@@ -75,14 +77,22 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
             "sameas" => same(value, &other, machine),
             _ => match (value.integer(), other.integer()) {
                 (Some(a), Some(b)) if b != 0 => Ok(a.checked_rem(b).unwrap_or(0) == 0),
-                _ => fail("divisibleby needs integers, the second one not zero"),
+                _ => match ops::binary(Binary::Rem, value, &other, &mut machine.budget)? {
+                    Value::Int(rest) => Ok(rest == 0),
+                    Value::Float(rest) => Ok(rest == 0.0),
+                    _ => fail("divisibleby needs numbers, the second one not zero"),
+                },
             },
         };
     }
     let [] = args.bind(name, [])?;
-    let parity = || match value.integer() {
-        Some(n) => Ok(n.rem_euclid(2)),
-        None => fail(format!("{} is neither odd nor even", value.type_name())),
+    let parity = || match (value.integer(), value) {
+        (Some(n), _) => Ok(n.rem_euclid(2)),
+        // A float that is not whole is neither.
+        (None, Value::Float(x)) => {
+            Ok(super::value::whole(*x).filter(|n| *n as f64 == *x).map_or(2, |n| n.rem_euclid(2)))
+        }
+        _ => fail(format!("{} is neither odd nor even", value.type_name())),
     };
     Ok(match name {
         "defined" => !value.is_undefined(),
@@ -96,18 +106,20 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
         "float" => matches!(value, Value::Float(_)),
         "string" => matches!(value, Value::Str(_)),
         "mapping" => matches!(value, Value::Dict(_)),
-        "sequence" => value.has_length(),
+        "sequence" => value.has_length() && !value.is_view(),
         "iterable" => value.has_length() || matches!(value, Value::Lazy(_) | Value::Loop(_)),
-        "callable" => {
-            matches!(
+        "callable" => match value {
+            Value::Helper(id) => helpers::is_callable(machine, *id),
+            _ => matches!(
                 value,
                 Value::Function(_)
                     | Value::Macro(_)
                     | Value::Method(_)
+                    | Value::Block(_)
                     | Value::Loop(_)
                     | Value::Undefined(_)
-            )
-        }
+            ),
+        },
         "odd" => parity()? == 1,
         "even" => parity()? == 0,
         "lower" | "upper" => {
@@ -124,7 +136,17 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
     })
 }
 
-/// Whether two values are one: equal, and of one type.
+/// Whether two values are one: the same list or object, or equal and of one type.
 fn same(a: &Value, b: &Value, machine: &mut Machine<'_>) -> Res<bool> {
+    match (a, b) {
+        (Value::Undefined(_), _) => return Ok(false),
+        (Value::List(a), Value::List(b))
+        | (Value::Tuple(a), Value::Tuple(b))
+        | (Value::Lazy(a), Value::Lazy(b)) => {
+            return Ok(Arc::ptr_eq(a, b));
+        }
+        (Value::Dict(a), Value::Dict(b)) => return Ok(Arc::ptr_eq(a, b)),
+        _ => {}
+    }
     Ok(std::mem::discriminant(a) == std::mem::discriminant(b) && a.equals(b, &mut machine.budget)?)
 }

@@ -175,6 +175,11 @@ pub(super) fn swap_case(text: &str) -> String {
     out
 }
 
+/// Lower case, and letters that have no upper case of their own as what they stand for.
+pub(super) fn case_fold(text: &str) -> String {
+    text.to_lowercase().replace('ß', "ss").replace('ς', "σ")
+}
+
 /// As the filter `title`: words end at white space and at `-`, `(`, `{`, `[`, `<`.
 pub(super) fn title_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -188,4 +193,87 @@ pub(super) fn title_words(text: &str) -> String {
         inside = !(is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<'));
     }
     out
+}
+
+/// `text` from a character to another, as the methods that look for something have it, and how many are before it.
+/// A start behind the end finds nothing.
+pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<(usize, &str)> {
+    if bounds.iter().all(Option::is_none) {
+        return Ok((0, text));
+    }
+    let n = text.chars().count();
+    let mut at = [0, n];
+    for (at, bound) in at.iter_mut().zip(bounds) {
+        let bound = match bound {
+            None | Some(Value::None) => continue,
+            Some(bound) => bound,
+        };
+        let Some(index) = bound.integer() else { return fail("a place in a text is an integer") };
+        let index = if index < 0 { index.saturating_add(n as i128).max(0) } else { index };
+        *at = usize::try_from(index).unwrap_or(usize::MAX);
+    }
+    if at[0] > n || at[0] > at[1] {
+        // Python does not even find the empty text there, which matters to nobody.
+        return Ok((at[0].min(n), ""));
+    }
+    let byte = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
+    Ok((at[0], &text[byte(at[0])..byte(at[1].min(n))]))
+}
+
+/// `text` with spaces for its tabs, up to columns that are multiples of `size`.
+pub(super) fn expand_tabs(text: &str, size: usize, budget: &mut Budget) -> Res<String> {
+    let mut out = String::new();
+    let mut column = 0_usize;
+    for c in text.chars() {
+        match c {
+            '\t' => {
+                let n = size - column.checked_rem(size).unwrap_or(0);
+                budget.bytes(n)?;
+                out.extend(std::iter::repeat_n(' ', n));
+                column += n;
+            }
+            c => {
+                column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
+                budget.push(&mut out, c.encode_utf8(&mut [0; 4]))?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// `text` cut to `length` characters with `end` behind, unless it is at most `leeway` longer.
+pub(super) fn truncate(
+    text: &str,
+    [length, leeway]: [usize; 2],
+    kill_words: bool,
+    end: &str,
+    budget: &mut Budget,
+) -> Res<String> {
+    budget.scan(text)?;
+    budget.bytes(text.len() + end.len())?;
+    if text.chars().count() <= length.saturating_add(leeway) {
+        return Ok(text.to_owned());
+    }
+    let kept = length.saturating_sub(end.chars().count());
+    let cut = &text[..text.char_indices().nth(kept).map_or(text.len(), |(i, _)| i)];
+    let cut = if kill_words { cut } else { cut.rsplit_once(' ').map_or(cut, |(before, _)| before) };
+    Ok(format!("{cut}{end}"))
+}
+
+/// `text` with `%` and a code for what an address may not have. In a query a space becomes `+`, and `/` is written by its
+/// code.
+pub(super) fn url_quote(out: &mut String, text: &str, in_query: bool, budget: &mut Budget) -> Res<()> {
+    budget.bytes(text.len().saturating_mul(3))?;
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => out.push(char::from(byte)),
+            b'/' if !in_query => out.push('/'),
+            b' ' if in_query => out.push('+'),
+            byte => {
+                let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or('0').to_ascii_uppercase();
+                out.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
+    }
+    Ok(())
 }

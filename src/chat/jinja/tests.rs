@@ -63,6 +63,16 @@ fn text_cannot_grow_beyond_the_budget() {
     stopped("{{ '' | indent(10000000000000000000) }}{{ 'a' | center(1000000000) }}");
     stopped("{{ [1] * 10000000000000000000 }}");
     assert!(render("{{ '%999999999d' | format(1) }}").is_err());
+    assert!(render("{{ '%*d' | format(999999999, 1) }}").is_err());
+    assert!(render("{{ '{:999999999}'.format(1) }}").is_err());
+    stopped(&looped("{% set ns.a = '%9999d%9999s%.9999d' | format(1, 2, 3) %}"));
+    stopped(&looped("{% set ns.a = '{:9999}{:é^9999}{:.9999f}'.format(1, 'a', 2.5) %}"));
+    stopped(&looped("{% set ns.a = '{!r}{!a}'.format(ns.a, ns.a ~ 'é') %}"));
+    stopped(&looped("{% set ns.a = (ns.a ~ ' ') | urlencode %}"));
+    stopped(&looped("{% set ns.a = ('\\t' ~ ns.a).expandtabs(100000) %}"));
+    stopped(&looped("{% set ns.a = ns.a ~ (ns.a | truncate(100000, true, ns.a[:1000])) %}"));
+    stopped(&looped("{% block b %}{{ x }}{% endblock %}"));
+    stopped(&looped("{% set ns.a = '{0[a]}'.format({'a': x * 1000}) %}"));
 }
 
 #[test]
@@ -91,6 +101,15 @@ fn lists_and_objects_cannot_grow_beyond_the_budget() {
     stopped(&looped("{% set ns.a = range(10000) | batch(3) | list %}"));
     stopped(&looped("{% set ns.a = [1] | slice(100000) | list %}"));
     stopped(&looped("{% set ns.a = [1] | batch(1000000, 1) | list %}"));
+    stopped(&looped("{% set ns.a = joiner(x) %}"));
+    stopped(&looped("{% set ns.a = cycler(1, 2).next %}"));
+    stopped(&looped("{% set ns.a = dict.fromkeys('abc', ns.a) %}"));
+    stopped(&looped(
+        "{% macro m() %}{{ varargs | length }}{{ kwargs | length }}{% endmacro %}{{ m(1, a=2) }}",
+    ));
+    stopped(
+        "{% set ns = namespace(a=range(90000)) %}{% for i in range(9999) %}{% set ns.a = ns.a | sort %}{% endfor %}",
+    );
 }
 
 #[test]
@@ -116,7 +135,13 @@ fn nothing_is_deeper_than_the_stack() {
     stopped("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
     stopped("{% macro m(a=m2()) %}{% endmacro %}{% macro m2() %}{{ m() }}{% endmacro %}{{ m() }}");
     stopped("{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}");
-    stopped("{% macro m() %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}");
+    stopped(
+        "{% macro m() %}{% if caller or 1 %}{% call m() %}{% endcall %}{% endif %}{% endmacro %}{{ m() }}",
+    );
+    stopped("{% block a %}{{ self.a() }}{% endblock %}");
+    stopped(
+        "{% block a %}{% for i in [1] %}{{ [self.a()] | map('upper') | list }}{% endfor %}{% endblock %}",
+    );
     // Each way in which a macro can come to itself again.
     for body in [
         "{{ [m()] }}",
@@ -178,6 +203,7 @@ fn nothing_is_deeper_than_the_stack() {
         ("{% for i in x %}", "{% endfor %}"),
         ("{% set x %}", "{% endset %}"),
         ("{% macro m() %}", "{% endmacro %}"),
+        ("{% autoescape false %}", "{% endautoescape %}"),
     ] {
         assert_eq!(deep(open, close).kind, Kind::Syntax);
     }
@@ -232,6 +258,9 @@ fn going_through_long_texts_is_paid_for() {
         "s | length",
         "w | int",
         "w | float",
+        "w | int(0, 16)",
+        "s | truncate(3)",
+        "s | indent",
         "d[s]",
         "d.get(s)",
         "s in d",
@@ -345,6 +374,16 @@ fn numbers_are_compared_and_converted_exactly() {
         ("'%d' % 2.9", "2"),
         ("'nan' | int(7)", "7"),
         ("'x' | int(8)", "8"),
+        (
+            "[150 | round(-2), 250 | round(-2), -150 | round(-2), 5 | round(-40), -5 | round(3)]",
+            "[200, 200, -200, 0, -5]",
+        ),
+        ("(170141183460469231731687303715884105727) | round(0)", "170141183460469231731687303715884105727"),
+        ("'%.0f %.0e %g %g %G' % (0.5, 12345.0, 1e16, 123456789.0, 1e-5)", "0 1e+04 1e+16 1.23457e+08 1E-05"),
+        (
+            "'{:e} {:+.1f} {:g} {:,} {:_} {:010.2f}'.format(0.0, 2.25, 100000.0, 1234.5, 1234567, -3.14159)",
+            "0.000000e+00 +2.2 100000 1,234.5 1_234_567 -000003.14",
+        ),
         ("2 ** -1", "0.5"),
         ("'a b c'.split(' ', 18446744073709551615)", "['a', 'b', 'c']"),
         ("'a b c'.rsplit(' ', 18446744073709551615)", "['a', 'b', 'c']"),
@@ -359,6 +398,8 @@ fn numbers_are_compared_and_converted_exactly() {
         ("('9' * 40) | int", "large"),
         ("('f' * 40) | int(0, 16)", "large"),
         ("'%d' % 1e300", "large"),
+        ("170141183460469231731687303715884105727 | round(-1)", "large"),
+        ("(1e308 * 10) | int", "integer"),
         ("'%d' % (1e308 * 10)", "large"),
         ("0 ** -1", "zero"),
         ("0.0 ** -1", "zero"),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::fault::{Budget, Res, fail};
-use super::value::Value;
+use super::value::{Shape, Value};
 
 /// What a template prints for `value`.
 pub(crate) fn str(value: &Value, budget: &mut Budget) -> Res<String> {
@@ -39,14 +39,23 @@ fn push_repr(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
         Value::Int(n) => budget.push(out, &n.to_string()),
         Value::Float(x) => budget.push(out, &float(*x)),
         Value::Str(text) => push_quoted(out, text, budget),
+        Value::List(list) if matches!(list.shape, Shape::Range(_)) => budget.push(out, &range(list.shape)),
         Value::List(list) | Value::Tuple(list) => {
             let is_list = matches!(value, Value::List(_));
+            let view = match list.shape {
+                Shape::View(name) => name,
+                _ => "",
+            };
+            budget.push(out, view)?;
+            budget.push(out, if view.is_empty() { "" } else { "(" })?;
             budget.push(out, if is_list { "[" } else { "(" })?;
             for (i, item) in list.items.iter().enumerate() {
                 budget.push(out, if i > 0 { ", " } else { "" })?;
                 push_repr(out, item, budget)?;
             }
-            let end = if is_list {
+            let end = if !view.is_empty() {
+                "])"
+            } else if is_list {
                 "]"
             } else if list.items.len() == 1 {
                 ",)"
@@ -69,6 +78,37 @@ fn push_repr(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
     }
 }
 
+/// A range as Python shows it.
+#[inline(never)]
+fn range(shape: Shape) -> String {
+    match shape {
+        Shape::Range([start, stop, 1]) => format!("range({start}, {stop})"),
+        Shape::Range([start, stop, step]) => format!("range({start}, {stop}, {step})"),
+        _ => String::new(),
+    }
+}
+
+/// `value` as [`repr`] shows it, with what is beyond ASCII as its code.
+pub(super) fn ascii(value: &Value, budget: &mut Budget) -> Res<String> {
+    let shown = repr(value, budget)?;
+    budget.bytes(shown.len().saturating_mul(5))?;
+    let mut out = String::with_capacity(shown.len());
+    for c in shown.chars() {
+        if c.is_ascii() { out.push(c) } else { push_code(&mut out, c) }
+    }
+    Ok(out)
+}
+
+/// A character by its code, as Python writes it in a string.
+fn push_code(out: &mut String, c: char) {
+    // Writing to a string cannot fail.
+    let _ = match c as u32 {
+        code @ ..=0xff => write!(out, "\\x{code:02x}"),
+        code @ ..=0xffff => write!(out, "\\u{code:04x}"),
+        code => write!(out, "\\U{code:08x}"),
+    };
+}
+
 /// A string in quotes, as Python writes it.
 fn push_quoted(out: &mut String, text: &str, budget: &mut Budget) -> Res<()> {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
@@ -85,14 +125,7 @@ fn push_quoted(out: &mut String, text: &str, budget: &mut Budget) -> Res<()> {
                 out.push(c);
             }
             c if is_printable(c) => out.push(c),
-            // Writing to a string cannot fail.
-            c => {
-                let _ = match c as u32 {
-                    code @ ..=0xff => write!(out, "\\x{code:02x}"),
-                    code @ ..=0xffff => write!(out, "\\u{code:04x}"),
-                    code => write!(out, "\\U{code:08x}"),
-                };
-            }
+            c => push_code(out, c),
         }
     }
     out.push(quote);
@@ -101,7 +134,7 @@ fn push_quoted(out: &mut String, text: &str, budget: &mut Budget) -> Res<()> {
 
 /// Whether Python writes a character as it is: not control characters, spaces but the usual one, formatting characters
 /// and private ones.
-fn is_printable(c: char) -> bool {
+pub(super) fn is_printable(c: char) -> bool {
     let unseen = matches!(c as u32, 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x180e | 0x200b..=0x200f
         | 0x202a..=0x202e | 0x2060..=0x206f | 0xe000..=0xf8ff | 0xfeff | 0xfff0..=0xfffb | 0xe0000..);
     !(c.is_control() || (c.is_whitespace() && c != ' ') || unseen)
@@ -159,7 +192,7 @@ impl Json<'_> {
             Value::Int(n) => budget.push(&mut self.out, &n.to_string()),
             Value::Float(x) => budget.push(&mut self.out, &json_float(*x)),
             Value::Str(text) => self.string(text, budget),
-            Value::List(list) | Value::Tuple(list) => {
+            Value::List(list) | Value::Tuple(list) if value.is_plain() => {
                 self.open("[", budget)?;
                 for (i, item) in list.items.iter().enumerate() {
                     self.separate(i, budget)?;

@@ -43,6 +43,11 @@ pub(crate) enum Value {
     Namespace(usize),
     Macro(usize),
     Loop(usize),
+    /// What `joiner` and `cycler` make, by its number.
+    Helper(usize),
+    /// What the name `self` stands for, and one of the template's blocks.
+    Blocks,
+    Block(usize),
     /// A function by its name.
     Function(&'static str),
     /// A value and the name of its method.
@@ -53,7 +58,21 @@ pub(crate) enum Value {
 #[derive(Debug, Default)]
 pub(crate) struct List {
     pub(crate) items: Vec<Value>,
+    pub(crate) shape: Shape,
     depth: u32,
+}
+
+/// What a list or tuple is besides its elements.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    #[default]
+    Plain,
+    /// A pair of `groupby`, which has names for its parts.
+    Group,
+    /// What `range` gives: start, stop and step.
+    Range([i128; 3]),
+    /// What the method of an object gives that Python calls by this name.
+    View(&'static str),
 }
 
 /// An object: its entries in the order in which their keys came first.
@@ -91,12 +110,17 @@ fn depth_above<'v>(children: impl Iterator<Item = &'v Value>) -> Res<u32> {
 
 impl List {
     /// The elements, paid for.
-    pub(crate) fn new(mut items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
+    pub(crate) fn new(items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
+        List::shaped(items, Shape::Plain, budget)
+    }
+
+    /// As [`List::new`], of some shape.
+    pub(crate) fn shaped(mut items: Vec<Value>, shape: Shape, budget: &mut Budget) -> Res<Arc<List>> {
         budget.bytes(items.len().saturating_mul(ELEMENT).saturating_add(LIST))?;
         budget.steps(items.len())?;
         let depth = depth_above(items.iter())?;
         items.shrink_to_fit();
-        Ok(Arc::new(List { items, depth }))
+        Ok(Arc::new(List { items, shape, depth }))
     }
 }
 
@@ -259,13 +283,20 @@ impl Value {
             Value::Int(_) => "an integer",
             Value::Float(_) => "a float",
             Value::Str(_) => "a string",
-            Value::List(_) => "a list",
+            Value::List(list) => match list.shape {
+                Shape::Range(_) => "a range",
+                Shape::View(_) => "a view of an object",
+                Shape::Plain | Shape::Group => "a list",
+            },
             Value::Tuple(_) => "a tuple",
             Value::Dict(_) => "an object",
             Value::Lazy(_) => "a generator",
             Value::Namespace(_) => "a namespace",
             Value::Macro(_) => "a macro",
             Value::Loop(_) => "a loop",
+            Value::Helper(_) => "a joiner or cycler",
+            Value::Blocks => "the template itself",
+            Value::Block(_) => "a block",
             Value::Function(_) => "a function",
             Value::Method(_) => "a method",
         }
@@ -321,6 +352,16 @@ impl Value {
             Value::Undefined(what) => Fault::failed(format!("{what} is undefined")),
             other => Fault::failed(format!("{} cannot be used here", other.type_name())),
         }
+    }
+
+    /// Whether it is a list as one that is written with brackets, or no list.
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self, Value::List(list) if list.shape != Shape::Plain)
+    }
+
+    /// Whether it is what `keys`, `values` or `items` of an object give, which has no indices.
+    pub(crate) fn is_view(&self) -> bool {
+        matches!(self, Value::List(list) if matches!(list.shape, Shape::View(_)))
     }
 
     /// Whether it has a length.
@@ -380,6 +421,10 @@ impl Value {
                 Ok(a == b)
             }
             (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+                let lists = matches!(self, Value::List(_));
+                if lists && std::mem::discriminant(&a.shape) != std::mem::discriminant(&b.shape) {
+                    return Ok(false);
+                }
                 if a.items.len() != b.items.len() {
                     return Ok(false);
                 }
@@ -404,7 +449,10 @@ impl Value {
             }
             (Value::Namespace(a), Value::Namespace(b))
             | (Value::Macro(a), Value::Macro(b))
-            | (Value::Loop(a), Value::Loop(b)) => Ok(a == b),
+            | (Value::Loop(a), Value::Loop(b))
+            | (Value::Helper(a), Value::Helper(b))
+            | (Value::Block(a), Value::Block(b)) => Ok(a == b),
+            (Value::Blocks, Value::Blocks) => Ok(true),
             (Value::Function(a), Value::Function(b)) => Ok(a == b),
             _ => Ok(false),
         }
@@ -421,7 +469,9 @@ impl Value {
                 budget.steps(a.len().min(b.len()) / 64)?;
                 Ok(Some(a.cmp(b)))
             }
-            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b))
+                if self.is_plain() && other.is_plain() =>
+            {
                 for (a, b) in a.items.iter().zip(&b.items) {
                     if !a.equals(b, budget)? {
                         return a.order(b, budget);
