@@ -10,7 +10,7 @@ use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Pattern, PreTokenizer, Stage};
 use super::pre_registry::Entry;
-use super::roles::Roles;
+use super::roles::{Roles, Trust, warn_of_types};
 use super::special::{Added, MAX_SEARCHED, SpecialTokens};
 use super::spm::Spm;
 use super::unigram::Unigram;
@@ -140,8 +140,10 @@ fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
 pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
     let (kind, mut roles) = outline(meta)?;
     let mut vocab = read_vocab(meta, looks)?;
-    // Conversions have marked some of these as user-defined; llama.cpp takes them for control tokens, too.
-    for id in roles.find_ends(&vocab) {
+    // Conversions have marked some of these as user-defined or normal; llama.cpp takes them for control tokens, too.
+    let controls = roles.find_ends(&vocab, Trust::Texts);
+    warn_of_types(&vocab, &controls, TYPES);
+    for id in controls {
         vocab.types[id as usize] = TokenType::Control;
     }
     let parts = match kind {

@@ -9,7 +9,7 @@ use super::json_file::{MergeFile, ModelFile, TokenizerFile, VocabFile};
 use super::json_parts::{self, DecoderFacts, PreParts};
 use super::looks::Looks;
 use super::normalize::Normalizer;
-use super::roles::Roles;
+use super::roles::{Roles, Trust};
 use super::special::{Added, SpecialTokens};
 use super::unigram::Unigram;
 use super::vocab::{Lexicon, Speller, Spelling, TokenType, Vocab, byte_token};
@@ -175,7 +175,7 @@ fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'
     let unk = unk.or_else(|| named(&config.unk_token));
     let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, ..Roles::default() };
     // These stay what the file says they are, special or not.
-    roles.find_ends(vocab);
+    roles.find_ends(vocab, Trust::Types);
     Ok(roles)
 }
 

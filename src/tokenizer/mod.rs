@@ -35,6 +35,8 @@ mod oniguruma;
 mod pre;
 mod pre_registry;
 mod roles;
+#[cfg(test)]
+mod roles_tests;
 mod special;
 mod spm;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::vocab::{TokenType, Vocab};
+use crate::error::quoted;
 
 /// Texts of control tokens that end a turn; the first one found is the end-of-turn token when the file names none.
 const END_OF_TURN: [&str; 11] = [
@@ -47,6 +48,48 @@ const END_OF_GENERATION: [&str; 22] = [
     "<|file_sep|>",
 ];
 
+/// Texts of control tokens that code models put around the parts of a file in which they fill a gap. They end nothing.
+const FILL_IN: [&str; 24] = [
+    "<|fim_prefix|>",
+    "<fim-prefix>",
+    "<fim_prefix>",
+    "<｜fim▁begin｜>",
+    "<PRE>",
+    "▁<PRE>",
+    "<|code_prefix|>",
+    "<|prefix|>",
+    "<|fim_suffix|>",
+    "<fim-suffix>",
+    "<fim_suffix>",
+    "<｜fim▁hole｜>",
+    "<SUF>",
+    "▁<SUF>",
+    "<|code_suffix|>",
+    "<|suffix|>",
+    "<|fim_middle|>",
+    "<fim-middle>",
+    "<fim_middle>",
+    "<｜fim▁end｜>",
+    "<MID>",
+    "▁<MID>",
+    "<|code_middle|>",
+    "<|middle|>",
+];
+
+/// The end of a text, and a tag of HTML that strikes text out. Gemma's and PLaMo's vocabularies have it as the latter, beside
+/// one of these tokens.
+const STRIKE: &str = "</s>";
+const STRIKE_BESIDE: [&str; 4] = ["<start_of_turn>", "<end_of_turn>", "<|tool_response>", "<|plamo:eos|>"];
+
+/// What is believed of the types of tokens whose texts are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// A normal token is text: its file comes from the authors.
+    Types,
+    /// Its text says more: exporters have typed ends of turns as normal text.
+    Texts,
+}
+
 /// The tokens with a role, and what frames a text.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
@@ -65,22 +108,33 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// Finds the tokens that end a generation, those named already and those known by their text; gives the latter.
-    pub(super) fn find_ends(&mut self, vocab: &Vocab<'_>) -> Vec<u32> {
+    /// Finds the tokens that end a generation, those named already and those known by their text. Gives the tokens that are
+    /// control tokens by their text: the latter, and those that code models fill gaps with.
+    pub(super) fn find_ends(&mut self, vocab: &Vocab<'_>, trust: Trust) -> Vec<u32> {
         let ends = [self.eos, self.eot, self.eom];
         self.eog = ends.into_iter().flatten().collect();
         let mut first_of = [None; END_OF_TURN.len()];
-        let mut known = Vec::new();
+        let (mut known, mut others) = (Vec::new(), Vec::new());
+        let struck = vocab.iter().any(|(_, text, _)| STRIKE_BESIDE.contains(&text));
         for (id, text, ty) in vocab.iter() {
-            // A normal token of such a text is text, unless the file gives it a role.
-            if !matches!(ty, TokenType::Control | TokenType::UserDefined) && !ends.contains(&Some(id)) {
-                continue;
+            let is_special = matches!(ty, TokenType::Control | TokenType::UserDefined);
+            if !ends.contains(&Some(id)) {
+                if trust == Trust::Types && !is_special {
+                    continue;
+                }
+                // Nothing but its type tells the end of a text from the tag.
+                let is_tag = !is_special || (struck && ty != TokenType::Control);
+                if trust == Trust::Texts && text == STRIKE && is_tag {
+                    continue;
+                }
             }
             if let Some(rank) = END_OF_TURN.iter().position(|&t| t == text) {
                 first_of[rank].get_or_insert(id);
                 known.push(id);
             } else if END_OF_GENERATION.contains(&text) {
                 known.push(id);
+            } else if FILL_IN.contains(&text) {
+                others.push(id);
             }
         }
         let has = |wanted: &str| known.iter().any(|&id| vocab.texts[id as usize] == wanted);
@@ -97,6 +151,25 @@ impl Roles {
         first_of.iter_mut().for_each(|first| *first = first.filter(|id| known.contains(id)));
         self.eog.extend(&known);
         self.eot = self.eot.or_else(|| first_of.into_iter().flatten().next());
+        known.extend(others);
         known
+    }
+}
+
+/// Says that tokens are control tokens by their text which the file types as text. That some are user-defined is usual.
+pub(super) fn warn_of_types(vocab: &Vocab<'_>, controls: &[u32], key: &str) {
+    const SHOWN: usize = 8;
+    let is_wrong =
+        |id: &&u32| !matches!(vocab.types[**id as usize], TokenType::Control | TokenType::UserDefined);
+    let n = controls.iter().filter(is_wrong).count();
+    let shown = controls.iter().filter(is_wrong).take(SHOWN);
+    let shown: Vec<String> =
+        shown.map(|&id| format!("{id} {}", quoted(vocab.texts[id as usize].as_bytes()))).collect();
+    if n > 0 {
+        let more = if n > SHOWN { format!(" and {} more", n - SHOWN) } else { String::new() };
+        log::warn!(
+            "the key {key:?} says that control tokens are text; these are taken for control tokens: {}{more}",
+            shown.join(", ")
+        );
     }
 }

@@ -13,26 +13,26 @@ const USER_DEFINED: i32 = 4;
 
 /// The metadata of a model under construction.
 #[derive(Clone)]
-struct Keys(Vec<(String, Value)>);
+pub(super) struct Keys(pub(super) Vec<(String, Value)>);
 
 impl Keys {
     /// Sets `tokenizer.ggml.` + `key`, or replaces its value.
-    fn set(mut self, key: &str, value: impl Into<Value>) -> Keys {
+    pub(super) fn set(mut self, key: &str, value: impl Into<Value>) -> Keys {
         self = self.without(key);
         self.0.push((format!("tokenizer.ggml.{key}"), value.into()));
         self
     }
 
-    fn without(mut self, key: &str) -> Keys {
+    pub(super) fn without(mut self, key: &str) -> Keys {
         self.0.retain(|(k, _)| k.strip_prefix("tokenizer.ggml.") != Some(key));
         self
     }
 
-    fn strings<S: AsRef<[u8]>>(self, key: &str, strings: &[S]) -> Keys {
+    pub(super) fn strings<S: AsRef<[u8]>>(self, key: &str, strings: &[S]) -> Keys {
         self.set(key, StringArray::copy(strings).unwrap())
     }
 
-    fn build(&self) -> Result<Tokenizer> {
+    pub(super) fn build(&self) -> Result<Tokenizer> {
         let mut file = Writer::new();
         for (key, value) in &self.0 {
             file.set(key, value.clone());
