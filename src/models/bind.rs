@@ -1,6 +1,7 @@
 //! Binding a file's keys and tensors to a model's fields, with strict names, types and shapes.
 #![forbid(unsafe_code)]
 
+use std::cell::{Ref, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -22,26 +23,35 @@ pub struct Binder<'a, B: Backend> {
     backend: &'a mut B,
     architecture: &'a str,
     used: HashSet<&'a str>,
+    /// Keys that were asked for, whether the file has them or not.
+    asked: RefCell<HashSet<String>>,
 }
 
 impl<'a, B: Backend> Binder<'a, B> {
     /// A binder over `gguf` for the architecture `architecture`.
     pub fn new(gguf: &'a Gguf, backend: &'a mut B, architecture: &'a str) -> Self {
-        Binder { gguf, backend, architecture, used: HashSet::new() }
+        Binder { gguf, backend, architecture, used: HashSet::new(), asked: RefCell::default() }
     }
 
     fn meta(&self) -> &'a Metadata {
         self.gguf.metadata()
     }
 
-    /// The full name of the key `ARCH.name`.
+    /// The full name of the key `ARCH.name`, which is asked for.
     pub fn key(&self, name: &str) -> String {
-        format!("{}.{name}", self.architecture)
+        let key = format!("{}.{name}", self.architecture);
+        self.asked.borrow_mut().insert(key.clone());
+        key
+    }
+
+    /// The keys that were asked for.
+    pub fn asked(&self) -> Ref<'_, HashSet<String>> {
+        self.asked.borrow()
     }
 
     /// The key `ARCH.name` in a sentence.
     pub fn called(&self, name: &str) -> String {
-        self.gguf.call_key(&self.key(name))
+        self.gguf.call_key(&format!("{}.{name}", self.architecture))
     }
 
     /// The integer key `ARCH.name`, between 1 and a sane cap; required. A list with one number for each layer is that

@@ -26,6 +26,9 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let local_base = file.optional_positive("rope.freq_base_swa")?;
+    let has_own = local_base.is_some() && local_base != file.optional_positive("rope.freq_base")?;
+    file.refuse("rope.freq_base_swa", has_own, "layers with a window and a rotary base of their own")?;
     let scale = match file.optional_positive("attention.scale")? {
         None if info.n_layer == N_LAYER_27B => 1.0 / ((n_embd / info.n_head) as f32).sqrt(),
         None => 1.0 / (info.head_dim as f32).sqrt(),

@@ -22,6 +22,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         Some(false) => None,
         _ => Some(rope::params(file, info.head_dim, RopeStyle::Interleaved)?),
     };
+    let has_images = file.has_key("deepstack_mapping");
+    file.refuse("deepstack_mapping", has_images, "layers that take in images")?;
     let plain = parts::causal(&info, rope);
     let scale = file.optional_positive("attention.scale")?.unwrap_or(plain.scale);
     let attention = AttentionParams { scale, ..plain };

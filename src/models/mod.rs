@@ -17,6 +17,8 @@ use crate::nn::{Batch, Shift};
 mod bind;
 mod decoder;
 mod encoder;
+mod keys;
+mod keys_table;
 mod parts;
 mod rope;
 
@@ -190,6 +192,14 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 19] {
     ]
 }
 
+pub use keys::{Rule, Unasked};
+
+/// The keys of GGUF files that llama.cpp reads, `{arch}` for the name of the architecture, and what is done about each where
+/// an architecture does not ask for it.
+pub fn keys() -> &'static [(&'static str, Unasked)] {
+    keys_table::KEYS
+}
+
 /// Names of the architectures [`build`] knows.
 pub fn known() -> impl Iterator<Item = &'static str> {
     registry::<CpuBackend>().into_iter().map(|(name, _)| name)
@@ -210,6 +220,7 @@ pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B
     };
     let mut binder = bind::Binder::new(gguf, backend, name);
     let model = bind(&mut binder)?;
+    keys::check(gguf, model.info(), &binder.asked())?;
     binder.finish()?;
     backend.finish()?;
     Ok(model)

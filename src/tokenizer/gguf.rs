@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::charsmap::Charsmap;
 use super::expression::Expressions;
+use super::gguf_keys::warn_of_keys;
 use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
 use super::pre::{Cut, Pattern, PreTokenizer, Stage};
@@ -139,6 +141,7 @@ fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
 /// Builds the tokenizer.
 pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
     let (kind, mut roles) = outline(meta)?;
+    warn_of_keys(meta);
     let mut vocab = read_vocab(meta, looks)?;
     // Conversions have marked some of these as user-defined or normal; llama.cpp takes them for control tokens, too.
     let controls = roles.find_ends(&vocab, Trust::Texts);
@@ -278,7 +281,14 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
     let last = framed("tokenizer.ggml.add_eos_token", eos, "tokenizer.ggml.eos_token_id", defaults.add_eos)?;
     let separator =
         framed("tokenizer.ggml.add_sep_token", sep, "tokenizer.ggml.seperator_token_id", defaults.add_sep)?;
+    // llama.cpp ends a generation at these.
+    let ends = ["fim_pad", "fim_rep", "fim_sep"].map(|name| format!("tokenizer.ggml.{name}_token_id"));
+    let mut eog = BTreeSet::new();
+    for key in &ends {
+        eog.extend(id(key, None)?);
+    }
     Ok(Roles {
+        eog,
         bos,
         eos: eos.or(if defaults.add_sep { sep } else { None }),
         eot: id("tokenizer.ggml.eot_token_id", None)?,

@@ -15,6 +15,7 @@ mod expression;
 #[cfg_attr(not(feature = "tokenizers"), path = "foreign_off.rs")]
 mod foreign;
 mod gguf;
+mod gguf_keys;
 #[cfg(all(test, feature = "hf"))]
 mod hostile_tests;
 #[cfg(feature = "hf")]

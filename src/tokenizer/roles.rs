@@ -112,7 +112,7 @@ impl Roles {
     /// control tokens by their text: the latter, and those that code models fill gaps with.
     pub(super) fn find_ends(&mut self, vocab: &Vocab<'_>, trust: Trust) -> Vec<u32> {
         let ends = [self.eos, self.eot, self.eom];
-        self.eog = ends.into_iter().flatten().collect();
+        self.eog.extend(ends.into_iter().flatten());
         let mut first_of = [None; END_OF_TURN.len()];
         let (mut known, mut others) = (Vec::new(), Vec::new());
         let struck = vocab.iter().any(|(_, text, _)| STRIKE_BESIDE.contains(&text));

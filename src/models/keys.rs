@@ -1,0 +1,123 @@
+//! Keys of GGUF files: what is done about those that an architecture did not ask for.
+//!
+//! The [`Binder`](super::bind::Binder) notes each key `ARCH.…` that an architecture's file asks for; those are honoured. Of the
+//! others this table says why they change nothing, that they are other architectures' and ignored with a warning, or when the
+//! file is refused. A key that is not in `keys_table` is warned of by name. That table has every key that llama.cpp reads
+//! (`tests/oracle/gguf_keys.py`); `docs/gguf-keys.md` shows it, and `tests/gguf_keys.rs` holds both.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use super::ModelInfo;
+use super::keys_table::KEYS;
+use crate::error::{Error, Result, shortened};
+use crate::gguf::{Gguf, quoted};
+
+/// What is done about a key that nobody asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Unasked {
+    /// It changes nothing, for this reason.
+    Nothing(&'static str),
+    /// Models of other architectures have a use for it: it is ignored, and a warning names it.
+    Warned,
+    /// The file is refused, where the key asks for this.
+    Refused(Rule, &'static str),
+    /// Another layer reads it; this is what for.
+    Elsewhere(&'static str),
+}
+
+/// When a key asks for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// When it is above this number.
+    Above(i64),
+    /// When it is false.
+    False,
+    /// When it is not the width of the residual stream.
+    OtherWidth,
+    /// When it is not the length of a head.
+    OtherHead,
+    /// When it is not as many elements of a head as are rotated.
+    OtherRotary,
+}
+
+/// What is known of the key `name` of an architecture.
+fn known(name: &str) -> Option<Unasked> {
+    let rest = |key: &'static str| key.strip_prefix("{arch}.");
+    KEYS.iter().find(|(key, _)| rest(key) == Some(name)).map(|(_, unasked)| *unasked)
+}
+
+/// How many keys a warning names.
+const SHOWN: usize = 8;
+
+/// Goes through the keys of an architecture that `asked` does not have: refuses what changes results, and warns of the rest.
+pub(super) fn check(gguf: &Gguf, info: &ModelInfo, asked: &HashSet<String>) -> Result<()> {
+    let meta = gguf.metadata();
+    let (mut foreign, mut unknown) = (Names::default(), Names::default());
+    for (key, _) in meta.iter() {
+        let Some(name) = key.strip_prefix(&*info.architecture).and_then(|rest| rest.strip_prefix('.')) else {
+            continue;
+        };
+        if asked.contains(key) {
+            continue;
+        }
+        match known(name) {
+            Some(Unasked::Nothing(_) | Unasked::Elsewhere(_)) => {}
+            Some(Unasked::Warned) => foreign.add(key),
+            Some(Unasked::Refused(rule, what)) => {
+                if asks(gguf, info, key, rule)? {
+                    let key = gguf.call_key(key);
+                    return Err(Error::Unsupported(format!("{what} ({key}) are not supported")));
+                }
+            }
+            None => unknown.add(key),
+        }
+    }
+    foreign.warn(&format!(
+        "the architecture \"{}\" has no use for these keys, which are ignored",
+        info.architecture
+    ));
+    unknown.warn("this version does not know these keys, which are ignored");
+    Ok(())
+}
+
+fn asks(gguf: &Gguf, info: &ModelInfo, key: &str, rule: Rule) -> Result<bool> {
+    let meta = gguf.metadata();
+    if rule == Rule::False {
+        return Ok(meta.bool(key)? == Some(false));
+    }
+    let Some(found) = meta.i64(key)? else { return Ok(false) };
+    let wanted = match rule {
+        Rule::Above(n) => return Ok(found > n),
+        Rule::OtherWidth => Some(info.n_embd as i64),
+        Rule::OtherRotary => meta.i64(&format!("{}.rope.dimension_count", info.architecture))?,
+        Rule::OtherHead | Rule::False => None,
+    };
+    Ok(found != wanted.unwrap_or(info.head_dim as i64))
+}
+
+/// Names of keys, the first few of which are shown.
+#[derive(Default)]
+struct Names {
+    shown: Vec<String>,
+    n: usize,
+}
+
+impl Names {
+    fn add(&mut self, key: &str) {
+        self.n += 1;
+        if self.shown.len() < SHOWN {
+            self.shown.push(shortened(quoted(key.as_bytes())));
+        }
+    }
+
+    fn warn(&self, what: &str) {
+        let more = match self.n - self.shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if self.n > 0 {
+            log::warn!("{what}: {}{more}", self.shown.join(", "));
+        }
+    }
+}
