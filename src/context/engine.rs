@@ -114,7 +114,7 @@ pub fn make(
         }
         BackendKind::Scalar => {
             let mut backend = CpuBackend::new(memory.clone());
-            let bound = Arc::from(crate::models::build(model.gguf(), &mut backend)?);
+            let bound = Arc::from(crate::models::build_again(model.gguf(), &mut backend)?);
             let (engine, kv) = EngineOn::new(model.gguf().name(), bound, backend, options, n_pages, memory)?;
             Ok((Box::new(engine), kv))
         }

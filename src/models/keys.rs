@@ -50,8 +50,9 @@ fn known(name: &str) -> Option<Unasked> {
 /// How many keys a warning names.
 const SHOWN: usize = 8;
 
-/// Goes through the keys of an architecture that `asked` does not have: refuses what changes results, and warns of the rest.
-pub(super) fn check(gguf: &Gguf, info: &ModelInfo, asked: &HashSet<String>) -> Result<()> {
+/// Goes through the keys of an architecture that `asked` does not have: refuses what changes results, and notes the
+/// rest.
+pub(super) fn check(gguf: &Gguf, info: &ModelInfo, asked: &HashSet<String>) -> Result<Notes> {
     let meta = gguf.metadata();
     let (mut foreign, mut unknown) = (Names::default(), Names::default());
     for (key, _) in meta.iter() {
@@ -73,12 +74,7 @@ pub(super) fn check(gguf: &Gguf, info: &ModelInfo, asked: &HashSet<String>) -> R
             None => unknown.add(key),
         }
     }
-    foreign.warn(&format!(
-        "the architecture \"{}\" has no use for these keys, which are ignored",
-        info.architecture
-    ));
-    unknown.warn("this version does not know these keys, which are ignored");
-    Ok(())
+    Ok(Notes { architecture: info.architecture.clone(), foreign, unknown })
 }
 
 fn asks(gguf: &Gguf, info: &ModelInfo, key: &str, rule: Rule) -> Result<bool> {
@@ -94,6 +90,23 @@ fn asks(gguf: &Gguf, info: &ModelInfo, key: &str, rule: Rule) -> Result<bool> {
         Rule::OtherHead | Rule::False => None,
     };
     Ok(found != wanted.unwrap_or(info.head_dim as i64))
+}
+
+/// The keys of a file that are ignored.
+pub(super) struct Notes {
+    architecture: String,
+    foreign: Names,
+    unknown: Names,
+}
+
+impl Notes {
+    /// Names them in a warning of each kind.
+    pub(super) fn warn(self) {
+        let arch = &self.architecture;
+        let foreign = format!("the architecture \"{arch}\" has no use for these keys, which are ignored");
+        self.foreign.warn(&foreign);
+        self.unknown.warn("this version does not know these keys, which are ignored");
+    }
 }
 
 /// Names of keys, the first few of which are shown.

@@ -8,7 +8,7 @@ const TENSORS: &str = "the tensors say it";
 const NO_ROPE: &str = "asked for wherever there are rotary positions";
 const YARN: &str = "asked for where the scaling is YaRN";
 const NORM: &str = "asked for by architectures with norms of that kind";
-const EXPERTS: &str = "asked for where there are experts";
+const EXPERTS: &str = "asked for by architectures that have experts, whose tensors are refused elsewhere";
 const INFORMS: &str = "it informs";
 const SAMPLING: &str = "a proposal for programs; who calls the library chooses the sampler";
 const RANKS: &str = "for ranking, which a \"pooling_type\" of 4 asks for and is refused";
@@ -69,7 +69,7 @@ pub static KEYS: &[(&str, Unasked)] = &[
     ("{arch}.swiglu_clamp_shexp", Warned),
     ("{arch}.use_parallel_residual", Nothing("asked for by gptneox; stablelm's tensors say it")),
     ("{arch}.tensor_data_layout", Nothing(INFORMS)),
-    ("{arch}.expert_count", Refused(Rule::Above(0), "experts in this architecture")),
+    ("{arch}.expert_count", Nothing(EXPERTS)),
     ("{arch}.expert_used_count", Nothing(EXPERTS)),
     ("{arch}.expert_shared_count", Warned),
     ("{arch}.expert_group_count", Refused(Rule::Above(1), "groups of experts")),

@@ -210,6 +210,15 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// Errors: `Unsupported` for an unknown architecture or number format, `Format` for missing, misshapen or
 /// contradicting keys and tensors; each sentence names the culprit.
 pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B>>> {
+    build_and(gguf, backend, keys::Notes::warn)
+}
+
+/// As [`build`], for a file of which the same was built before: nothing is said about its keys once more.
+pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B>>> {
+    build_and(gguf, backend, drop)
+}
+
+fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
         return Err(Error::Unsupported(format!(
@@ -220,8 +229,9 @@ pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B
     };
     let mut binder = bind::Binder::new(gguf, backend, name);
     let model = bind(&mut binder)?;
-    keys::check(gguf, model.info(), &binder.asked())?;
+    let notes = keys::check(gguf, model.info(), &binder.asked())?;
     binder.finish()?;
     backend.finish()?;
+    say(notes);
     Ok(model)
 }

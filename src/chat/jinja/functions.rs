@@ -146,7 +146,8 @@ fn range(machine: &mut Machine<'_>, args: CallArgs) -> Res<Value> {
         return Err(too_long());
     }
     let items = (0..n).map(|i| Value::Int(start + i * step)).collect();
-    let shape = Shape::Range([start, stop, step]);
+    machine.budget.bytes(64)?;
+    let shape = Shape::Range(Box::new([start, stop, step]));
     Ok(Value::List(List::shaped(items, shape, &mut machine.budget)?))
 }
 

@@ -4,7 +4,7 @@
 use super::eval::{CallArgs, Machine};
 use super::fault::{Budget, Res, fail};
 use super::lexer::is_space;
-use super::value::{List, STRING, Shape, Value};
+use super::value::{List, STRING, Shape, Value, View};
 use super::{filters, format, functions, helpers, numbers, strings, text};
 
 const STR: [&str; 39] = [
@@ -110,9 +110,9 @@ pub(super) fn call(machine: &mut Machine<'_>, value: &Value, name: &str, args: C
             let entries = dict.entries();
             let (items, view) = match name {
                 "copy" => return Ok(value.clone()),
-                "items" => (filters::pairs(entries, budget)?, "dict_items"),
-                "keys" => (entries.iter().map(|(key, _)| key.clone()).collect(), "dict_keys"),
-                _ => (entries.iter().map(|(_, value)| value.clone()).collect(), "dict_values"),
+                "items" => (filters::pairs(entries, budget)?, View::Items),
+                "keys" => (entries.iter().map(|(key, _)| key.clone()).collect(), View::Keys),
+                _ => (entries.iter().map(|(_, value)| value.clone()).collect(), View::Values),
             };
             Ok(Value::List(List::shaped(items, Shape::View(view), budget)?))
         }

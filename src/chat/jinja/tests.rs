@@ -167,6 +167,13 @@ fn nothing_is_deeper_than_the_stack() {
         "{% for i in m() %}{% endfor %}",
         "{% for i in [1] if m() %}{% endfor %}",
         "{% for i in [1] %}{{ m() }}{% endfor %}",
+        "{% block a %}{{ m() }}{% endblock %}",
+        "{% with %}{% block a scoped %}{{ m(*varargs) }}{{ kwargs }}{% endblock %}{% endwith %}",
+        "{{ '{0}'.format(m()) }}",
+        "{{ [m()] | sort }}",
+        "{{ joiner(m())() }}{{ cycler(m()).next() }}",
+        "{{ dict.fromkeys(m()) }}",
+        "{{ m() | truncate(m()) }}",
     ] {
         stopped(&format!("{{% macro m() %}}{body}{{% endmacro %}}{{{{ m() }}}}"));
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::fault::{Budget, Res, fail};
-use super::value::{Shape, Value};
+use super::value::{Shape, Value, View};
 
 /// What a template prints for `value`.
 pub(crate) fn str(value: &Value, budget: &mut Budget) -> Res<String> {
@@ -39,11 +39,13 @@ fn push_repr(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
         Value::Int(n) => budget.push(out, &n.to_string()),
         Value::Float(x) => budget.push(out, &float(*x)),
         Value::Str(text) => push_quoted(out, text, budget),
-        Value::List(list) if matches!(list.shape, Shape::Range(_)) => budget.push(out, &range(list.shape)),
+        Value::List(list) if matches!(list.shape, Shape::Range(_)) => budget.push(out, &range(&list.shape)),
         Value::List(list) | Value::Tuple(list) => {
             let is_list = matches!(value, Value::List(_));
             let view = match list.shape {
-                Shape::View(name) => name,
+                Shape::View(View::Keys) => "dict_keys",
+                Shape::View(View::Values) => "dict_values",
+                Shape::View(View::Items) => "dict_items",
                 _ => "",
             };
             budget.push(out, view)?;
@@ -80,10 +82,12 @@ fn push_repr(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
 
 /// A range as Python shows it.
 #[inline(never)]
-fn range(shape: Shape) -> String {
+fn range(shape: &Shape) -> String {
     match shape {
-        Shape::Range([start, stop, 1]) => format!("range({start}, {stop})"),
-        Shape::Range([start, stop, step]) => format!("range({start}, {stop}, {step})"),
+        Shape::Range(bounds) => match &**bounds {
+            [start, stop, 1] => format!("range({start}, {stop})"),
+            [start, stop, step] => format!("range({start}, {stop}, {step})"),
+        },
         _ => String::new(),
     }
 }

@@ -63,16 +63,24 @@ pub(crate) struct List {
 }
 
 /// What a list or tuple is besides its elements.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shape {
     #[default]
     Plain,
     /// A pair of `groupby`, which has names for its parts.
     Group,
     /// What `range` gives: start, stop and step.
-    Range([i128; 3]),
-    /// What the method of an object gives that Python calls by this name.
-    View(&'static str),
+    Range(Box<[i128; 3]>),
+    /// What a method of an object gives.
+    View(View),
+}
+
+/// The methods of an object that give a view of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    Keys,
+    Values,
+    Items,
 }
 
 /// An object: its entries in the order in which their keys came first.
