@@ -505,6 +505,14 @@ SNIPPETS = r"""
 {{ [1, none] | sort }}
 {{ [{}, {}] | sort }}
 {{ ['a', 1] | min }}
+{{ [1, 2] | truncate(1) }} {{ 'abc' % [1] }} {{ 'abc' % {} }} {{ -3 % 1.5 }} {{ 3 % -1.5 }} {{ 'é-ß'.title() }} {{ 'ßa'.capitalize() }} {{ 'ß ß' | title }} {{ (-8) ** 3 }} {{ 4 ** 0.5 }}
+{{ [1] is filter }}
+{{ {} is test }}
+{{ 'abc' % 1 }}
+{{ range(300) | truncate(3) }}
+{{ '%.2x|%7.3o|%-6.2X|%+.0c|%5c|' % (42, 8, 10, 'x', 65) }} {{ '{:b}|{:#o}|{:+x}|{:<6,}|{:.3}|{:.1%}' .format(5, 8, 10, 1234, 'abcdef', 0.256) }} {{ 'abc'.find('', 5) }} {{ ''.count('', 1) }} {{ 'abc'.startswith('', 4) }}
+{{ '{:,x}'.format(10) }}
+{{ '{:.2d}'.format(10) }}
 """.strip().split("\n")
 SNIPPET_VARIABLES = {
     "d": {"k": "v", "list": [1, 2, 3], "objects": [{"n": 2}, {"n": 1}, {"n": 2}], "é": 1.5},

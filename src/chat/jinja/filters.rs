@@ -274,6 +274,7 @@ fn truncate(value: &Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
             let kill_words = kill_words.is_some_and(|v| v.is_true());
             strings::truncate(text, [length, leeway], kill_words, end, budget).map(Value::from)
         }
+        other if other.len(budget)? <= length.saturating_add(leeway) => Ok(value.clone()),
         other => fail(format!("only a string can be truncated, not {}", other.type_name())),
     }
 }

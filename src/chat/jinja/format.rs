@@ -85,7 +85,9 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
         let Some(value) = value.or_else(|| values.next()) else { return fail("a format has too few values") };
         one(&mut out, spec, left, kind, value, budget)?;
     }
-    if values.next().is_some() && !matches!(args, Value::Dict(_)) {
+    // Python asks no more than whether the values could be looked up by names.
+    let keyed = matches!(args, Value::Dict(_) | Value::List(_) | Value::Undefined(_)) && !args.is_view();
+    if values.next().is_some() && !keyed {
         return fail("a format has too many values");
     }
     budget.push(&mut out, rest)?;
@@ -110,7 +112,8 @@ fn one(
                 'a' => text::ascii(value, budget)?,
                 _ => character(value)?,
             };
-            (String::new(), spec.precision.map_or_else(|| text.clone(), |n| text.chars().take(n).collect()))
+            let most = spec.precision.filter(|_| kind != 'c');
+            (String::new(), most.map_or_else(|| text.clone(), |n| text.chars().take(n).collect()))
         }
         'd' | 'i' | 'u' => {
             let n = spec::integer(value)?;
@@ -119,8 +122,11 @@ fn one(
             let sign = if n < 0 { "-".into() } else { spec.plus.map_or(String::new(), String::from) };
             (sign, format!("{:0least$}", n.unsigned_abs()))
         }
-        'x' | 'X' | 'o' if spec.precision.is_some() => {
-            return fail(format!("\"%{kind}\" with a precision is not supported"));
+        'x' | 'X' | 'o' => {
+            let least = spec.precision.unwrap_or(0);
+            budget.bytes(least)?;
+            let (sign, digits) = spec.number(kind, value, budget)?;
+            (sign, format!("{digits:0>least$}"))
         }
         kind => spec.number(kind, value, budget)?,
     };

@@ -170,7 +170,9 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
     match name {
         "startswith" | "endswith" => {
             let [affix, start, end] = args.bind(name, ["prefix", "start", "end"])?;
-            let (_, text) = strings::between(text, [start, end])?;
+            let Some((_, text)) = strings::between(text, [start, end])? else {
+                return Ok(Value::Bool(false));
+            };
             let matches = |affix: &str| match name {
                 "startswith" => text.starts_with(affix),
                 _ => text.ends_with(affix),
@@ -251,7 +253,13 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
         "count" | "find" | "rfind" | "index" | "rindex" => {
             let [part, start, end] = args.bind(name, ["sub", "start", "end"])?;
             let part = need(part.as_ref(), name)?;
-            let (before, text) = strings::between(text, [start, end])?;
+            let Some((before, text)) = strings::between(text, [start, end])? else {
+                return match name {
+                    "count" => Ok(Value::Int(0)),
+                    "find" | "rfind" => Ok(Value::Int(-1)),
+                    _ => fail("the text has no such part"),
+                };
+            };
             if name == "count" {
                 return Ok(Value::Int(text.matches(part).count() as i128));
             }

@@ -108,9 +108,18 @@ fn floats(op: Binary, a: f64, b: f64) -> Res<Value> {
     if op == Binary::Pow && a == 0.0 && b < 0.0 {
         return fail("zero is raised to a negative power");
     }
+    if op == Binary::Pow && a < 0.0 && b.is_finite() && b.trunc() != b {
+        return fail("a number below zero is raised to a power that is not whole");
+    }
     let rem = || {
         let r = libm::fmod(a, b);
-        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+        if r == 0.0 {
+            0.0_f64.copysign(b)
+        } else if (r < 0.0) != (b < 0.0) {
+            r + b
+        } else {
+            r
+        }
     };
     Ok(Value::Float(match op {
         Binary::Add => a + b,

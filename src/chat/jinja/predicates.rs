@@ -130,6 +130,9 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
             if name == "lower" { has_lower && !has_upper } else { has_upper && !has_lower }
         }
         "escaped" => false,
+        "filter" | "test" if matches!(value, Value::List(_) | Value::Dict(_)) && value.is_plain() => {
+            return fail(format!("{} is no name", value.type_name()));
+        }
         "filter" => value.str().is_some_and(filters::is_known),
         "test" => value.str().is_some_and(is_known),
         _ => return fail(format!("there is no test \"{name}\"")),

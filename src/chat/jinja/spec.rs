@@ -90,6 +90,10 @@ impl Spec {
         budget: &mut Budget,
     ) -> Res<()> {
         if value.number().is_some() && kind != Some('s') {
+            let whole = matches!(kind, Some('b' | 'o' | 'x' | 'X'));
+            if whole && (self.precision.is_some() || self.grouping.is_some()) {
+                return fail("a format of digits that are not decimal has a precision or groups");
+            }
             let (sign, body) = match (kind, value) {
                 (None | Some('n'), Value::Float(x)) if self.precision.is_none() => {
                     self.signed(text::float(*x))
@@ -152,6 +156,9 @@ impl Spec {
     pub(super) fn number(&self, kind: char, value: &Value, budget: &mut Budget) -> Res<(String, String)> {
         let precision = self.precision.unwrap_or(6);
         let float = || value.number().map(|n| n.float());
+        if self.alternate && matches!(kind, 'f' | 'F' | 'e' | 'E' | 'g' | 'G') {
+            return fail("the flag \"#\" is not supported for floats");
+        }
         Ok(match (kind, value.integer(), float()) {
             ('x', Some(n), _) => self.prefixed(n, format!("{:x}", n.unsigned_abs()), "0x"),
             ('X', Some(n), _) => self.prefixed(n, format!("{:X}", n.unsigned_abs()), "0X"),

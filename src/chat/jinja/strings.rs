@@ -143,6 +143,13 @@ pub(super) fn pad(text: &str, how: &str, width: i128, fill: &str, budget: &mut B
     Ok(out)
 }
 
+/// Appends a letter as it begins a word: `ß` as `Ss`.
+fn push_title(out: &mut String, c: char) {
+    let mut upper = c.to_uppercase();
+    out.extend(upper.next());
+    out.extend(upper.flat_map(char::to_lowercase));
+}
+
 /// Every word's first letter in upper case, the others in lower case.
 pub(super) fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -151,7 +158,7 @@ pub(super) fn title(text: &str) -> String {
         if inside {
             out.extend(c.to_lowercase())
         } else {
-            out.extend(c.to_uppercase())
+            push_title(&mut out, c)
         }
         inside = c.is_alphabetic();
     }
@@ -161,7 +168,10 @@ pub(super) fn title(text: &str) -> String {
 /// The first letter in upper case, the others in lower case.
 pub(super) fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
-    let mut out: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    let mut out = String::with_capacity(text.len());
+    if let Some(first) = chars.next() {
+        push_title(&mut out, first);
+    }
     out.push_str(&chars.as_str().to_lowercase());
     out
 }
@@ -188,7 +198,7 @@ pub(super) fn title_words(text: &str) -> String {
         if inside {
             out.extend(c.to_lowercase())
         } else {
-            out.extend(c.to_uppercase())
+            push_title(&mut out, c)
         }
         inside = !(is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<'));
     }
@@ -196,10 +206,10 @@ pub(super) fn title_words(text: &str) -> String {
 }
 
 /// `text` from a character to another, as the methods that look for something have it, and how many are before it.
-/// A start behind the end finds nothing.
-pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<(usize, &str)> {
+/// `None` for a start behind the end, where not even the empty text is.
+pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<Option<(usize, &str)>> {
     if bounds.iter().all(Option::is_none) {
-        return Ok((0, text));
+        return Ok(Some((0, text)));
     }
     let n = text.chars().count();
     let mut at = [0, n];
@@ -213,11 +223,10 @@ pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<(usize, &st
         *at = usize::try_from(index).unwrap_or(usize::MAX);
     }
     if at[0] > n || at[0] > at[1] {
-        // Python does not even find the empty text there, which matters to nobody.
-        return Ok((at[0].min(n), ""));
+        return Ok(None);
     }
     let byte = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
-    Ok((at[0], &text[byte(at[0])..byte(at[1].min(n))]))
+    Ok(Some((at[0], &text[byte(at[0])..byte(at[1].min(n))])))
 }
 
 /// `text` with spaces for its tabs, up to columns that are multiples of `size`.
