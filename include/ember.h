@@ -812,7 +812,8 @@ typedef struct ember_model_info {
      */
     uint32_t add_bos;
     /**
-     * 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+     * 1 for a model that gives logits; 0 for one that gives embeddings only: an encoder, or a decoder without an output
+     * projection.
      */
     uint32_t causal;
     /**

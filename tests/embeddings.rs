@@ -261,6 +261,37 @@ fn encoders_have_no_logits() {
     }
 }
 
+/// A decoder whose file has no output projection, as embedders are saved.
+#[cfg(feature = "hf")]
+#[test]
+fn a_decoder_without_a_head_gives_the_embeddings_of_the_whole_and_no_logits() {
+    let folder = common::TempFolder::new("headless");
+    for file in ["config.json", "model.safetensors"] {
+        let bytes = std::fs::read(common::fixture(&format!("hf/qwen3-tied/{file}"))).expect("a fixture");
+        folder.write(file, bytes);
+    }
+    let whole = load(&folder.0);
+    let config = std::fs::read_to_string(folder.0.join("config.json")).expect("just written");
+    assert!(config.contains("\"tie_word_embeddings\": true"));
+    folder.write(
+        "config.json",
+        config.replace("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
+    );
+    let headless = load(&folder.0);
+    assert!(whole.info().has_logits && headless.info().causal && !headless.info().has_logits);
+    let [expected, found] = [&whole, &headless].map(|model| {
+        let mut c = context(model, &ContextOptions::default());
+        c.embed(&[&[5, 6, 7, 8]], &EmbedOptions::default()).expect("embeddings")
+    });
+    assert_eq!(found, expected);
+    let unsupported = |e: &Error| matches!(e, Error::Unsupported(_));
+    let culprits = ["output projection", "embeddings"];
+    let mut c = context(&headless, &ContextOptions::default());
+    refused(c.decode(Tokens::next(&[1, 2])), unsupported, &culprits);
+    refused(c.logits(0).map(<[f32]>::len), unsupported, &culprits);
+    assert_eq!(c.n_past(0), Ok(0));
+}
+
 /// A context with so many pages of 32 tokens.
 fn with_pages(model: &Arc<LoadedModel>, n_pages: u64) -> Context {
     let options = ContextOptions { n_ctx: 128, n_seq: 2, ..ContextOptions::default() };

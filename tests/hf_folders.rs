@@ -167,8 +167,12 @@ fn configurations_of_transformers_4_mean_the_same() {
     let rope = |config: &mut serde_json::Map<String, serde_json::Value>| {
         let mut rope = config.remove("rope_parameters").unwrap();
         let rope = rope.as_object_mut().unwrap();
-        config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
-        rope.remove("partial_rotary_factor").map(|f| config.insert("partial_rotary_factor".into(), f));
+        let (theta, part) = match config["model_type"] == "gpt_neox" {
+            true => ("rotary_emb_base", "rotary_pct"),
+            false => ("rope_theta", "partial_rotary_factor"),
+        };
+        config.insert(theta.into(), rope.remove("rope_theta").unwrap());
+        rope.remove("partial_rotary_factor").map(|f| config.insert(part.into(), f));
         if rope["rope_type"] != "default" {
             let kind = rope.remove("rope_type").unwrap();
             rope.insert("type".into(), kind);
@@ -289,8 +293,35 @@ fn the_tokens_that_end_a_generation_are_read() {
     assert!(end().is_empty());
     copy.config(|config| _ = config.insert("eos_token_id".into(), 5.into()));
     assert_eq!(end(), [5]);
+    // As Python writes numbers that JSON does not have.
+    copy.0
+        .write("generation_config.json", "{\"a\": [NaN, -Infinity, \"\\\"Infinity\"], \"eos_token_id\": 8}");
+    assert_eq!(end(), [8]);
+    // Whatever is wrong with the file, the model loads.
+    for wrong in [
+        "",
+        "{\"eos_token_id\": [7, 9],}",
+        "[7]",
+        "{\"eos_token_id\": \"7\"}",
+        "{\"eos_token_id\": -1}",
+        "\0",
+    ] {
+        copy.0.write("generation_config.json", wrong);
+        assert_eq!(end(), [5], "{wrong}");
+    }
     std::fs::remove_file(copy.path().join("generation_config.json")).unwrap();
     assert_eq!(end(), [5]);
+    copy.config(|config| _ = config.insert("rms_norm_eps".into(), f64::NAN.into()));
+    let config = std::fs::read_to_string(copy.path().join("config.json")).unwrap();
+    for number in ["NaN", "-Infinity"] {
+        copy.0.write(
+            "config.json",
+            config.replacen("\"rms_norm_eps\":null", &format!("\"rms_norm_eps\": {number}"), 1),
+        );
+        let e = hf::open(copy.path(), true).unwrap_err();
+        let sentence = format!("the key \"rms_norm_eps\" is \"{number}\", expected a number");
+        assert!(e.message().ends_with(&sentence), "{e}");
+    }
 }
 
 #[test]

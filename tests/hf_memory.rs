@@ -180,7 +180,6 @@ fn what_is_read_takes_no_more_than_is_looked_for() {
     };
     for (name, most) in [
         ("config.json", 1 << 20),
-        ("generation_config.json", 1 << 20),
         (INDEX, 16 << 20),
         ("tokenizer_config.json", 16 << 20),
         ("chat_template.jinja", 16 << 20),

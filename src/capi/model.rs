@@ -71,7 +71,8 @@ pub struct ember_model_info {
     pub has_tokenizer: u32,
     /// 1 when a sequence begins with bos_token, as the file says; ember_model_tokenize adds it when asked.
     pub add_bos: u32,
-    /// 1 for a model that gives logits, 0 for an encoder, which gives embeddings only.
+    /// 1 for a model that gives logits; 0 for one that gives embeddings only: an encoder, or a decoder without an output
+    /// projection.
     pub causal: u32,
     /// How embeddings are pooled, as the file says: an ember_pooling, EMBER_POOLING_AUTO when it says nothing.
     pub pooling: i32,
@@ -109,7 +110,7 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         eos_token: token(tokenizer.and_then(|t| t.eos())),
         has_tokenizer: u32::from(tokenizer.is_some()),
         add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
-        causal: u32::from(info.causal),
+        causal: u32::from(info.has_logits),
         pooling: from_pooling(info.pooling),
         n_expert: info.experts.map_or(0, |e| e.n_expert as u32),
         n_expert_used: info.experts.map_or(0, |e| e.n_used as u32),

@@ -150,7 +150,7 @@ mod with_json {
             "n_ff": info.n_ff,
             "n_expert": info.experts.map_or(0, |e| e.n_expert),
             "n_expert_used": info.experts.map_or(0, |e| e.n_used),
-            "causal": info.causal,
+            "causal": info.has_logits,
         })
     }
 

@@ -147,9 +147,9 @@ impl LoadedModel {
         Ok(tokenizer)
     }
 
-    /// `Unsupported` for an encoder, which has embeddings only.
+    /// `Unsupported` for a model that has embeddings only: an encoder, or a decoder without an output projection.
     pub fn require_logits(&self) -> Result<()> {
-        match self.info().causal {
+        match self.info().has_logits {
             true => Ok(()),
             false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
         }

@@ -164,7 +164,7 @@ impl Context {
             cancel: None,
             timings: Timings::default(),
         };
-        if context.model.info().causal {
+        if context.model.info().has_logits {
             // The last token of each sequence may be asked for at once.
             context.reserve_outputs(context.options.n_seq)?;
         }

@@ -75,6 +75,7 @@ pub struct Gguf {
     origin: Option<Box<dyn Origin>>,
     /// Keys that are not the file's.
     set_keys: Vec<Box<str>>,
+    has_head: bool,
 }
 
 impl Gguf {
@@ -164,6 +165,7 @@ impl Gguf {
             tensor_index,
             origin,
             set_keys,
+            has_head: true,
         })
     }
 
@@ -175,6 +177,11 @@ impl Gguf {
     /// The format version, 2 or 3.
     pub fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Whether a decoder of this file has an output projection, its own or else the token embedding: every GGUF file's has.
+    pub fn has_head(&self) -> bool {
+        self.has_head
     }
 
     /// Size of the model's files in bytes.

@@ -24,6 +24,8 @@ pub struct Parts {
     pub files: Vec<Arc<FileBytes>>,
     /// Size in bytes of the files that the model was read from.
     pub file_size: u64,
+    /// Whether a decoder has an output projection: its own, or else the token embedding.
+    pub has_head: bool,
 }
 
 impl Gguf {
@@ -34,7 +36,7 @@ impl Gguf {
     /// and size contradict each other or whose data does not lie inside its file; `Unsupported` for more tensors than
     /// Ember reads. Every sentence begins with the model's name.
     pub fn from_parts(parts: Parts) -> Result<Gguf> {
-        let Parts { name, metadata, tensors, files, file_size } = parts;
+        let Parts { name, metadata, tensors, files, file_size, has_head } = parts;
         let checked = || -> Result<_> {
             decode::at_most(MAX_TENSORS, tensors.len(), "tensors")?;
             tensors.iter().try_for_each(|t| check(t, &files))?;
@@ -42,8 +44,18 @@ impl Gguf {
         };
         let (metadata, tensor_index) = checked().map_err(|e| e.within(&name))?;
         let (origin, set_keys) = (None, Vec::new());
-        let gguf =
-            Gguf { name, version: 3, files, file_size, metadata, tensors, tensor_index, origin, set_keys };
+        let gguf = Gguf {
+            name,
+            version: 3,
+            files,
+            file_size,
+            metadata,
+            tensors,
+            tensor_index,
+            origin,
+            set_keys,
+            has_head,
+        };
         split::refuse(&gguf).map_err(|e| e.within(&gguf.name))?;
         Ok(gguf)
     }

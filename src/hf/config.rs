@@ -32,7 +32,7 @@ impl ConfigFile {
     pub fn read(folder: &Folder<'_>, name: &'static str) -> Result<ConfigFile> {
         let bytes = folder.read(name, MAX_BYTES)?;
         expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
-        match tree(&bytes) {
+        match tree(&bytes).or_else(|e| named_numbers(&bytes).map_or(Err(e), |bytes| tree(&bytes))) {
             Ok(Value::Object(object)) => Ok(ConfigFile { name, object }),
             Ok(_) => Err(Error::Format(format!("{name}: the file is not a JSON object"))),
             Err(e) => Err(Error::Format(format!("{name}: the file is not JSON: {e}"))),
@@ -41,8 +41,35 @@ impl ConfigFile {
 
     /// What it holds.
     pub fn config(&self) -> Config<'_> {
-        Config { file: self.name, path: String::new(), object: &self.object }
+        Config { file: self.name, path: String::new(), object: &self.object, over: None }
     }
+}
+
+/// The file with `NaN`, `Infinity` and `-Infinity`, which Python writes as numbers, as strings; `None` where it has none.
+fn named_numbers(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let (mut rest, mut in_string) = (bytes, false);
+    while let [first, ..] = rest {
+        let name = ["NaN", "Infinity", "-Infinity"]
+            .iter()
+            .find(|name| !in_string && rest.starts_with(name.as_bytes()));
+        let n = match (name, first) {
+            (Some(name), _) => {
+                out.extend([b"\"", name.as_bytes(), b"\""].concat());
+                rest = &rest[name.len()..];
+                continue;
+            }
+            (None, b'\\') if in_string => 2.min(rest.len()),
+            (None, b'"') => {
+                in_string = !in_string;
+                1
+            }
+            _ => 1,
+        };
+        out.extend(&rest[..n]);
+        rest = &rest[n..];
+    }
+    (out.len() > bytes.len()).then_some(out)
 }
 
 /// A JSON object with the words that place it in error sentences. A `null` is as good as an absent key.
@@ -52,9 +79,31 @@ pub struct Config<'a> {
     /// What keys are prefixed with in sentences: "text_config." for an object inside the file.
     path: String,
     object: &'a Map<String, Value>,
+    /// An object whose keys replace those of `object`, and its path.
+    over: Option<(String, &'a Map<String, Value>)>,
 }
 
 impl<'a> Config<'a> {
+    /// This object with every key of `over` replaced.
+    pub fn under(&self, over: &Config<'a>) -> Config<'a> {
+        Config { over: Some((over.path.clone(), over.object)), ..self.clone() }
+    }
+
+    /// The value of `key`, `null` included.
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.over.as_ref().and_then(|(_, over)| over.get(key)).or_else(|| self.object.get(key))
+    }
+
+    /// Whether it has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.object.is_empty()
+    }
+
+    /// Whether `key` is there and `null`, which in a few places means something else than an absent key.
+    pub fn is_null(&self, key: &str) -> bool {
+        self.get(key).is_some_and(Value::is_null)
+    }
+
     /// An error about `key`.
     fn wrong(&self, key: &str, found: &Value, expected: impl fmt::Display) -> Error {
         let found = match found {
@@ -69,12 +118,13 @@ impl<'a> Config<'a> {
     }
 
     fn quoted(&self, key: &str) -> String {
-        quoted(format!("{}{key}", self.path).as_bytes())
+        let over = self.over.as_ref().filter(|(_, over)| over.contains_key(key));
+        quoted(format!("{}{key}", over.map_or(&self.path, |(path, _)| path)).as_bytes())
     }
 
     /// The value of the first of `keys` that is there, and that key.
     fn find<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &'a Value)> {
-        keys.iter().find_map(|key| match self.object.get(*key) {
+        keys.iter().find_map(|key| match self.get(key) {
             None | Some(Value::Null) => None,
             Some(value) => Some((*key, value)),
         })
@@ -98,8 +148,16 @@ impl<'a> Config<'a> {
         self.find(&[key]).is_some()
     }
 
-    /// An integer of at most 32 bits under the first of `keys` that is there.
+    /// An integer of at most 32 bits under the first of `keys` that is there. Others that are there must agree with it.
     pub fn u32(&self, keys: &[&str]) -> Result<Option<u32>> {
+        let found = self.find(keys);
+        let other = keys
+            .iter()
+            .find_map(|key| self.find(&[key]).filter(|(_, value)| Some(*value) != found.map(|f| f.1)));
+        if let (Some((key, value)), Some((other, contrary))) = (found, other) {
+            let expected = format!("{value} as {} is", self.quoted(key));
+            return Err(self.wrong(other, contrary, expected));
+        }
         self.take(keys, "an integer from 0 to 4294967295", |v| v.as_u64()?.try_into().ok())
     }
 
@@ -180,7 +238,7 @@ impl<'a> Config<'a> {
         let Some((key, value)) = self.find(keys) else { return Ok(None) };
         match value {
             Value::Object(object) => {
-                Ok(Some(Config { file: self.file, path: format!("{}{key}.", self.path), object }))
+                Ok(Some(Config { file: self.file, path: format!("{}{key}.", self.path), object, over: None }))
             }
             other => Err(self.wrong(key, other, "an object")),
         }

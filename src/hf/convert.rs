@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Folder;
 use super::config::Config;
-use super::family::{Family, Head, Keys};
+use super::family::{self, Family, Head, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
@@ -14,12 +14,14 @@ use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
 use crate::gguf::{Dims, FileBytes, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
 
-/// The parts of the model called `name` that `config` and `weights` describe, and what they are called there.
+/// The parts of the model called `name` that `config` and `weights` describe, and what they are called there. `tied` says
+/// whether the token embedding is the output projection where none is stored.
 pub fn convert(
     name: &str,
     folder: &Folder<'_>,
     family: &'static Family,
     config: &Config<'_>,
+    tied: bool,
     weights: Weights,
 ) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
@@ -41,23 +43,22 @@ pub fn convert(
         reading: folder.reading,
     };
     let mut origin = Names::new(family, config, &keys, stored.keys());
-    let has_own_head = has_own_head(family, config)?;
-    let mut found_head = false;
+    let n_layer = keys.count("block_count");
+    check_layer_types(config, &keys, n_layer)?;
+    let mut left_out = LeftOut::default();
+    let mut has_head = tied;
     for (name, entry) in &stored {
         let meaning = names::meaning(family, name).ok_or_else(|| unknown(name, family))?;
-        let Meaning::Tensor { name: gguf, change, part } = meaning else { continue };
-        if gguf == OUTPUT && !has_own_head {
-            continue;
+        let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
+        check_layer(&gguf, name, config, n_layer)?;
+        if !left_out.has(when, config, name)? {
+            has_head |= gguf == OUTPUT;
+            origin.learn(&gguf, name, change);
+            draft.add(gguf, change, part, entry.as_ref().map_err(Clone::clone)?)?;
         }
-        found_head |= gguf == OUTPUT;
-        origin.learn(&gguf, name, change);
-        draft.add(gguf, change, part, entry.as_ref().map_err(Clone::clone)?)?;
     }
-    if has_own_head && !found_head {
-        let sentence = "the tensor of the output projection (\"lm_head.weight\") is missing, but config.json does not tie it \
-                        to the token embedding";
-        return Err(Error::Format(sentence.into()));
-    }
+    left_out.warn(family);
+    draft.check_head(tied, &origin)?;
     draft.add_stacks()?;
     check_vocabulary(&draft.tensors, config, &keys, &origin)?;
     for (name, values) in std::mem::take(&mut keys.vectors) {
@@ -66,12 +67,12 @@ pub fn convert(
         draft.place(name, name, Tensor { ty: TensorType::F32, shape: vec![values.len()], data })?;
     }
     let Draft { file_size, files, tensors, .. } = draft;
-    Ok((Parts { name: name.to_owned(), metadata: keys.entries, tensors, files, file_size }, origin))
+    let name = name.to_owned();
+    Ok((Parts { name, metadata: keys.entries, tensors, files, file_size, has_head }, origin))
 }
 
 /// Refuses an embedding of fewer tokens than there are. More are padding.
 fn check_vocabulary(tensors: &[TensorInfo], config: &Config<'_>, keys: &Keys, origin: &Names) -> Result<()> {
-    const EMBEDDING: &str = "token_embd.weight";
     const KEY: &str = "vocab_size";
     let n_rows = tensors.iter().find(|t| t.name == EMBEDDING).and_then(|t| t.dims.get(1));
     match (keys.count(KEY), n_rows) {
@@ -84,16 +85,65 @@ fn check_vocabulary(tensors: &[TensorInfo], config: &Config<'_>, keys: &Keys, or
     }
 }
 
+const EMBEDDING: &str = "token_embd.weight";
 const OUTPUT: &str = "output.weight";
+const OUTPUT_BIAS: &str = "output.bias";
 
-/// Whether the model has an output projection of its own.
-fn has_own_head(family: &Family, config: &Config<'_>) -> Result<bool> {
-    let tied = config.bool("tie_word_embeddings")?;
-    Ok(match family.head {
-        Head::None | Head::Tied => false,
-        Head::TiedByDefault => tied == Some(false),
-        Head::UntiedByDefault => tied != Some(true),
-    })
+/// Refuses a tensor of a layer that the configuration does not have.
+fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<usize>) -> Result<()> {
+    let layer = gguf.strip_prefix("blk.").and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
+    match layer.zip(n_layer) {
+        Some((layer, n_layer)) if layer >= n_layer => Err(Error::Format(format!(
+            "the tensor {} is of layer {layer}, but the key {} is {n_layer}",
+            quoted(stored.as_bytes()),
+            N_LAYER.iter().find_map(|key| config.place(key)).unwrap_or_default()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses layers of another kind than the model has, and windows in a model without.
+fn check_layer_types(config: &Config<'_>, keys: &Keys, n_layer: Option<usize>) -> Result<()> {
+    let windowed = family::windowed_layers(config, n_layer)?.unwrap_or_default();
+    match keys.count(family::WINDOW) {
+        None | Some(0) if windowed.contains(&true) => Err(config.unsupported(
+            "layer_types",
+            "\"sliding_attention\"",
+            "full_attention in a model whose layers have no window",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Tensors that the configuration's class does not have: how many for each condition, and the first.
+#[derive(Default)]
+struct LeftOut<'a>(BTreeMap<Option<&'static str>, (usize, &'a str)>);
+
+impl<'a> LeftOut<'a> {
+    /// Whether the tensor `name`, which is there `when`, is left out.
+    fn has(&mut self, when: When, config: &Config<'_>, name: &'a str) -> Result<bool> {
+        let key = match when {
+            When::Always => return Ok(false),
+            When::Never => None,
+            When::If(key, default) if config.bool(key)?.unwrap_or(default) => return Ok(false),
+            When::Unless(key, default) if !config.bool(key)?.unwrap_or(default) => return Ok(false),
+            When::If(key, _) | When::Unless(key, _) => Some(key),
+        };
+        self.0.entry(key).or_insert((0, name)).0 += 1;
+        Ok(true)
+    }
+
+    fn warn(&self, family: &Family) {
+        for (key, (n, name)) in &self.0 {
+            let name = quoted(name.as_bytes());
+            let more = if *n > 1 { format!(" and {} more", n - 1) } else { String::new() };
+            let why = match key {
+                Some(key) => format!("{key:?} of config.json says so"),
+                None => format!("a model of the type {:?} has none", family.model_type),
+            };
+            log::warn!("the tensor {name}{more} has no effect: {why}");
+        }
+    }
 }
 
 fn unknown(name: &str, family: &Family) -> Error {
@@ -132,6 +182,29 @@ impl<'a> Draft<'a> {
             None => Ok(()),
             Some(other) => Err(twice(other, &stored.name)),
         }
+    }
+
+    /// Refuses the bias of an output projection that is not there, and drops one that is the token embedding once more,
+    /// which serves where it is `tied`.
+    fn check_head(&mut self, tied: bool, origin: &Names) -> Result<()> {
+        let tensor = |name: &str| self.tensors.iter().find(|t| t.name == name);
+        let bytes = |t: &TensorInfo| self.files[t.file].get(t.offset..t.offset + t.n_bytes);
+        let (head, embedding) = (tensor(OUTPUT), tensor(EMBEDDING));
+        if let (None, Some(bias)) = (head, tensor(OUTPUT_BIAS)) {
+            let called = |name: &str| origin.tensor(name).unwrap_or_default();
+            return Err(Error::Unsupported(format!(
+                "the tensor {:?} is there, but not {:?}, which it belongs to",
+                called(&bias.name),
+                called(OUTPUT)
+            )));
+        }
+        let is_copy = head.zip(embedding).is_some_and(|(head, embedding)| {
+            (head.ty, &head.dims) == (embedding.ty, &embedding.dims) && bytes(head) == bytes(embedding)
+        });
+        if tied && is_copy && tensor(OUTPUT_BIAS).is_none() {
+            self.tensors.retain(|t| t.name != OUTPUT);
+        }
+        Ok(())
     }
 
     /// Joins what was put aside.

@@ -4,7 +4,7 @@
 use super::config::Config;
 use super::layout::Change;
 use crate::error::Result;
-use crate::gguf::Value;
+use crate::gguf::{Value, quoted};
 
 /// A tensor's name without `.weight` or `.bias` in the folder and in GGUF, where `{}` stands for the layer's number
 /// (a second `{}` for an expert's or a head's), and what becomes of its elements.
@@ -23,23 +23,38 @@ pub struct Family {
     pub names: &'static [&'static [Name]],
     /// Names (after the prefix) of tensors that the computation does not need: whole, or with a `*` at one end.
     pub ignored: &'static [&'static str],
+    /// Tensors that its class has only under a condition: patterns as in `ignored`, of names as in `names` with their
+    /// suffix; the first that fits decides, and a tensor that none fits is there.
+    pub conditions: &'static [(&'static str, When)],
     /// The output projection.
     pub head: Head,
     /// Writes the hyper-parameters.
     pub keys: fn(&Config<'_>, &mut Keys) -> Result<()>,
 }
 
-/// A family's output projection.
+/// A family's output projection. One that is stored is what serves; else the token embedding does where
+/// `tie_word_embeddings` is true, and there is none where it is false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head {
     /// It has none: an encoder.
     None,
-    /// The token embedding serves where `tie_word_embeddings` is true, and that is what an absent key means.
+    /// An absent `tie_word_embeddings` means true.
     TiedByDefault,
-    /// It has one of its own unless `tie_word_embeddings` is true.
+    /// An absent `tie_word_embeddings` means false.
     UntiedByDefault,
-    /// The token embedding serves always.
-    Tied,
+}
+
+/// When a class has a tensor. `transformers` leaves out what a file has beyond that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// In every model.
+    Always,
+    /// In none.
+    Never,
+    /// Where this key is true, and its value where it is absent.
+    If(&'static str, bool),
+    /// Where this key is false, and its value where it is absent.
+    Unless(&'static str, bool),
 }
 
 /// The keys, and the tensors that no file holds, of the GGUF file in the making.
@@ -94,13 +109,24 @@ impl Keys {
 }
 
 /// The keys of the sizes that every family has, under the names that `transformers` and older configurations use.
-pub fn sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+pub fn plain_sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set("block_count", config.count(N_LAYER)?);
     keys.set("context_length", config.count(N_CTX)?);
     keys.set("embedding_length", config.count(HIDDEN_SIZE)?);
     keys.set("attention.head_count", config.count(N_HEAD)?);
-    keys.set_some("attention.head_count_kv", config.optional_count(&["num_key_value_heads"])?);
     keys.set_some("vocab_size", config.u32(&["vocab_size"])?);
+    Ok(())
+}
+
+/// The same of families whose heads have a size of their own, and which may have fewer of keys and values.
+pub fn sizes(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    plain_sizes(config, keys)?;
+    keys.set_some("attention.head_count_kv", config.optional_count(&["num_key_value_heads"])?);
+    set_head_dim(config, keys)
+}
+
+/// Writes the size of a head where it has one of its own.
+pub fn set_head_dim(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let head_dim = config.optional_count(&["head_dim"])?;
     keys.set_some("attention.key_length", head_dim);
     keys.set_some("attention.value_length", head_dim);
@@ -115,6 +141,35 @@ pub const N_CTX: &[&str] = &["max_position_embeddings", "n_positions", "n_ctx"];
 pub const HIDDEN_SIZE: &[&str] = &["hidden_size", "n_embd"];
 /// The names of the number of heads.
 pub const N_HEAD: &[&str] = &["num_attention_heads", "n_head"];
+
+/// The number of positions that a layer sees, where it is a window.
+pub const WINDOW: &str = "attention.sliding_window";
+
+/// Writes the window of a model whose layers all have it.
+pub fn set_window(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    keys.set_some(WINDOW, config.optional_count(&["sliding_window"])?);
+    Ok(())
+}
+
+/// Which layers see a window, of a configuration that says so: one entry for each of the `n_layer` layers.
+pub fn windowed_layers(config: &Config<'_>, n_layer: Option<usize>) -> Result<Option<Vec<bool>>> {
+    const KEY: &str = "layer_types";
+    let Some(types) = config.strs(KEY)? else { return Ok(None) };
+    if n_layer.is_some_and(|n_layer| types.len() != n_layer) {
+        let found = format!("an array of {} layers", types.len());
+        let n_layer = n_layer.unwrap_or_default();
+        return Err(config.unsupported(KEY, &found, &format!("one entry for each of {n_layer} layers")));
+    }
+    let windowed = |found: &&str| match *found {
+        "sliding_attention" => Ok(true),
+        "full_attention" => Ok(false),
+        other => Err(config.unsupported(KEY, &quoted(other.as_bytes()), "sliding_attention, full_attention")),
+    };
+    types.iter().map(windowed).collect::<Result<_>>().map(Some)
+}
+
+/// What activations by the hyperbolic tangent's approximation of GELU are called: the same function.
+pub const TANH_GELU: &[&str] = &["gelu_pytorch_tanh", "gelu_new", "gelu_fast"];
 
 /// The size of a head, from `head_dim` or by division.
 pub fn head_dim(config: &Config<'_>) -> Result<u32> {

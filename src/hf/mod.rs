@@ -93,8 +93,10 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
             return Err(Error::Io("this directory has no config.json: it is no Hugging Face model".into()));
         }
         let config = ConfigFile::read(&folder, "config.json")?;
-        let (family, config) = families::find(&config.config())?;
-        let parts = convert::convert(&name, &folder, family, &config, weights::open(&folder)?)?;
+        let (family, outer) = (families::find(&config.config())?, config.config());
+        let config = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
+        let tied = families::ties(family, &outer)?;
+        let parts = convert::convert(&name, &folder, family, &config, tied, weights::open(&folder)?)?;
         let (tokenizer, beside) = match reading.memory.measures() {
             true => (None, Beside::default()),
             false => (folder.optional(TOKENIZER, u64::MAX)?, folder.beside()?),
@@ -132,14 +134,24 @@ fn template(bytes: &[u8]) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list.
+/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list. Nothing else is taken
+/// from that file, so that what is wrong with it is no reason to refuse the model.
 fn end_tokens(folder: &Folder<'_>, config: &Config<'_>) -> Result<Vec<u32>> {
     const FILE: &str = "generation_config.json";
     const KEY: &str = "eos_token_id";
-    let generation = folder.has(FILE).then(|| ConfigFile::read(folder, FILE)).transpose()?;
-    match generation.as_ref().map(ConfigFile::config).filter(|g| g.has(KEY)) {
-        Some(generation) => generation.tokens(KEY),
-        None => config.tokens(KEY),
+    let of_generation = || -> Result<Option<Vec<u32>>> {
+        let generation = folder.has(FILE).then(|| ConfigFile::read(folder, FILE)).transpose()?;
+        let generation = generation.as_ref().map(ConfigFile::config).filter(|g| g.has(KEY));
+        generation.map(|generation| generation.tokens(KEY)).transpose()
+    };
+    match of_generation() {
+        Ok(Some(tokens)) => Ok(tokens),
+        Ok(None) => config.tokens(KEY),
+        Err(e @ (Error::NoMemory(_) | Error::Cancelled(_))) => Err(e),
+        Err(e) => {
+            log::warn!("{}: its {KEY:?} is left out, and that of config.json is used", e.message());
+            config.tokens(KEY)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Names of tensors that many families share, and how a tensor's name is taken apart.
 #![forbid(unsafe_code)]
 
+use super::family::When::{self, If, Never};
 use super::family::{Family, Name};
 use super::layout::Change::{self, InterleaveKey, InterleaveQuery, Same};
 
@@ -43,6 +44,25 @@ pub const GATED: &[Name] = &[
     ("layers.{}.mlp.down_proj", "blk.{}.ffn_down", Same),
 ];
 
+/// No biases.
+pub const NO_BIASES: &[(&str, When)] = &[("*.bias", Never)];
+/// Biases in the attention only, where the configuration says so.
+pub const ATTENTION_BIASES: &[(&str, When)] = &[
+    ("*.gate_proj.bias", Never),
+    ("*.up_proj.bias", Never),
+    ("*.down_proj.bias", Never),
+    ("*_proj.bias", If("attention_bias", false)),
+    ("*.bias", Never),
+];
+/// Biases in the attention and in the feed-forward, where the configuration says so.
+pub const LLAMA_BIASES: &[(&str, When)] = &[
+    ("*.gate_proj.bias", If("mlp_bias", false)),
+    ("*.up_proj.bias", If("mlp_bias", false)),
+    ("*.down_proj.bias", If("mlp_bias", false)),
+    ("*_proj.bias", If("attention_bias", false)),
+    ("*.bias", Never),
+];
+
 /// What a family makes of a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -54,6 +74,8 @@ pub enum Meaning {
         change: Change,
         /// The second number in its name: an expert's or a head's.
         part: usize,
+        /// When the model has it.
+        when: When,
     },
     /// The computation does not need it.
     Ignored,
@@ -86,7 +108,10 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     let (_, gguf, change) =
         family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| *hf == pattern)?;
     let name = format!("{}.{suffix}", gguf.replace("{}", &numbers[0].to_string()));
-    Some(Meaning::Tensor { name, change: *change, part: numbers[1] })
+    let whole = format!("{pattern}.{suffix}");
+    let found = family.conditions.iter().find(|(pattern, _)| fits(pattern, &whole));
+    let when = found.map_or(When::Always, |(_, when)| *when);
+    Some(Meaning::Tensor { name, change: *change, part: numbers[1], when })
 }
 
 /// Whether `name` is `pattern`, begins with it (`a.*`) or ends with it (`*.a`).

@@ -70,10 +70,10 @@ const SOURCES: &[(&str, &[&str])] = &[
 ];
 /// What a `*` above stands for: the objects of rotary positions, of all layers or of a kind.
 const ROTARY: &[&str] = &[
+    "rope_scaling",
     "rope_parameters.full_attention",
     "rope_parameters.sliding_attention",
     "rope_parameters",
-    "rope_scaling",
 ];
 
 /// The names of a folder.

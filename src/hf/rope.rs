@@ -1,4 +1,5 @@
-//! Rotary positions: `rope_parameters` of transformers 5, or `rope_theta` beside `rope_scaling` of earlier versions.
+//! Rotary positions: one reading of what transformers 5 keeps in `rope_parameters`, earlier versions keep in `rope_scaling`
+//! and beside it, and people add by hand. `transformers` decides what counts most: see [`object`].
 #![forbid(unsafe_code)]
 
 use std::f64::consts::TAU;
@@ -8,164 +9,291 @@ use super::family::{Keys, head_dim};
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
 
-/// The base where nobody says.
-const DEFAULT_THETA: f64 = 10_000.0;
+const PARAMETERS: &str = "rope_parameters";
+const SCALING: &str = "rope_scaling";
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
+const ORIGINAL: &str = "original_max_position_embeddings";
+const PART: &str = "partial_rotary_factor";
+const THETA: &str = "rope_theta";
+/// Longest head that is rotated: far beyond real models, and little memory.
+const MAX_ROTARY: u32 = 1 << 16;
 
-/// The object that describes the rotary positions of `kind` of layers, where kinds differ, or else of all.
-fn parameters<'a>(config: &Config<'a>, kind: &str) -> Result<Option<Config<'a>>> {
-    match config.object(&["rope_parameters", "rope_scaling"])? {
-        Some(all) if all.has(FULL) || all.has(SLIDING) => all.object(&[kind]),
-        other => Ok(other),
+/// What a family's configuration class says where a file does not, and what it calls two keys outside the object.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotary {
+    /// The base of the frequencies.
+    pub theta: f64,
+    /// What the base is called beside the object.
+    pub theta_key: &'static str,
+    /// Which part of a head is rotated, and what that is called beside the object; `None` for families that rotate all of it.
+    pub part: Option<(&'static str, f64)>,
+}
+
+/// What most families have.
+pub const WHOLE_HEADS: Rotary = Rotary { theta: 10_000.0, theta_key: THETA, part: None };
+
+impl Rotary {
+    /// The same with a part of a head, which is called as in most families.
+    pub const fn part(self, default: f64) -> Rotary {
+        Rotary { part: Some((PART, default)), ..self }
     }
-}
 
-/// The base of the frequencies.
-fn theta(config: &Config<'_>) -> Result<Option<f64>> {
-    match parameters(config, FULL)?.map(|rope| rope.f64(&["rope_theta"])).transpose()?.flatten() {
-        Some(theta) => Ok(Some(theta)),
-        None => config.f64(&["rope_theta", "rotary_emb_base"]),
-    }
-}
-
-/// Which part of a head is rotated; `default` where nobody says.
-pub fn partial_factor(config: &Config<'_>, default: f64) -> Result<f64> {
-    const KEYS: &[&str] = &["partial_rotary_factor", "rotary_pct"];
-    let inside = parameters(config, FULL)?.map(|rope| rope.f64(KEYS)).transpose()?.flatten();
-    let factor = inside.or(config.f64(KEYS)?).unwrap_or(default);
-    match factor > 0.0 && factor <= 1.0 {
-        true => Ok(factor),
-        false => Err(config.unsupported(KEYS[0], &factor.to_string(), "a number above 0 and at most 1")),
-    }
-}
-
-/// The kind of scaling and its parameters; `None` for none.
-pub fn scaling<'a>(config: &Config<'a>) -> Result<Option<(&'a str, Config<'a>)>> {
-    let Some(rope) = parameters(config, FULL)? else { return Ok(None) };
-    match rope.str(&["rope_type", "type"])? {
-        None | Some("default") => Ok(None),
-        Some(kind) => Ok(Some((kind, rope))),
-    }
-}
-
-/// Writes the base of the frequencies.
-pub fn write_base(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    keys.set_f32("rope.freq_base", theta(config)?);
-    Ok(())
-}
-
-/// Writes the base, and the scaling by `linear`, `yarn` or `llama3`.
-pub fn write(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    write_base(config, keys)?;
-    let Some((kind, rope)) = scaling(config)? else { return Ok(()) };
-    match kind {
-        "linear" => {
-            keys.set("rope.scaling.type", "linear");
-            keys.set_f32("rope.scaling.factor", Some(rope.require_f64(&["factor"])?));
+    /// Reads what a configuration of one kind of layers says.
+    pub fn read<'a>(&self, config: &Config<'a>) -> Result<Rope<'a>> {
+        let object = object(config)?;
+        for kind in [FULL, SLIDING] {
+            if let Some(object) = object.as_ref().filter(|object| object.has(kind) || object.is_null(kind)) {
+                return Err(object.unsupported(kind, "there", "one description for all layers"));
+            }
         }
-        "yarn" => yarn(config, &rope, keys)?,
-        "llama3" => {
-            // The families that turn a part of each head have said so by now.
-            let n_rot = match keys.count("rope.dimension_count") {
-                Some(n) => n as u32,
-                None => head_dim(config)?,
-            };
-            let factors = llama3(config, &rope, n_rot)?;
-            keys.vectors.push(("rope_freqs.weight", factors));
+        let inside = |key: &str| object.as_ref().map(|object| object.f64(&[key])).transpose();
+        if let Some(object) = object.as_ref().filter(|object| object.is_null(THETA)) {
+            return Err(object.unsupported(THETA, "null", "a number"));
         }
-        other => {
-            return Err(rope.unsupported(
-                "rope_type",
-                &quoted(other.as_bytes()),
-                "default, linear, llama3, yarn",
-            ));
+        let theta = match inside(THETA)?.flatten() {
+            Some(theta) => theta,
+            None => config.f64(&[self.theta_key])?.unwrap_or(self.theta),
+        };
+        let kind = kind(object.as_ref())?;
+        let head_dim = head_dim(config)?;
+        let key = self.part.map_or(PART, |(key, _)| key);
+        let found = match inside(PART)?.flatten() {
+            Some(part) => Some(part),
+            None => config.f64(&[key])?,
+        };
+        let part = match (self.part, found) {
+            (Some((_, default)), found) => found.unwrap_or(default),
+            (None, Some(found)) if found != 1.0 && kind != "default" => {
+                return Err(config.unsupported(
+                    key,
+                    &found.to_string(),
+                    "1 in a model that rotates whole heads",
+                ));
+            }
+            (None, Some(found)) if found != 1.0 => {
+                log::warn!(
+                    "config.json: {key:?} is {found}, which has no effect in a model that rotates whole heads"
+                );
+                1.0
+            }
+            (None, _) => 1.0,
+        };
+        let within = part > 0.0 && part <= 1.0;
+        let n_rot = if within { (part * f64::from(head_dim)) as u32 } else { 0 };
+        if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > MAX_ROTARY {
+            let part = found.map_or_else(|| format!("{part} by default"), |part| part.to_string());
+            let whole = format!("{part}, which rotates {n_rot} of {head_dim} elements of a head");
+            let expected = format!("an even number from 2 to {MAX_ROTARY}");
+            // An absent key is called as today's files call it.
+            return Err(match &object {
+                _ if config.has(key) => config.unsupported(key, &whole, &expected),
+                Some(object) => object.unsupported(PART, &whole, &expected),
+                None => config.unsupported(&format!("{PARAMETERS}.{PART}"), &whole, &expected),
+            });
         }
+        let n_ctx_orig = config.optional_count(&[ORIGINAL])?;
+        Ok(Rope { config: config.clone(), object, n_ctx_orig, kind, theta, n_rot })
     }
-    Ok(())
+
+    /// Reads and writes it: the base, how many elements are rotated, and the scaling by `linear`, `yarn` or `llama3`.
+    pub fn write(&self, config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+        let rope = self.read(config)?;
+        rope.write_base(keys);
+        rope.write_scaling(keys)
+    }
 }
 
-/// Writes the base of the layers that see a window.
-pub fn write_local_base(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    let inside = parameters(config, SLIDING)?.filter(|_| !config.has("rope_local_base_freq"));
-    let inside = inside.map(|rope| rope.f64(&["rope_theta"])).transpose()?.flatten();
-    let base = config.f64(&["rope_local_base_freq"])?.or(inside).unwrap_or(DEFAULT_THETA);
-    keys.set_f32("rope.freq_base_swa", Some(base));
-    Ok(())
+/// The object that describes the rotary positions: `rope_scaling` unless it is empty, or else `rope_parameters`.
+fn object<'a>(config: &Config<'a>) -> Result<Option<Config<'a>>> {
+    match config.object(&[SCALING])?.filter(|object| !object.is_empty()) {
+        Some(scaling) => Ok(Some(scaling)),
+        None => config.object(&[PARAMETERS]),
+    }
 }
 
-/// YaRN (Peng et al. 2023). The scores' factor, where the model has its own, is relative to the paper's in GGUF.
-fn yarn(config: &Config<'_>, rope: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    rope.expect_bool("truncate", true)?;
-    let factor = rope.require_f64(&["factor"])?;
-    if factor < 1.0 {
-        return Err(rope.unsupported("factor", &factor.to_string(), "at least 1"));
+/// The kind of scaling.
+fn kind<'a>(object: Option<&Config<'a>>) -> Result<&'a str> {
+    Ok(object.map(|rope| rope.str(&["rope_type", "type"])).transpose()?.flatten().unwrap_or("default"))
+}
+
+/// The rotary positions of a model.
+#[derive(Debug)]
+pub struct Rope<'a> {
+    config: Config<'a>,
+    object: Option<Config<'a>>,
+    /// The number of positions beside the object, which counts more than the one inside.
+    n_ctx_orig: Option<u32>,
+    /// The kind of scaling: "default" for none.
+    pub kind: &'a str,
+    /// The base of the frequencies.
+    pub theta: f64,
+    /// How many elements of a head are rotated.
+    pub n_rot: u32,
+}
+
+impl<'a> Rope<'a> {
+    /// Writes the base of the frequencies and how many elements are rotated.
+    pub fn write_base(&self, keys: &mut Keys) {
+        keys.set_f32("rope.freq_base", Some(self.theta));
+        keys.set("rope.dimension_count", self.n_rot);
     }
-    let n_ctx_orig = match rope.optional_count(&["original_max_position_embeddings"])? {
-        Some(n) => n,
-        None => config.count(&["max_position_embeddings"])?,
-    };
-    keys.set("rope.scaling.type", "yarn");
-    keys.set_f32("rope.scaling.factor", Some(factor));
-    keys.set("rope.scaling.original_context_length", n_ctx_orig);
-    keys.set_f32("rope.scaling.yarn_beta_fast", rope.f64(&["beta_fast"])?);
-    keys.set_f32("rope.scaling.yarn_beta_slow", rope.f64(&["beta_slow"])?);
-    let mscale = |m: f64| 0.1 * m * libm::log(factor) + 1.0;
-    let own =
-        match (rope.positive(&["attention_factor"])?, rope.f64(&["mscale"])?, rope.f64(&["mscale_all_dim"])?)
-        {
+
+    /// The object, which is there where a kind is named.
+    pub fn object(&self) -> &Config<'a> {
+        self.object.as_ref().unwrap_or(&self.config)
+    }
+
+    /// The refusal of a kind that is none of `supported`.
+    pub fn unsupported(&self, supported: &str) -> Error {
+        let key = if self.object().has("rope_type") { "rope_type" } else { "type" };
+        self.object().unsupported(key, &quoted(self.kind.as_bytes()), supported)
+    }
+
+    /// How many positions the model saw before it was taught more.
+    fn n_ctx_orig(&self) -> Result<u32> {
+        match self.n_ctx_orig.or(self.object().optional_count(&[ORIGINAL])?) {
+            Some(n) => Ok(n),
+            None => self.config.count(&["max_position_embeddings"]),
+        }
+    }
+
+    fn write_scaling(&self, keys: &mut Keys) -> Result<()> {
+        match self.kind {
+            "default" => Ok(()),
+            "linear" => {
+                keys.set("rope.scaling.type", "linear");
+                let factor = self.object().positive(&["factor"])?;
+                let factor = factor.ok_or_else(|| self.object().missing(&["factor"]))?;
+                keys.set_f32("rope.scaling.factor", Some(factor));
+                Ok(())
+            }
+            "yarn" => self.write_yarn(keys),
+            "llama3" => {
+                keys.vectors.push(("rope_freqs.weight", self.llama3()?));
+                Ok(())
+            }
+            _ => Err(self.unsupported("default, linear, llama3, yarn")),
+        }
+    }
+
+    /// YaRN (Peng et al. 2023). The scores' factor, where the model has its own, is relative to the paper's in GGUF.
+    fn write_yarn(&self, keys: &mut Keys) -> Result<()> {
+        let rope = self.object();
+        rope.expect_bool("truncate", true)?;
+        if rope.is_null("truncate") {
+            return Err(rope.unsupported("truncate", "null", "true"));
+        }
+        let n_ctx_orig = self.n_ctx_orig()?;
+        let factor = match rope.f64(&["factor"])? {
+            Some(factor) => factor,
+            None if rope.is_null("factor") => {
+                f64::from(self.config.count(&["max_position_embeddings"])?) / f64::from(n_ctx_orig)
+            }
+            None => return Err(rope.missing(&["factor"])),
+        };
+        if factor < 1.0 {
+            return Err(rope.unsupported("factor", &factor.to_string(), "at least 1"));
+        }
+        keys.set("rope.scaling.type", "yarn");
+        keys.set_f32("rope.scaling.factor", Some(factor));
+        keys.set("rope.scaling.original_context_length", n_ctx_orig);
+        // 0 stands for the paper's.
+        for (name, key) in [("yarn_beta_fast", "beta_fast"), ("yarn_beta_slow", "beta_slow")] {
+            let beta = rope.f64(&[key])?.filter(|beta| *beta != 0.0);
+            keys.set_f32(&format!("rope.scaling.{name}"), beta);
+        }
+        let mscale = |m: f64| 0.1 * m * libm::log(factor) + 1.0;
+        let all = "mscale_all_dim";
+        let own = match (rope.positive(&["attention_factor"])?, rope.f64(&["mscale"])?, rope.f64(&[all])?) {
             (Some(own), ..) => Some(own),
-            (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => {
-                let own = mscale(m) / mscale(all);
+            (None, Some(m), Some(of_all)) if m != 0.0 && of_all != 0.0 => {
+                let own = mscale(m) / mscale(of_all);
                 if !(own > 0.0 && own.is_finite()) {
                     let expected = "a number that gives a factor above 0 beside \"mscale\"";
-                    return Err(rope.unsupported("mscale_all_dim", &all.to_string(), expected));
+                    return Err(rope.unsupported(all, &of_all.to_string(), expected));
                 }
                 Some(own)
             }
             _ => None,
         };
-    keys.set_f32("rope.scaling.attn_factor", own.map(|own| own / mscale(1.0)));
-    Ok(())
-}
+        keys.set_f32("rope.scaling.attn_factor", own.map(|own| own / mscale(1.0)));
+        Ok(())
+    }
 
-/// What each frequency is divided by under Llama 3.1's rule, one number for each pair of the `n_rot` elements of a head that
-/// are turned.
-fn llama3(config: &Config<'_>, rope: &Config<'_>, n_rot: u32) -> Result<Vec<f32>> {
-    let theta = theta(config)?.unwrap_or(DEFAULT_THETA);
-    let factor = rope.require_f64(&["factor"])?;
-    let low = rope.require_f64(&["low_freq_factor"])?;
-    let high = rope.require_f64(&["high_freq_factor"])?;
-    let n_ctx_orig = match rope.f64(&["original_max_position_embeddings"])? {
-        Some(n) => n,
-        None => config.require_f64(&["max_position_embeddings"])?,
-    };
-    if !(theta > 0.0 && factor > 0.0 && low > 0.0 && high > low && n_ctx_orig > 0.0) {
-        return Err(rope.unsupported(
-            "factor",
-            &factor.to_string(),
-            "positive numbers, \"high_freq_factor\" above \"low_freq_factor\"",
-        ));
-    }
-    if n_rot > MAX_ROTARY {
-        return Err(Error::Format(format!(
-            "config.json: a head of {n_rot} elements, expected at most {MAX_ROTARY}"
-        )));
-    }
-    let of_pair = |i: u32| {
-        let wavelength = TAU * libm::pow(theta, f64::from(2 * i) / f64::from(n_rot));
-        let divisor = if wavelength < n_ctx_orig / high {
-            1.0
-        } else if wavelength > n_ctx_orig / low {
-            factor
-        } else {
-            let smooth = (n_ctx_orig / wavelength - low) / (high - low);
-            1.0 / ((1.0 - smooth) / factor + smooth)
+    /// What each frequency is divided by under Llama 3.1's rule, one number for each pair of elements of a head that are
+    /// rotated.
+    fn llama3(&self) -> Result<Vec<f32>> {
+        let (rope, theta) = (self.object(), self.theta);
+        let factor = rope.require_f64(&["factor"])?;
+        let low = rope.require_f64(&["low_freq_factor"])?;
+        let high = rope.require_f64(&["high_freq_factor"])?;
+        let n_ctx_orig = f64::from(self.n_ctx_orig()?);
+        if !(theta > 0.0 && factor > 0.0 && low > 0.0 && high > low) {
+            return Err(rope.unsupported(
+                "factor",
+                &factor.to_string(),
+                "positive numbers, \"high_freq_factor\" above \"low_freq_factor\"",
+            ));
+        }
+        let of_pair = |i: u32| {
+            let wavelength = TAU * libm::pow(theta, f64::from(2 * i) / f64::from(self.n_rot));
+            let divisor = if wavelength < n_ctx_orig / high {
+                1.0
+            } else if wavelength > n_ctx_orig / low {
+                factor
+            } else {
+                let smooth = (n_ctx_orig / wavelength - low) / (high - low);
+                1.0 / ((1.0 - smooth) / factor + smooth)
+            };
+            divisor as f32
         };
-        divisor as f32
-    };
-    Ok((0..n_rot / 2).map(of_pair).collect())
+        Ok((0..self.n_rot / 2).map(of_pair).collect())
+    }
 }
 
-/// Longest head for which factors are computed: far beyond real models, and little memory.
-const MAX_ROTARY: u32 = 1 << 16;
+/// Writes the rotary positions of a model whose layers that see a window have a base of their own, as Gemma 3's class reads
+/// them: an object for each kind of layers, in which `rope_scaling` changes that of the layers that see everything.
+pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    let both = config.object(&[PARAMETERS])?;
+    let of_kind = |kind: &str| Ok(both.as_ref().map(|both| both.object(&[kind])).transpose()?.flatten());
+    let [full, sliding] = [of_kind(FULL)?, of_kind(SLIDING)?];
+    let outside = |key| both.as_ref().is_some_and(|both| both.has(key));
+    if ["rope_type", "type", THETA].into_iter().any(outside) {
+        log::warn!(
+            "config.json: {PARAMETERS:?} has no effect outside {FULL:?} and {SLIDING:?} in this model type"
+        );
+    }
+    let full = match (full, config.object(&[SCALING])?) {
+        (full, None) => full,
+        (Some(full), Some(scaling)) => Some(full.under(&scaling)),
+        (None, Some(_)) if both.is_some() => {
+            let key = format!("{PARAMETERS}.{FULL}");
+            return Err(config.unsupported(&key, &format!("absent beside {SCALING:?}"), "an object"));
+        }
+        // The class has a "rope_type" already, which counts more than a "type".
+        (None, Some(scaling)) if scaling.has("type") && !scaling.has("rope_type") => {
+            return Err(scaling.unsupported("type", "there", "\"rope_type\" in this model type"));
+        }
+        (None, Some(scaling)) => Some(scaling),
+    };
+    let theta = |object: &Option<Config<'_>>, key: &str, default: f64| -> Result<f64> {
+        let inside = object.as_ref().map(|object| object.f64(&[THETA])).transpose()?.flatten();
+        Ok(inside.or(config.f64(&[key])?).unwrap_or(default))
+    };
+    let local = kind(sliding.as_ref())?;
+    if let Some(sliding) = sliding.as_ref().filter(|_| local != "default") {
+        return Err(sliding.unsupported("rope_type", &quoted(local.as_bytes()), "default"));
+    }
+    keys.set_f32("rope.freq_base_swa", Some(theta(&sliding, "rope_local_base_freq", 10_000.0)?));
+    let rope = Rope {
+        config: config.clone(),
+        kind: kind(full.as_ref())?,
+        theta: theta(&full, THETA, 1e6)?,
+        object: full,
+        n_ctx_orig: None,
+        n_rot: keys.count("attention.key_length").unwrap_or(0) as u32,
+    };
+    rope.write_base(keys);
+    rope.write_scaling(keys)
+}

@@ -54,7 +54,7 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
 pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     let causal = file.flag("attention.causal")? == Some(true);
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
-    Ok(ModelInfo { causal: false, ..file.info()? })
+    Ok(ModelInfo { causal: false, has_logits: false, ..file.info()? })
 }
 
 /// Binds the embeddings, their norm, and the layers, whose feed-forward blocks are bound by `ffn`.

@@ -69,8 +69,10 @@ pub struct ModelInfo {
     pub n_ctx_max: Option<usize>,
     /// Number of weights in the file.
     pub n_params: u64,
-    /// Whether a token sees only those before it, so that there are logits; otherwise the model is an encoder.
+    /// Whether a token sees only those before it; otherwise the model is an encoder.
     pub causal: bool,
+    /// Whether there are logits: not in an encoder, nor in a decoder without an output projection.
+    pub has_logits: bool,
     /// How the model's embeddings are pooled, when the file says so.
     pub pooling: Option<Pooling>,
     /// Positions that a token sees at most, its own included, where every layer has a window: the widest of them.
@@ -83,12 +85,15 @@ impl ModelInfo {
         if self.causal { self.n_layer } else { 1 }
     }
 
-    /// The sentence for who asks an encoder for logits.
+    /// The sentence for who asks a model for logits that has none.
     pub fn no_logits(&self) -> String {
-        format!(
-            "the architecture \"{}\" is an encoder, which gives embeddings and no logits",
-            self.architecture
-        )
+        match self.causal {
+            true => "the model has no output projection: it gives embeddings and no logits".into(),
+            false => format!(
+                "the architecture \"{}\" is an encoder, which gives embeddings and no logits",
+                self.architecture
+            ),
+        }
     }
 }
 
@@ -159,7 +164,7 @@ pub trait Model<B: Backend>: Send + Sync {
             },
             n_expert: experts.n_expert,
             n_expert_used: experts.n_used,
-            n_vocab: if info.causal { info.n_vocab } else { 0 },
+            n_vocab: if info.has_logits { info.n_vocab } else { 0 },
         }
     }
 }

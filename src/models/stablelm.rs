@@ -18,6 +18,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
     let attention = parts::causal(&info, Some(rope));
+    let sequential = file.flag("use_parallel_residual")? == Some(false);
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
@@ -34,7 +35,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             attn_norm: Some(file.layer_norm(&name("attn_norm"), n_embd, eps)?),
             attn,
             post_attn_norm: None,
-            ffn_input: match file.has(&name("ffn_norm.weight")) {
+            ffn_input: match sequential || file.has(&name("ffn_norm.weight")) {
                 true => FfnInput::Norm(file.layer_norm(&name("ffn_norm"), n_embd, eps)?),
                 false => FfnInput::Shared,
             },

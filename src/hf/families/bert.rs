@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::gguf::quoted;
 use crate::hf::Folder;
 use crate::hf::config::{Config, ConfigFile};
-use crate::hf::family::{Family, Head, Keys, Name, sizes};
+use crate::hf::family::{Family, Head, Keys, Name, plain_sizes};
 use crate::hf::layout::Change::Same;
 
 const NAMES: &[Name] = &[
@@ -31,6 +31,7 @@ pub const FAMILIES: &[Family] = &[Family {
     names: &[NAMES],
     // The heads of the training tasks are not part of embeddings.
     ignored: &["embeddings.position_ids", "pooler.*", "cls.*"],
+    conditions: &[],
     head: Head::None,
     keys,
 }];
@@ -39,7 +40,7 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu"])?;
     config.expect_str(&["position_embedding_type"], &["absolute"])?;
     config.expect_bool("is_decoder", false)?;
-    sizes(config, keys)?;
+    plain_sizes(config, keys)?;
     keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.f64(&["layer_norm_eps"])?.unwrap_or(1e-12)));
     keys.set("attention.causal", false);

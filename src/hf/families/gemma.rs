@@ -4,10 +4,10 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, N_HEAD, Name};
+use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, N_HEAD, Name, TANH_GELU, WINDOW, windowed_layers};
 use crate::hf::layout::Change::{PlusOne, Same};
-use crate::hf::names::{ATTENTION, GATED, MODEL, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::names::{ATTENTION, ATTENTION_BIASES, GATED, MODEL, ROTARY_BUFFERS};
+use crate::hf::rope::{self, WHOLE_HEADS};
 
 const ENDS: &[Name] =
     &[("embed_tokens", "token_embd", Same), ("norm", "output_norm", PlusOne), ("lm_head", "output", Same)];
@@ -34,7 +34,8 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, TWO_NORMS, ATTENTION, GATED],
         ignored: ROTARY_BUFFERS,
-        head: Head::Tied,
+        conditions: ATTENTION_BIASES,
+        head: Head::TiedByDefault,
         keys: first,
     },
     Family {
@@ -43,7 +44,8 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, FOUR_NORMS, ATTENTION, GATED],
         ignored: ROTARY_BUFFERS,
-        head: Head::Tied,
+        conditions: ATTENTION_BIASES,
+        head: Head::TiedByDefault,
         keys: second,
     },
     Family {
@@ -52,7 +54,8 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, FOUR_NORMS, ATTENTION, QK_NORMS, GATED],
         ignored: ROTARY_BUFFERS,
-        head: Head::Tied,
+        conditions: ATTENTION_BIASES,
+        head: Head::TiedByDefault,
         keys: third,
     },
     Family {
@@ -61,8 +64,9 @@ pub const FAMILIES: &[Family] = &[
         prefixes: &["language_model.model.", "model.language_model.", "language_model.", "model."],
         names: &[ENDS, FOUR_NORMS, ATTENTION, QK_NORMS, GATED],
         ignored: &["vision_tower.*", "multi_modal_projector.*", "*.rotary_emb.inv_freq"],
-        head: Head::Tied,
-        keys: third,
+        conditions: ATTENTION_BIASES,
+        head: Head::TiedByDefault,
+        keys: wrapped,
     },
 ];
 
@@ -90,8 +94,6 @@ fn sizes(config: &Config<'_>, keys: &mut Keys, defaults: &Defaults) -> Result<()
         Some(n) => Ok(n),
         None => Err(config.missing(names)),
     };
-    // "gelu" beside an absent "hidden_activation" is an error of the first release: the model was made with tanh.
-    config.expect_str(&["hidden_activation", "hidden_act"], &["gelu_pytorch_tanh", "gelu"])?;
     config.expect_bool("use_bidirectional_attention", false)?;
     keys.set("block_count", config.count(&["num_hidden_layers"])?);
     keys.set("context_length", required(&["max_position_embeddings"], defaults.n_ctx)?);
@@ -109,42 +111,58 @@ fn sizes(config: &Config<'_>, keys: &mut Keys, defaults: &Defaults) -> Result<()
         "attention.layer_norm_rms_epsilon",
         Some(eps.ok_or_else(|| config.missing(&["rms_norm_eps"]))?),
     );
-    rope::write(config, keys)
-}
-
-fn first(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    sizes(config, keys, &NO_DEFAULTS)
-}
-
-fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    sizes(config, keys, &NO_DEFAULTS)?;
-    set_score_scale(config, keys, 46)?;
-    set_local_layers(config, keys, 2)?;
-    // 0 stands for none; without the keys there would be caps.
-    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        keys.set_f32(name, Some(config.f64(&[name])?.unwrap_or(0.0)));
-    }
-    keys.set("attention.sliding_window", config.require_u32(&["sliding_window"])?);
     Ok(())
 }
 
+fn first(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    // "gelu" is an error of the first release: the model was made with tanh, and its class takes that.
+    const GELU: &[&str] = &["gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast"];
+    config.expect_str(&["hidden_activation", "hidden_act"], GELU)?;
+    sizes(config, keys, &NO_DEFAULTS)?;
+    WHOLE_HEADS.write(config, keys)
+}
+
+fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_activation"], TANH_GELU)?;
+    sizes(config, keys, &NO_DEFAULTS)?;
+    set_score_scale(config, keys, 46)?;
+    set_local_layers(config, keys, 2, &[])?;
+    // 0 stands for none, as null does here; an absent key means the caps of the published models.
+    for (name, default) in [("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)] {
+        let absent = if config.is_null(name) { 0.0 } else { default };
+        keys.set_f32(name, Some(config.f64(&[name])?.unwrap_or(absent)));
+    }
+    keys.set(WINDOW, config.count(&["sliding_window"])?);
+    WHOLE_HEADS.write(config, keys)
+}
+
 fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_activation"], TANH_GELU)?;
     sizes(config, keys, &GEMMA3_DEFAULTS)?;
     set_score_scale(config, keys, 62)?;
-    set_local_layers(config, keys, 6)?;
+    set_local_layers(config, keys, 6, &["sliding_window_pattern"])?;
     if let Some(cap) = config.f64(&["attn_logit_softcapping"])? {
         return Err(config.unsupported("attn_logit_softcapping", &cap.to_string(), "null"));
     }
     keys.set_f32("final_logit_softcapping", config.f64(&["final_logit_softcapping"])?);
-    keys.set("attention.sliding_window", config.require_u32(&["sliding_window"])?);
-    rope::write_local_base(config, keys)
+    keys.set(WINDOW, config.count(&["sliding_window"])?);
+    rope::write_by_kind(config, keys)
+}
+
+/// The class of the wrapper has no soft cap of the logits, whatever the part about text says.
+fn wrapped(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    const KEY: &str = "final_logit_softcapping";
+    match config.f64(&[KEY])? {
+        Some(cap) => Err(config.unsupported(KEY, &cap.to_string(), "null in this model type")),
+        None => third(config, keys),
+    }
 }
 
 /// Scores are scaled by the root of the head's size, or in the largest model, which has `n_layer` layers, by that of the
 /// width per head: no key says so. Anything else has a key.
 fn set_score_scale(config: &Config<'_>, keys: &mut Keys, n_layer: u32) -> Result<()> {
     const KEY: &str = "query_pre_attn_scalar";
-    let Some(scale) = config.f64(&[KEY])? else { return Ok(()) };
+    let scale = config.f64(&[KEY])?.unwrap_or(256.0);
     let implied = match keys.count("block_count") == Some(n_layer as usize) {
         true => keys
             .count("embedding_length")
@@ -161,24 +179,15 @@ fn set_score_scale(config: &Config<'_>, keys: &mut Keys, n_layer: u32) -> Result
     Ok(())
 }
 
-/// Of `period` layers, all but the last one are local: no key says so. Anything else has a key.
-fn set_local_layers(config: &Config<'_>, keys: &mut Keys, period: u32) -> Result<()> {
+/// Of `period` layers, all but the last one are local: no key says so. Anything else has a key. Where the configuration does
+/// not list the layers, `pattern` names the key of another period.
+fn set_local_layers(config: &Config<'_>, keys: &mut Keys, period: u32, pattern: &[&str]) -> Result<()> {
     const NAME: &str = "attention.sliding_window_pattern";
-    let Some(types) = config.strs("layer_types")? else {
-        let own = config.u32(&["sliding_window_pattern", "_sliding_window_pattern"])?;
+    let Some(local) = windowed_layers(config, keys.count("block_count"))? else {
+        let own = config.u32(pattern)?;
         keys.set_some(NAME, own.filter(|own| *own != period));
         return Ok(());
     };
-    let mut local = Vec::new();
-    for found in types {
-        local.push(match found {
-            "sliding_attention" => true,
-            "full_attention" => false,
-            other => {
-                return Err(config.unsupported("layer_types", other, "sliding_attention, full_attention"));
-            }
-        });
-    }
     if local.iter().enumerate().any(|(i, local)| *local == (i + 1).is_multiple_of(period as usize)) {
         keys.set(NAME, local);
     }

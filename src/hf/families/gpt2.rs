@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, Name, sizes};
+use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, Name, TANH_GELU, plain_sizes};
 use crate::hf::layout::Change::{Same, Transpose};
 
 /// Weights are transposed; biases have the same stem, but one dimension: see `layout::apply`.
@@ -28,16 +28,17 @@ pub const FAMILIES: &[Family] = &[Family {
     names: &[NAMES],
     // The causal masks, which old checkpoints keep.
     ignored: &["*.attn.bias", "*.attn.masked_bias"],
+    conditions: &[],
     head: Head::TiedByDefault,
     keys,
 }];
 
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    config.expect_str(&["activation_function"], &["gelu_new", "gelu_pytorch_tanh"])?;
+    config.expect_str(&["activation_function"], TANH_GELU)?;
     config.expect_bool("scale_attn_weights", true)?;
     config.expect_bool("scale_attn_by_inverse_layer_idx", false)?;
     config.expect_bool("add_cross_attention", false)?;
-    sizes(config, keys)?;
+    plain_sizes(config, keys)?;
     let n_ff = match config.optional_count(&["n_inner"])? {
         Some(n) => n,
         None => config.count(HIDDEN_SIZE)?.saturating_mul(4),

@@ -3,9 +3,10 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, Head, Keys, Name, head_dim, sizes};
+use crate::hf::family::When::{If, Never};
+use crate::hf::family::{Family, Head, Keys, Name, plain_sizes};
 use crate::hf::layout::Change::{Same, SplitHeads};
-use crate::hf::rope;
+use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
 const NAMES: &[Name] = &[
     ("embed_in", "token_embd", Same),
@@ -27,17 +28,21 @@ pub const FAMILIES: &[Family] = &[Family {
     names: &[NAMES],
     // The causal masks, which old checkpoints keep.
     ignored: &["*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"],
+    conditions: &[
+        ("*.attention.query_key_value.bias", If("attention_bias", true)),
+        ("*.attention.dense.bias", If("attention_bias", true)),
+        ("embed_out.bias", Never),
+    ],
     head: Head::UntiedByDefault,
     keys,
 }];
 
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["gelu"])?;
-    sizes(config, keys)?;
+    plain_sizes(config, keys)?;
     keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps"])?));
     keys.set("use_parallel_residual", config.bool("use_parallel_residual")?.unwrap_or(true));
-    let n_rot = rope::partial_factor(config, 0.25)? * f64::from(head_dim(config)?);
-    keys.set("rope.dimension_count", n_rot as u32);
-    rope::write(config, keys)
+    Rotary { theta_key: "rotary_emb_base", part: Some(("rotary_pct", 0.25)), ..WHOLE_HEADS }
+        .write(config, keys)
 }

@@ -5,7 +5,7 @@ use super::llama;
 use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys};
-use crate::hf::names::{ENDS, GATED, INTERLEAVED_ATTENTION, MODEL, PRE_NORMS, ROTARY_BUFFERS};
+use crate::hf::names::{ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MODEL, PRE_NORMS, ROTARY_BUFFERS};
 
 /// Granite 3.
 pub const FAMILIES: &[Family] = &[Family {
@@ -14,15 +14,20 @@ pub const FAMILIES: &[Family] = &[Family {
     prefixes: MODEL,
     names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, GATED],
     ignored: ROTARY_BUFFERS,
+    conditions: LLAMA_BIASES,
     head: Head::UntiedByDefault,
     keys,
 }];
 
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     llama::keys(config, keys)?;
-    keys.set_f32("attention.scale", config.f64(&["attention_multiplier"])?);
-    keys.set_f32("embedding_scale", config.f64(&["embedding_multiplier"])?);
-    keys.set_f32("residual_scale", config.f64(&["residual_multiplier"])?);
-    keys.set_f32("logit_scale", config.f64(&["logits_scaling"])?);
+    for (name, key) in [
+        ("attention.scale", "attention_multiplier"),
+        ("embedding_scale", "embedding_multiplier"),
+        ("residual_scale", "residual_multiplier"),
+        ("logit_scale", "logits_scaling"),
+    ] {
+        keys.set_f32(name, Some(config.f64(&[key])?.unwrap_or(1.0)));
+    }
     Ok(())
 }

@@ -3,10 +3,12 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, Head, Keys, head_dim, rms_norm_sizes};
+use crate::hf::family::{Family, Head, Keys, rms_norm_sizes, set_window, windowed_layers};
 use crate::hf::layout::Change::{Same, Stack};
-use crate::hf::names::{ENDS, GATED, INTERLEAVED_ATTENTION, MODEL, PRE_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::names::{
+    ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MODEL, NO_BIASES, PRE_NORMS, ROTARY_BUFFERS,
+};
+use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
 /// Llama and its relatives.
 pub const FAMILIES: &[Family] = &[
@@ -16,6 +18,7 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, GATED],
         ignored: ROTARY_BUFFERS,
+        conditions: LLAMA_BIASES,
         head: Head::UntiedByDefault,
         keys,
     },
@@ -25,6 +28,7 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, GATED],
         ignored: ROTARY_BUFFERS,
+        conditions: NO_BIASES,
         head: Head::UntiedByDefault,
         keys: windowed,
     },
@@ -44,6 +48,7 @@ pub const FAMILIES: &[Family] = &[
             ],
         ],
         ignored: ROTARY_BUFFERS,
+        conditions: NO_BIASES,
         head: Head::UntiedByDefault,
         keys: mixture,
     },
@@ -51,20 +56,33 @@ pub const FAMILIES: &[Family] = &[
 
 /// The keys of a plain llama; other families that share its graph have them too.
 pub fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    plain(config, keys)?;
+    WHOLE_HEADS.write(config, keys)
+}
+
+/// The same without the rotary positions.
+pub fn plain(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
-    rms_norm_sizes(config, keys)?;
-    keys.set("rope.dimension_count", head_dim(config)?);
-    rope::write(config, keys)
+    rms_norm_sizes(config, keys)
 }
 
 fn windowed(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     keys(config, out)?;
-    out.set_some("attention.sliding_window", config.u32(&["sliding_window"])?);
-    Ok(())
+    // A window for all layers or for none: the kinds of layers count more than the key.
+    let layers = windowed_layers(config, out.count("block_count"))?;
+    match layers {
+        Some(layers) if !layers.contains(&true) => Ok(()),
+        Some(layers) if layers.contains(&false) => {
+            Err(config.unsupported("layer_types", "both kinds of layers", "one kind for all layers"))
+        }
+        _ => set_window(config, out),
+    }
 }
 
 fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
-    windowed(config, out)?;
+    plain(config, out)?;
+    Rotary { theta: 1e6, ..WHOLE_HEADS }.write(config, out)?;
+    set_window(config, out)?;
     out.set("expert_count", config.require_u32(&["num_local_experts"])?);
     out.set("expert_used_count", config.require_u32(&["num_experts_per_tok"])?);
     Ok(())

@@ -18,7 +18,7 @@ mod starcoder2;
 pub use bert::pooling;
 
 use super::config::Config;
-use super::family::Family;
+use super::family::{Family, Head};
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
 
@@ -42,8 +42,18 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
     FAMILIES.into_iter().flatten()
 }
 
-/// The family of `config`, and the part of it that describes the language model: `text_config` where there is one.
-pub fn find<'a>(config: &Config<'a>) -> Result<(&'static Family, Config<'a>)> {
+/// Whether the token embedding is the output projection where none is stored.
+pub fn ties(family: &Family, config: &Config<'_>) -> Result<bool> {
+    let tied = config.bool("tie_word_embeddings")?;
+    Ok(match family.head {
+        Head::None => false,
+        Head::TiedByDefault => tied != Some(false),
+        Head::UntiedByDefault => tied == Some(true),
+    })
+}
+
+/// The family of `config`.
+pub fn find(config: &Config<'_>) -> Result<&'static Family> {
     const KEY: &str = "model_type";
     let model_type = config.str(&[KEY])?.ok_or_else(|| config.missing(&[KEY]))?;
     let Some(family) = all().find(|family| family.model_type == model_type) else {
@@ -58,6 +68,5 @@ pub fn find<'a>(config: &Config<'a>) -> Result<(&'static Family, Config<'a>)> {
     if config.has(QUANTIZATION) {
         return Err(config.unsupported(QUANTIZATION, "there", "weights in F32, F16 and BF16"));
     }
-    let text = config.object(&["text_config"])?;
-    Ok((family, text.unwrap_or_else(|| config.clone())))
+    Ok(family)
 }

@@ -4,9 +4,9 @@
 use super::bert::set_token_types;
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, Head, Keys, Name, sizes};
+use crate::hf::family::{Family, Head, Keys, Name, plain_sizes, set_head_dim};
 use crate::hf::layout::Change::Same;
-use crate::hf::rope;
+use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
 const NAMES: &[Name] = &[
     ("embeddings.word_embeddings", "token_embd", Same),
@@ -28,6 +28,7 @@ pub const FAMILIES: &[Family] = &[Family {
     prefixes: &["bert."],
     names: &[NAMES],
     ignored: &["pooler.*", "cls.*", "*.rotary_emb.inv_freq"],
+    conditions: &[],
     head: Head::None,
     keys,
 }];
@@ -51,7 +52,8 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
             return Err(config.unsupported(key, &found.to_string(), "1"));
         }
     }
-    sizes(config, keys)?;
+    plain_sizes(config, keys)?;
+    set_head_dim(config, keys)?;
     // The published configurations name the positions that a rule for longer texts allows, which nothing here follows.
     if let Some(trained) = config.u32(&["max_trained_positions"])? {
         keys.at_most("context_length", trained);
@@ -61,5 +63,5 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set_f32("attention.layer_norm_epsilon", Some(eps));
     keys.set("attention.causal", false);
     set_token_types(config, keys)?;
-    rope::write(config, keys)
+    Rotary { theta: 1000.0, ..WHOLE_HEADS }.write(config, keys)
 }

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
 use crate::hf::layout::Change::Same;
-use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, QK_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::names::{ATTENTION, ATTENTION_BIASES, ENDS, GATED, MODEL, QK_NORMS, ROTARY_BUFFERS};
+use crate::hf::rope::WHOLE_HEADS;
 
 const POST_NORMS: &[Name] = &[
     ("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", Same),
@@ -20,6 +20,7 @@ pub const FAMILIES: &[Family] = &[Family {
     prefixes: MODEL,
     names: &[ENDS, POST_NORMS, ATTENTION, QK_NORMS, GATED],
     ignored: ROTARY_BUFFERS,
+    conditions: ATTENTION_BIASES,
     head: Head::UntiedByDefault,
     keys,
 }];
@@ -27,5 +28,5 @@ pub const FAMILIES: &[Family] = &[Family {
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)?;
-    rope::write(config, keys)
+    WHOLE_HEADS.write(config, keys)
 }

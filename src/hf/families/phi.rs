@@ -2,12 +2,11 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
-use crate::gguf::quoted;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, HIDDEN_SIZE, Head, Keys, N_HEAD, Name, rms_norm_sizes, sizes};
+use crate::hf::family::{Family, Head, Keys, Name, TANH_GELU, WINDOW, rms_norm_sizes, sizes};
 use crate::hf::layout::Change::Same;
-use crate::hf::names::{ENDS, MODEL, PRE_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::names::{ENDS, MODEL, NO_BIASES, PRE_NORMS, ROTARY_BUFFERS};
+use crate::hf::rope::WHOLE_HEADS;
 
 const PHI2: &[Name] = &[
     ("embed_tokens", "token_embd", Same),
@@ -36,6 +35,7 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[PHI2],
         ignored: ROTARY_BUFFERS,
+        conditions: &[],
         head: Head::UntiedByDefault,
         keys: second,
     },
@@ -45,40 +45,37 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, PHI3],
         ignored: ROTARY_BUFFERS,
+        conditions: NO_BIASES,
         head: Head::UntiedByDefault,
         keys: third,
     },
 ];
 
 fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    config.expect_str(&["hidden_act"], &["gelu_new", "gelu_pytorch_tanh"])?;
+    config.expect_str(&["hidden_act"], TANH_GELU)?;
     config.expect_bool("qk_layernorm", false)?;
     sizes(config, keys)?;
     keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps"])?));
-    keys.set("rope.dimension_count", n_rot(config, 0.5)?);
-    rope::write(config, keys)
+    WHOLE_HEADS.part(0.5).write(config, keys)
 }
 
 fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)?;
-    let n_rot = n_rot(config, 1.0)?;
-    keys.set("rope.dimension_count", n_rot);
-    keys.set("attention.sliding_window", config.u32(&["sliding_window"])?.unwrap_or(0));
+    keys.set(WINDOW, config.optional_count(&["sliding_window"])?.unwrap_or(0));
     let n_ctx = config.count(&["max_position_embeddings"])?;
-    let n_ctx_orig = config.optional_count(&["original_max_position_embeddings"])?.unwrap_or(n_ctx);
+    let n_ctx_orig = config.optional_count(&["original_max_position_embeddings"])?.unwrap_or(4096);
     keys.set("rope.scaling.original_context_length", n_ctx_orig);
-    rope::write_base(config, keys)?;
-    match rope::scaling(config)? {
-        None => Ok(()),
-        // "su" is what the first release called it.
-        Some((kind, rope)) if kind == "longrope" || kind == "su" => {
-            long_rope(&rope, f64::from(n_ctx), f64::from(n_ctx_orig), n_rot as usize, keys)
+    let rope = WHOLE_HEADS.part(1.0).read(config)?;
+    rope.write_base(keys);
+    match rope.kind {
+        "default" => Ok(()),
+        // The others are what earlier releases called it.
+        "longrope" | "su" | "yarn" => {
+            long_rope(rope.object(), f64::from(n_ctx), f64::from(n_ctx_orig), rope.n_rot as usize, keys)
         }
-        Some((kind, rope)) => {
-            Err(rope.unsupported("rope_type", &quoted(kind.as_bytes()), "default, longrope"))
-        }
+        _ => Err(rope.unsupported("default, longrope")),
     }
 }
 
@@ -105,11 +102,4 @@ fn long_rope(rope: &Config<'_>, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys:
     let factor = rope.f64(&["attention_factor"])?.unwrap_or(implied);
     keys.set_f32("rope.scaling.attn_factor", Some(factor));
     Ok(())
-}
-
-/// How many elements of a head are rotated, rounded as the model itself does.
-fn n_rot(config: &Config<'_>, default: f64) -> Result<u32> {
-    let width = f64::from(config.count(HIDDEN_SIZE)?);
-    let factor = rope::partial_factor(config, default)?;
-    Ok((factor * width) as u32 / config.count(N_HEAD)?)
 }

@@ -3,10 +3,13 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
+use crate::hf::family::When::{Always, If, Never};
 use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
 use crate::hf::layout::Change::{Flatten, Same, Stack};
-use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::names::{
+    ATTENTION, ATTENTION_BIASES, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS,
+};
+use crate::hf::rope::WHOLE_HEADS;
 
 const EXPERTS: &[Name] = &[
     ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
@@ -29,6 +32,12 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, ATTENTION, GATED],
         ignored: ROTARY_BUFFERS,
+        conditions: &[
+            ("*.q_proj.bias", Always),
+            ("*.k_proj.bias", Always),
+            ("*.v_proj.bias", Always),
+            ("*.bias", Never),
+        ],
         head: Head::UntiedByDefault,
         keys,
     },
@@ -38,6 +47,7 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED],
         ignored: ROTARY_BUFFERS,
+        conditions: ATTENTION_BIASES,
         head: Head::UntiedByDefault,
         keys,
     },
@@ -47,6 +57,12 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, ATTENTION, EXPERTS, SHARED_EXPERT],
         ignored: ROTARY_BUFFERS,
+        conditions: &[
+            ("*.q_proj.bias", If("qkv_bias", true)),
+            ("*.k_proj.bias", If("qkv_bias", true)),
+            ("*.v_proj.bias", If("qkv_bias", true)),
+            ("*.bias", Never),
+        ],
         head: Head::UntiedByDefault,
         keys: mixture_with_shared,
     },
@@ -56,6 +72,7 @@ pub const FAMILIES: &[Family] = &[
         prefixes: MODEL,
         names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, EXPERTS],
         ignored: ROTARY_BUFFERS,
+        conditions: ATTENTION_BIASES,
         head: Head::UntiedByDefault,
         keys: mixture,
     },
@@ -65,7 +82,7 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     config.expect_bool("use_sliding_window", false)?;
     rms_norm_sizes(config, keys)?;
-    rope::write(config, keys)
+    WHOLE_HEADS.write(config, keys)
 }
 
 fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
@@ -80,7 +97,7 @@ fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     out.set("expert_count", config.require_u32(&["num_experts", "num_local_experts"])?);
     out.set("expert_used_count", config.require_u32(&["num_experts_per_tok"])?);
     out.set("expert_feed_forward_length", config.require_u32(&["moe_intermediate_size"])?);
-    out.set_some("expert_weights_norm", config.bool("norm_topk_prob")?);
+    out.set("expert_weights_norm", config.bool("norm_topk_prob")?.unwrap_or(false));
     Ok(())
 }
 

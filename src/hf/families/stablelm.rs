@@ -4,10 +4,11 @@
 
 use crate::error::Result;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, Head, Keys, Name, head_dim, sizes};
+use crate::hf::family::When::{If, Never, Unless};
+use crate::hf::family::{Family, Head, Keys, Name, sizes};
 use crate::hf::layout::Change::Stack;
 use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, PRE_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope;
+use crate::hf::rope::WHOLE_HEADS;
 
 const HEAD_NORMS: &[Name] = &[
     ("layers.{}.self_attn.q_layernorm.norms.{}", "blk.{}.attn_q_norm", Stack),
@@ -21,6 +22,16 @@ pub const FAMILIES: &[Family] = &[Family {
     prefixes: MODEL,
     names: &[ENDS, PRE_NORMS, ATTENTION, HEAD_NORMS, GATED],
     ignored: ROTARY_BUFFERS,
+    conditions: &[
+        ("*.q_proj.bias", If("use_qkv_bias", false)),
+        ("*.k_proj.bias", If("use_qkv_bias", false)),
+        ("*.v_proj.bias", If("use_qkv_bias", false)),
+        ("*_proj.bias", Never),
+        ("*.post_attention_layernorm.weight", Unless("use_parallel_residual", false)),
+        ("*.post_attention_layernorm.bias", Unless("use_parallel_residual", false)),
+        ("*layernorm.norms.{}.weight", If("qk_layernorm", false)),
+        ("lm_head.bias", Never),
+    ],
     head: Head::UntiedByDefault,
     keys,
 }];
@@ -31,7 +42,5 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
     keys.set_f32("attention.layer_norm_epsilon", Some(config.require_f64(&["layer_norm_eps", "norm_eps"])?));
     keys.set("use_parallel_residual", config.bool("use_parallel_residual")?.unwrap_or(false));
-    let n_rot = rope::partial_factor(config, 0.25)? * f64::from(head_dim(config)?);
-    keys.set("rope.dimension_count", n_rot as u32);
-    rope::write(config, keys)
+    WHOLE_HEADS.part(0.25).write(config, keys)
 }

@@ -1,0 +1,520 @@
+"""Drives every field of the configuration classes of the supported model types, one at a time, through `transformers`.
+
+Each case is a folder of tests/fixtures/hf whose `config.json` has one field absent, null or changed, or two that
+contradict each other, or whose tensors differ from what the configuration says. What `transformers` makes of it goes into
+tests/fixtures/hf_fields/MODEL_TYPE.json: the same numbers as the unchanged folder ("base"), other numbers (where they begin in
+MODEL_TYPE.f32, two rows: those of a token in the middle and of the last), an error, or numbers that are partly random because the
+folder lacks tensors. Sixteen folders of each model type have several fields changed at random. tests/hf_fields.rs holds Ember to them: the same numbers, or a refusal that names the field.
+
+    python hf_fields.py [--out FOLDER] [MODEL_TYPE ...]     (all, or those that are named)
+    python hf_fields.py --check     whether docs/folder-fields.md lists every field that the installed `transformers` has
+"""
+
+import argparse
+import copy
+import json
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import transformers
+from transformers import CONFIG_MAPPING
+
+try:  # --check needs neither
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoModel, AutoModelForCausalLM
+except ImportError:
+    torch = None
+
+ROOT = Path(__file__).resolve().parents[1] / "fixtures"
+DEFAULT_OUTPUT = ROOT / "hf_fields"
+PAGE = ROOT.parents[1] / "docs/folder-fields.md"
+# How many folders of each model type have several fields changed at random.
+RANDOM_FOLDERS = 16
+
+# The folder whose changes are driven for each model type.
+BASES = {
+    "llama": "llama-yarn", "mistral": "llama-window", "mixtral": "llama-moe-4-2", "qwen2": "qwen2-tied",
+    "qwen3": "qwen3-tied", "qwen2_moe": "qwen2moe-6-2", "qwen3_moe": "qwen3moe-8-2", "gemma": "gemma", "gemma2": "gemma2",
+    "gemma3_text": "gemma3", "gemma3": "gemma3", "gpt2": "gpt2-untied", "bert": "bert", "nomic_bert": "nomic-bert",
+    "phi": "phi2", "phi3": "phi3-longrope-short", "gpt_neox": "gptneox-sequential", "starcoder2": "starcoder2-window",
+    "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite",
+}
+# What is set in that folder before, since `transformers` 5.24 fails on YaRN beside a `head_dim` that is null.
+OVERRIDES = {"mixtral": {"head_dim": 8}}
+ENCODERS = {"bert", "nomic_bert"}
+# Fields that every configuration has although its class does not list them, and older names.
+LEGACY = {
+    "all": ["torch_dtype", "rope_theta", "rope_scaling", "original_max_position_embeddings", "partial_rotary_factor", "head_dim",
+            "attn_implementation", "quantization_config", "auto_map", "layer_types", "sliding_window", "num_key_value_heads",
+            "temperature", "top_k", "repetition_penalty", "per_layer_config", "tie_word_embeddings"],
+    "gemma3_text": ["rope_local_base_freq", "sliding_window_pattern"],
+    "gemma3": ["rope_local_base_freq", "sliding_window_pattern"],
+    "gemma2": ["hidden_act", "sliding_window_pattern"],
+    "gemma": ["hidden_activation"],
+    "gpt_neox": ["rotary_pct", "rotary_emb_base"],
+    "bert": ["position_embedding_type", "pooler_type"],
+    "nomic_bert": ["rotary_emb_base", "rotary_emb_fraction", "rotary_scaling_factor", "prenorm", "causal", "qkv_proj_bias",
+                   "max_trained_positions"],
+    "mixtral": ["num_experts"],
+    "qwen3_moe": ["num_experts"],
+    "stablelm": ["rope_pct"],
+}
+ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu", "relu", "relu2", "silu", "swish", "tanh"]
+ABSENT = object()
+
+
+def language(config):
+    """The part that describes the language model."""
+    return config.get("text_config", config)
+
+
+def layers(config):
+    config = language(config)
+    return config.get("num_hidden_layers") or config.get("n_layer")
+
+
+def heads(config):
+    config = language(config)
+    return config.get("num_attention_heads") or config.get("n_head")
+
+
+def head_dim(config):
+    config = language(config)
+    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd")) // heads(config)
+
+
+def rope_values(config):
+    """Objects that describe rotary positions, right ones and others."""
+    part = (language(config).get("rope_parameters") or {}).get("partial_rotary_factor")
+    extra = {} if part is None else {"partial_rotary_factor": part}
+    n = int(head_dim(config) * (part or 1.0)) // 2
+    theta = {"rope_theta": 5000.0}
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+              "original_max_position_embeddings": 16}
+    long = {"rope_type": "longrope", "short_factor": [1.5] * n, "long_factor": [3.0] * n, "factor": 4.0,
+            "original_max_position_embeddings": 32}
+    flat = [
+        {"rope_type": "default"}, {"rope_type": "default", **theta}, {"type": "default", **theta}, theta, {"rope_theta": None},
+        {"rope_type": None, **theta}, {"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0},
+        {"factor": 2.0}, {"rope_type": "linear"}, {"rope_type": "linear", "type": "yarn", "factor": 2.0, **theta},
+        {"rope_type": "linear", "factor": 2.0, **theta}, {"rope_type": "linear", "factor": 0.5},
+        {"rope_type": "linear", "factor": None}, {"rope_type": "dynamic", "factor": 2.0}, yarn, yarn | theta,
+        {k: v for k, v in yarn.items() if k != "original_max_position_embeddings"},
+        yarn | {"original_max_position_embeddings": None}, yarn | {"factor": None}, yarn | {"factor": 1.0}, yarn | {"factor": 0.5},
+        yarn | {"beta_fast": 16.0, "beta_slow": 2.0}, yarn | {"beta_fast": None}, yarn | {"beta_fast": 0},
+        yarn | {"beta_slow": 0}, yarn | {"attention_factor": 0.8}, yarn | {"attention_factor": 1}, yarn | {"attention_factor": None},
+        yarn | {"attention_factor": 0.0}, yarn | {"mscale": 0.7, "mscale_all_dim": 1.2}, yarn | {"mscale": 0.7},
+        yarn | {"mscale_all_dim": 0.7}, yarn | {"mscale": 0.0, "mscale_all_dim": 1.0}, yarn | {"mscale": 0.7, "mscale_all_dim": 1.2,
+                                                                                             "attention_factor": 0.9},
+        yarn | {"truncate": False}, yarn | {"truncate": True}, yarn | {"truncate": None}, llama3, llama3 | theta,
+        {k: v for k, v in llama3.items() if k != "original_max_position_embeddings"}, llama3 | {"low_freq_factor": 2.0},
+        llama3 | {"high_freq_factor": None}, {k: v for k, v in llama3.items() if k != "low_freq_factor"},
+        llama3 | {"factor": 2.0, "high_freq_factor": 6}, long, long | {"factor": None}, long | {"attention_factor": 0.9},
+        {"rope_type": "su", **{k: v for k, v in long.items() if k != "rope_type"}}, {"rope_type": "proportional", **theta},
+        {"rope_type": "proportional", "partial_rotary_factor": 0.5, **theta}, {"rope_type": "mrope", "mrope_section": [1, 1, 1]},
+        {"rope_type": "unheard-of", **theta}, {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16},
+        {"partial_rotary_factor": 0.5, **theta}, {"rope_theta": 5000.0, "unheard_of": 3},
+    ]
+    flat = [value if "partial_rotary_factor" in value else value | extra for value in flat] + [{"rope_type": "default", **theta}]
+    nested = [{"full_attention": {"rope_type": "default", **theta}}, {"sliding_attention": {"rope_type": "default", **theta}},
+              {"full_attention": {"rope_type": "default", **theta},
+               "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}},
+              {"full_attention": {"rope_type": "linear", "factor": 2.0, **theta}, "sliding_attention": None},
+              {"full_attention": None, "sliding_attention": None},
+              {"full_attention": yarn, "sliding_attention": {"rope_type": "default"}},
+              {"full_attention": {"type": "linear", "factor": 4.0}},
+              {"sliding_attention": {"rope_type": "linear", "factor": 2.0}, "full_attention": {"rope_type": "default"}},
+              {"full_attention": {"rope_type": "default", **theta}, "sliding_attention": {}, "rope_theta": 77.0}]
+    return flat + nested
+
+
+def rope_cases(config):
+    """Whole configurations of rotary positions: fields that meet."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+    bare = {k: v for k, v in yarn.items() if k != "original_max_position_embeddings"}
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 900.0}
+    default = {"rope_type": "default", "rope_theta": 1234.0}
+    linear = {"type": "linear", "factor": 2.0}
+    none = dict(rope_parameters=ABSENT)
+    return [
+        none | dict(rope_theta=900.0), none | dict(rope_theta=None), none | dict(rope_theta=900.0, rope_scaling=linear),
+        none | dict(rope_scaling=linear), none | dict(rope_theta=900.0, rope_scaling=None), none | dict(rope_scaling={}),
+        none | dict(rope_theta=900.0, rope_scaling=yarn), none | dict(rope_scaling=yarn | {"rope_theta": 700.0}, rope_theta=900.0),
+        dict(rope_parameters=default, rope_theta=900.0), dict(rope_parameters=default, rope_scaling=linear),
+        dict(rope_parameters=default, rope_scaling=yarn), dict(rope_parameters=default, rope_scaling=yarn, rope_theta=900.0),
+        dict(rope_parameters=default, rope_scaling=None), dict(rope_parameters=default, rope_scaling={}),
+        dict(rope_parameters=default, rope_scaling=yarn | {"rope_theta": 700.0}),
+        dict(rope_parameters=yarn, rope_scaling=default), dict(rope_parameters=None, rope_scaling=yarn, rope_theta=800.0),
+        dict(rope_parameters={}, rope_theta=800.0), dict(rope_parameters={}), dict(rope_parameters=None, rope_theta=800.0),
+        dict(rope_parameters=bare, original_max_position_embeddings=24),
+        dict(rope_parameters=yarn, original_max_position_embeddings=24),
+        dict(rope_parameters=yarn | {"original_max_position_embeddings": 24}, original_max_position_embeddings=None),
+        none | dict(rope_scaling=yarn, original_max_position_embeddings=24),
+        none | dict(rope_scaling=bare, original_max_position_embeddings=24, rope_theta=900.0),
+        none | dict(rope_scaling=bare, max_position_embeddings=40), dict(rope_parameters=bare, max_position_embeddings=40),
+        dict(rope_parameters=llama3 | {"original_max_position_embeddings": 16}, original_max_position_embeddings=24),
+        dict(rope_parameters=llama3, original_max_position_embeddings=24), dict(rope_parameters=llama3),
+        dict(rope_parameters=llama3 | {"original_max_position_embeddings": 16}, rope_scaling=None),
+        none | dict(rope_theta=900.0, rope_scaling={k: v for k, v in llama3.items() if k != "rope_theta"}),
+        none | dict(rope_theta=900.0, partial_rotary_factor=0.5),
+        dict(rope_parameters=default | {"partial_rotary_factor": 0.5}, partial_rotary_factor=0.25),
+        dict(rope_parameters=default, partial_rotary_factor=0.5),
+        dict(rope_parameters=default, partial_rotary_factor=None),
+    ]
+
+
+def gemma3_rope_cases():
+    """What only a model with two bases has."""
+    both = {"full_attention": {"rope_type": "default", "rope_theta": 900.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 70.0}}
+    linear = {"rope_type": "linear", "factor": 2.0}
+    none = dict(rope_parameters=ABSENT)
+    return [
+        none | dict(rope_local_base_freq=50.0), none | dict(rope_local_base_freq=50.0, rope_theta=900.0),
+        none | dict(rope_local_base_freq=50.0, rope_theta=900.0, rope_scaling=linear),
+        dict(rope_parameters=both, rope_local_base_freq=50.0), dict(rope_parameters=both, rope_theta=50.0),
+        dict(rope_parameters=both, rope_scaling=linear), dict(rope_parameters=both, rope_scaling=linear | {"rope_theta": 5.0}),
+        dict(rope_parameters={"full_attention": {"rope_type": "linear", "factor": 2.0}}, rope_theta=900.0, rope_local_base_freq=50.0),
+        dict(rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 900.0}),
+        dict(rope_parameters={"rope_type": "linear", "factor": 2.0}, rope_theta=900.0, rope_local_base_freq=50.0),
+        none | dict(rope_local_base_freq=None, rope_theta=900.0), none | dict(rope_scaling=linear),
+        none | dict(rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+        dict(rope_parameters=both, rope_scaling={"rope_type": "yarn", "factor": 4.0}, original_max_position_embeddings=24),
+        dict(sliding_window_pattern=2, layer_types=ABSENT), dict(_sliding_window_pattern=2, layer_types=ABSENT),
+        dict(sliding_window_pattern=2), dict(layer_types=ABSENT),
+    ]
+
+
+def values(field, config):
+    """What a field is changed to."""
+    now, n = config.get(field), layers(config)
+    if field in ("hidden_act", "hidden_activation", "activation_function"):
+        return [None, *ACTIVATIONS]
+    if field in ("rope_parameters", "rope_scaling"):
+        return [None, {}, *rope_values(config)]
+    if field == "layer_types":
+        full, local = "full_attention", "sliding_attention"
+        return [None, [full] * n, [local] * n, [local if i % 2 else full for i in range(n)],
+                [full if i % 2 else local for i in range(n)], [full] * (n + 1), [full] * (n - 1), ["chunked_attention"] * n,
+                ["linear_attention"] * n]
+    special = {
+        "no_rope_layers": [None, [1] * n, [0] * n, [i % 2 for i in range(n)], [1] * (n - 1), []],
+        "no_rope_layer_interval": [None, 2, 4, 1],
+        "mlp_only_layers": [None, [], [0], [n - 1], [n + 5]],
+        "decoder_sparse_step": [None, 1, 2, 3],
+        "quantization_config": [None, {"quant_method": "bitsandbytes", "load_in_4bit": True}],
+        "auto_map": [None, {}, {"AutoModel": "modeling.Model"}],
+        "architectures": [None, [], ["UnheardOf"]],
+        "position_embedding_type": [None, "absolute", "relative_key"],
+        "dtype": [None, "float32"], "torch_dtype": [None, "float32"], "attn_implementation": [None, "eager"],
+        "_name_or_path": ["x"], "name_or_path": ["x"], "id2label": [{"0": "a", "1": "b", "2": "c"}], "label2id": [{"a": 0}],
+        "problem_type": [None, "regression"], "transformers_version": [None, "4.1.0"],
+        "experts_implementation": [None], "per_layer_config": [None], "pooler_type": ["first_token_transform"],
+        "query_pre_attn_scalar": [None, 7, 24.5, 0, -3], "summary_type": ["last"], "summary_activation": [None, "tanh"],
+        "eos_token_id": [None, 3, [3, 5]], "sliding_window": [None, 0, 1, 5, 16, 4096], "use_bidirectional_attention": [None, True],
+        "tie_word_embeddings": [None, True, False], "head_dim": [None, head_dim(config), head_dim(config) * 2, 8],
+        "rms_norm_eps": [None, 1e-2, 0, 1e-12], "layer_norm_eps": [None, 1e-2, 0, 1e-12], "norm_epsilon": [None, 1e-2],
+        "layer_norm_epsilon": [None, 1e-2], "partial_rotary_factor": [None, 0.25, 0.5, 1.0, 0.0, 2.0],
+        "rotary_pct": [None, 0.5, 1.0], "rotary_emb_base": [None, 777.0], "rope_pct": [0.5],
+        "rope_theta": [None, 777.0, 777, 0, -5.0], "original_max_position_embeddings": [None, 16],
+        "rope_local_base_freq": [None, 50.0], "max_trained_positions": [None, 16], "norm_topk_prob": [None, True, False],
+        "num_experts_per_tok": [None, 1, 3, 99], "attention_multiplier": [None, 0.3, 0, 1], "embedding_multiplier": [None, 3, 0.5, 0],
+        "residual_multiplier": [None, 0.5, 0, 2], "logits_scaling": [None, 4, 0.25], "attn_logit_softcapping": [None, 0, 5.0, 2],
+        "final_logit_softcapping": [None, 0, 5.0, 2], "max_window_layers": [None, 0, 1, 99],
+        "num_key_value_heads": [None, heads(config), 1], "type_vocab_size": [None, 1, 2, 3], "pad_token_id": [None, 3],
+        "max_position_embeddings": [None, 32, 64, 4096], "n_positions": [None, 32, 64, 4096],
+        "text_config": [None, {}], "vision_config": [None, {}], "sliding_window_pattern": [None, 2, 3, 1],
+        "_sliding_window_pattern": [None, 2, 3],
+    }
+    if field in special:
+        return special[field]
+    if isinstance(now, bool) or field.startswith(("use_", "is_", "add_", "output_", "qk_", "qkv_", "return_", "scale_", "reorder")):
+        return [None, True, False]
+    if isinstance(now, int):
+        return [None, now + 1, max(now - 1, 0), now * 2]
+    if isinstance(now, float):
+        return [None, now * 1.5 + 0.1, 0.0]
+    return [None, 3]
+
+
+def own_fields(model_type):
+    """The fields of a configuration class, as a saved file has them."""
+    config = CONFIG_MAPPING[model_type]()
+    fields = set(config.to_dict())
+    return sorted((fields | {"_name_or_path"}) - {"model_type"})
+
+
+def all_fields(model_type):
+    legacy = LEGACY["all"] + LEGACY.get(model_type, [])
+    if model_type == "gemma3":
+        text = set(CONFIG_MAPPING["gemma3_text"]().to_dict()) - {"model_type"}
+        return own_fields(model_type), sorted(text | {"rope_theta", "rope_scaling", "rope_local_base_freq"})
+    return sorted(set(own_fields(model_type)) | set(legacy)), []
+
+
+def cases(model_type, config):
+    """(field, keys that are set or ABSENT, changes to the tensors) of every case."""
+    out = []
+    fields, inner = all_fields(model_type)
+    for field in fields:
+        if field in config:
+            out.append((field, {field: ABSENT}, {}))
+        for value in values(field, config):
+            if field not in config or config[field] != value:
+                out.append((field, {field: value}, {}))
+    for field in inner:
+        text, place = config["text_config"], f"text_config.{field}"
+        if field in text:
+            out.append((place, {place: ABSENT}, {}))
+        out += [(place, {place: value}, {}) for value in values(field, text) if field not in text or text[field] != value]
+    if "rope_parameters" in config:
+        out += [("rope_parameters", change, {}) for change in rope_cases(config)]
+    if model_type == "gemma3_text":
+        out += [("rope_parameters", change, {}) for change in gemma3_rope_cases()]
+    if "use_sliding_window" in config:
+        for change in (dict(use_sliding_window=True, sliding_window=8), dict(use_sliding_window=True, sliding_window=8, max_window_layers=0),
+                       dict(use_sliding_window=False, sliding_window=8), dict(use_sliding_window=True, sliding_window=None),
+                       dict(use_sliding_window=True, sliding_window=8, max_window_layers=0, layer_types=ABSENT)):
+            out.append(("use_sliding_window", change, {}))
+    if "layer_types" in config:
+        out.append(("layer_types", dict(layer_types=ABSENT), {}))
+        out.append(("layer_types", dict(layer_types=["sliding_attention"] * layers(config), sliding_window=6), {}))
+    return out + head_cases(model_type, config)
+
+
+HEADS = {"gpt_neox": ("embed_out.weight", "gpt_neox.embed_in.weight"), "gpt2": ("lm_head.weight", "transformer.wte.weight"),
+         "gemma3": ("lm_head.weight", "model.language_model.embed_tokens.weight")}
+
+
+def head_cases(model_type, config):
+    """Heads that are stored, or not, beside what the configuration says."""
+    if model_type in ENCODERS:
+        return []
+    head, embedding = HEADS.get(model_type, ("lm_head.weight", "model.embed_tokens.weight"))
+    reverse, same = {"add": [[head, embedding, "reversed"]]}, {"add": [[head, embedding, "same"]]}
+    drop = {"drop": [head]}
+    out = []
+    for tie in (True, False, None, ABSENT):
+        for tensors in (reverse, same, drop):
+            out.append(("tie_word_embeddings", {"tie_word_embeddings": tie}, tensors))
+            if "text_config" in config:
+                place = "text_config.tie_word_embeddings"
+                out.append((place, {place: tie, "tie_word_embeddings": ABSENT}, tensors))
+    # Biases that the configuration does not know of.
+    for field, stems in (("attention_bias", ("self_attn.q_proj", "self_attn.o_proj")), ("mlp_bias", ("mlp.up_proj",)),
+                         ("use_qkv_bias", ("self_attn.q_proj",)), ("qkv_bias", ("self_attn.q_proj",))):
+        for stem in stems:
+            weight = f"{'model.language_model.' if model_type == 'gemma3' else 'model.'}layers.0.{stem}.weight"
+            add = {"add": [[weight.replace("weight", "bias"), weight, "column"]]}
+            for change in ({}, {field: True}, {field: False}):
+                if model_type not in ("gpt2", "gpt_neox"):
+                    out.append((field, change, add))
+    return out
+
+
+def change_tensors(tensors, change):
+    """Tensors with some added, made of others, and some left out."""
+    tensors = dict(tensors)
+    for name in change.get("drop", []):
+        tensors.pop(name, None)
+    for name, source, how in change.get("add", []):
+        if source not in tensors:
+            return None
+        made = {"reversed": lambda t: t.flip(0), "same": lambda t: t, "column": lambda t: t[:, 0]}[how](tensors[source])
+        tensors[name] = made.clone().contiguous()
+    return tensors
+
+
+def apply(config, change):
+    """The configuration with keys that are set or removed; a dot leads into an object."""
+    config = copy.deepcopy(config)
+    for key, value in change.items():
+        *objects, last = key.split(".")
+        place = config[objects[0]] if objects else config
+        place.pop(last, None)
+        if value is not ABSENT:
+            place[last] = copy.deepcopy(value)
+    return config
+
+
+def wrapped(config, tensors):
+    """A Gemma 3 text model inside the multimodal wrapper."""
+    text = {k: v for k, v in config.items() if k not in ("architectures", "transformers_version", "tie_word_embeddings")}
+    vision = dict(model_type="siglip_vision_model", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+                  image_size=8, patch_size=8)
+    outer = dict(architectures=["Gemma3ForConditionalGeneration"], model_type="gemma3", text_config=text, vision_config=vision,
+                 mm_tokens_per_image=1, boi_token_index=1, eoi_token_index=2, image_token_index=88, tie_word_embeddings=True,
+                 dtype="float32", initializer_range=0.02)
+    return outer, {name.replace("model.", "model.language_model.", 1): t for name, t in tensors.items()}
+
+
+class Driver:
+    """One model type: its folder, the prompt and what the folder gives unchanged."""
+
+    def __init__(self, model_type, work):
+        self.model_type, self.work = model_type, work
+        folder = ROOT / "hf" / BASES[model_type]
+        self.config = json.loads((folder / "config.json").read_text()) | OVERRIDES.get(model_type, {})
+        self.tensors = load_file(folder / "model.safetensors")
+        twin = ROOT / "models" / f"{BASES[model_type]}.json"
+        facts = json.loads((twin if twin.exists() else ROOT / "hf" / f"{BASES[model_type]}.json").read_text())
+        self.tokens = facts["tokens"]
+        if model_type == "gemma3":
+            self.config, self.tensors = wrapped(self.config, self.tensors)
+        self.loaded = AutoModel if model_type in ENCODERS else AutoModelForCausalLM
+
+    def run(self, config, tensors):
+        """Two rows of numbers, and the tensors that were made up."""
+        folder = Path(tempfile.mkdtemp(dir=self.work))
+        try:
+            (folder / "config.json").write_text(json.dumps(config))
+            save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+            loaded = self.loaded
+            if self.model_type == "gemma3":
+                loaded = transformers.AutoModelForImageTextToText
+            model, info = loaded.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+            # Those that no number depends on are no matter.
+            missing = [name for name in info["missing_keys"]
+                       if not name.startswith(("pooler", "model.vision_tower", "model.multi_modal_projector"))]
+            with torch.no_grad():
+                output = model.eval()(torch.tensor([self.tokens]))
+            # The first, in both forms: hidden states or logits.
+            rows = output[0][0]
+            rows = rows[[len(self.tokens) // 2, len(self.tokens) - 1]].numpy().astype("<f4")
+            return rows, sorted(missing), sorted(info["unexpected_keys"])
+        finally:
+            shutil.rmtree(folder)
+
+
+def near(a, b):
+    return a.shape == b.shape and np.linalg.norm(a - b) <= 1e-6 * np.linalg.norm(b)
+
+
+class Results:
+    """The cases of a model type, and the distinct numbers that they gave."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.base, missing, _ = driver.run(driver.config, driver.tensors)
+        assert not missing, missing
+        self.found, self.numbers, self.seen = [], [], set()
+
+    def add(self, field, change, tensor_change):
+        config = apply(self.driver.config, change)
+        key = json.dumps([config, tensor_change], sort_keys=True)
+        tensors = change_tensors(self.driver.tensors, tensor_change)
+        if key in self.seen or tensors is None:
+            return
+        self.seen.add(key)
+        case = dict(field=field, set={k: v for k, v in change.items() if v is not ABSENT},
+                    remove=[k for k, v in change.items() if v is ABSENT])
+        case |= dict(tensors=tensor_change) if tensor_change else {}
+        try:
+            rows, missing, _ = self.driver.run(config, tensors)
+        except Exception as e:
+            case["expect"] = "error"
+            case["error"] = f"{type(e).__name__}: {str(e).strip().splitlines()[-1][:120] if str(e).strip() else ''}"
+        else:
+            # Missing biases are made zero, all else is made up.
+            made_up = [m for m in missing if not m.endswith(".bias")]
+            if not np.isfinite(rows).all():
+                case["expect"], case["error"] = "error", "numbers that are not finite"
+            elif made_up:
+                case["expect"], case["missing"] = "random", made_up[0]
+            else:
+                case["expect"] = self.place(rows)
+        self.found.append(case)
+
+    def place(self, rows):
+        """Where these numbers are."""
+        if near(rows, self.base):
+            return "base"
+        for i, other in enumerate(self.numbers):
+            if near(rows, other):
+                return i
+        self.numbers.append(rows)
+        return len(self.numbers) - 1
+
+
+def combinations(cases, rng):
+    """Changes of several fields at once, of which each alone gives numbers."""
+    alone = [c for c in cases if c["expect"] not in ("error", "random") and "tensors" not in c]
+    honoured = [c for c in alone if c["expect"] != "base"]
+    for i in range(RANDOM_FOLDERS):
+        picked = rng.sample(honoured, min(len(honoured), 1 + i % 3)) + rng.sample(alone, 2)
+        change = {}
+        for case in picked:
+            change |= case["set"] | {key: ABSENT for key in case["remove"]}
+        yield change
+
+
+def drive(model_type, out):
+    with tempfile.TemporaryDirectory() as work:
+        results = Results(Driver(model_type, work))
+        driver, numbers, found = results.driver, results.numbers, results.found
+        for case in cases(model_type, driver.config):
+            results.add(*case)
+        for change in list(combinations(found, random.Random(41))):
+            results.add("several", change, {})
+    source = f"transformers {transformers.__version__}, torch {torch.__version__}, float32, eager attention"
+    facts = dict(base=BASES[model_type], set=OVERRIDES.get(model_type, {}), tokens=driver.tokens, n_row=results.base.shape[1], source=source)
+    if model_type == "gemma3":
+        facts["wrapper"] = {k: v for k, v in driver.config.items() if k != "text_config"}
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in found)
+    (out / f"{model_type}.json").write_text(json.dumps(facts, separators=(",", ":"))[:-1] + ',"cases":[\n' + lines + "\n]}\n")
+    np.stack(numbers).tofile(out / f"{model_type}.f32")
+    kinds = [case["expect"] if isinstance(case["expect"], str) else "other" for case in found]
+    print(f"{model_type}: {len(found)} cases, " + ", ".join(f"{kinds.count(k)} {k}" for k in ("base", "other", "error", "random")),
+          flush=True)
+
+
+def table():
+    """What docs/folder-fields.md says: the fields of each model type."""
+    listed = {}
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 3:
+            for model_type in cells[2].replace("`", "").split(", "):
+                listed.setdefault(model_type, set()).add(cells[0])
+    return listed
+
+
+def check():
+    """Fails when a class of the installed `transformers` has a field that the page does not list."""
+    listed, wrong = table(), []
+    for model_type in BASES:
+        fields, inner = all_fields(model_type)
+        fields = set(fields) | {f"text_config.{field}" for field in inner}
+        wrong += [f"{model_type}: {field} is not in {PAGE.name}" for field in sorted(fields - listed.get(model_type, set()))]
+    print("\n".join(wrong) or f"{sum(map(len, listed.values()))} fields of {len(listed)} model types: transformers "
+          f"{transformers.__version__} has no other")
+    sys.exit(bool(wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="MODEL_TYPE")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUTPUT, help="folder to write to (%(default)s)")
+    parser.add_argument("--check", action="store_true", help="compare the page's fields with the installed transformers")
+    args = parser.parse_args()
+    if args.check:
+        check()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity(logging.CRITICAL)
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    args.out.mkdir(parents=True, exist_ok=True)
+    for model_type in args.names or BASES:
+        drive(model_type, args.out)
+
+
+if __name__ == "__main__":
+    main()
