@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -154,6 +154,11 @@ test-cpp: lib ## the C++ header: its tests, examples and guide, with every C++ c
 	@scripts/fetch-model.sh smollm2
 	bindings/cpp/tests/run.sh build/lib "$$(scripts/fetch-model.sh smollm2)" plain
 	bindings/cpp/tests/run.sh build/lib "$$(scripts/fetch-model.sh smollm2)" asan
+
+test-fields: ## whether the documented fields are all that the configuration classes of transformers have
+	$(PYTHON) -m venv build/fields
+	build/fields/bin/pip install -q "$$(grep '^transformers==' tests/oracle/requirements.txt)"
+	build/fields/bin/python tests/oracle/hf_fields.py --check
 
 wheel: lib ## the Python package with the library in it, into build/wheel
 	bindings/python/wheel.sh build/lib build/wheel
