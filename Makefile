@@ -159,6 +159,7 @@ test-fields: ## whether the documented fields are all that the configuration cla
 	$(PYTHON) -m venv build/fields
 	build/fields/bin/pip install -q "$$(grep '^transformers==' tests/oracle/requirements.txt)"
 	build/fields/bin/python tests/oracle/hf_fields.py --check
+	build/fields/bin/python tests/oracle/tokenizer_fields.py --check
 
 wheel: lib ## the Python package with the library in it, into build/wheel
 	bindings/python/wheel.sh build/lib build/wheel

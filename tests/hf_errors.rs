@@ -112,7 +112,7 @@ fn tensors() {
         .refused(&format!("the tensor {value:?} has the impossible shape [1, 1, 1, 2, 3]"));
     let far = "model.layers.9.mlp.up_proj.weight";
     llama().with(far, up).refused(&format!(
-        "the tensor {far:?} is not part of the architecture \"llama\" as this version knows it"
+        "the tensor {far:?} is of layer 9, but the key \"num_hidden_layers\" of config.json is 2"
     ));
     llama()
         .with("norm.weight", "model.norm.weight")
@@ -259,9 +259,20 @@ fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
         (config, b"{]", Some("tokenizer.json: the tokenizer_config.json cannot be read: ")),
         (
             config,
-            b"{\"add_bos_token\":1}",
+            b"{\"do_lower_case\":1}",
             Some("tokenizer.json: the tokenizer_config.json cannot be read: "),
         ),
+        (
+            config,
+            b"{\"split_special_tokens\":true}",
+            Some("tokenizer.json: the tokenizer_config.json: the key \"split_special_tokens\" is true"),
+        ),
+        (
+            "special_tokens_map.json",
+            b"{]",
+            Some("tokenizer.json: the special_tokens_map.json cannot be read: "),
+        ),
+        ("added_tokens.json", b"[]", Some("tokenizer.json: the added_tokens.json cannot be read: ")),
     ] {
         let llama = Folder::of("llama-yarn");
         let path = llama.folder.0.clone();

@@ -51,6 +51,40 @@ fn the_folders_tokenizer_is_the_models() {
     assert!(matches!(model.tokenizer(), Err(Error::Unsupported(m)) if m.contains("no tokenizer")));
 }
 
+/// As `AutoTokenizer` reads them: files count more than what `tokenizer_config.json` has.
+#[test]
+fn templates_in_files_of_their_own_are_read() {
+    let templates = |files: &[(&str, &str)]| {
+        let folder = TempFolder::new("hf-templates");
+        for file in ["config.json", "model.safetensors"] {
+            folder.write(file, std::fs::read(fixture(&format!("{MODEL}/{file}"))).expect("a fixture"));
+        }
+        folder.write("tokenizer.json", words(N_VOCAB));
+        std::fs::create_dir_all(folder.0.join("additional_chat_templates")).expect("a folder");
+        let config = r#"{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template":
+            [{"name": "default", "template": "in the config"}, {"name": "rag", "template": "rag in the config"}]}"#;
+        folder.write("tokenizer_config.json", config);
+        for (file, text) in files {
+            folder.write(file, text);
+        }
+        let has_template = ember::hf::look_beside(&folder.0).1;
+        let options = LoadOptions { use_mmap: false, ..LoadOptions::default() };
+        let model = LoadedModel::open(&folder.0, &options).expect("a model");
+        let tokenizer = model.tokenizer().expect("a tokenizer");
+        let named = |name| tokenizer.named_chat_template(name).map(str::to_owned);
+        assert!(has_template);
+        [tokenizer.chat_template().map(str::to_owned), named("tool_use"), named("rag")]
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let (file, tools) = ("chat_template.jinja", "additional_chat_templates/tool_use.jinja");
+    assert_eq!(templates(&[]), [some("in the config"), None, some("rag in the config")]);
+    assert_eq!(templates(&[(file, "in a file")]), [some("in a file"), None, None]);
+    assert_eq!(templates(&[(file, "in a file"), (tools, "tools")]), [some("in a file"), some("tools"), None]);
+    assert_eq!(templates(&[(tools, "tools")]), [some("in the config"), some("tools"), None]);
+    let others = [("additional_chat_templates/notes.txt", "no template"), (tools, "tools")];
+    assert_eq!(templates(&others), [some("in the config"), some("tools"), None]);
+}
+
 #[test]
 fn a_token_without_an_embedding_is_refused_when_it_is_decoded() {
     let model = std::sync::Arc::new(load("hf-many", Some(&words(N_VOCAB + 1))).expect("a model"));

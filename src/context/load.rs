@@ -21,6 +21,8 @@ use crate::memory::{Memory, MemoryOptions};
 use crate::models::{self, Model};
 use crate::threads::{self, ThreadPool};
 use crate::tokenizer::Tokenizer;
+#[cfg(feature = "hf")]
+use crate::tokenizer::TokenizerFiles;
 
 /// How to load a model.
 #[derive(Debug, Clone)]
@@ -189,16 +191,20 @@ impl<'a> Load<'a> {
     #[cfg(feature = "hf")]
     fn folder(&self, path: &Path, reading: &Reading<'_>) -> Result<Parts> {
         let folder = hf::open_with(path, self.options.use_mmap, reading)?;
-        let HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens } = folder;
+        let HfFolder { gguf, tokenizer_json, beside, model_type, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };
-            let mut tokenizer =
-                Tokenizer::from_json_under(json, tokenizer_config.as_deref(), &|| self.step())
-                    .map_err(|e| e.within("tokenizer.json"))?;
+            let files = TokenizerFiles {
+                tokenizer: json,
+                config: beside.tokenizer_config.as_deref(),
+                special_tokens_map: beside.special_tokens_map.as_deref(),
+                added_tokens: beside.added_tokens.as_deref(),
+                model_type: Some(model_type),
+            };
+            let mut tokenizer = Tokenizer::from_files_under(&files, &|| self.step())
+                .map_err(|e| e.within("tokenizer.json"))?;
             tokenizer.add_ends(&end_tokens);
-            if let Some(text) = chat_template {
-                tokenizer.set_chat_template(text);
-            }
+            tokenizer.set_chat_templates(beside.chat_templates);
             Ok(Some(tokenizer))
         };
         self.build(gguf, tokenizer)
@@ -327,9 +333,15 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
 #[cfg(feature = "hf")]
 fn check_beside(path: &Path) -> Result<()> {
     let beside = hf::beside(path)?;
-    match beside.tokenizer_config.filter(|_| hf::look_beside(path).0) {
-        Some(config) => Tokenizer::check_json_config(&config).map_err(|e| e.within("tokenizer.json")),
-        None => Ok(()),
+    let files = TokenizerFiles {
+        config: beside.tokenizer_config.as_deref(),
+        special_tokens_map: beside.special_tokens_map.as_deref(),
+        added_tokens: beside.added_tokens.as_deref(),
+        ..TokenizerFiles::default()
+    };
+    match hf::look_beside(path).0 {
+        true => Tokenizer::check_files(&files).map_err(|e| e.within("tokenizer.json")),
+        false => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::layout::Change;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gguf::{Value, quoted};
 
 /// A tensor's name without `.weight` or `.bias` in the folder and in GGUF, where `{}` stands for the layer's number
@@ -155,10 +155,9 @@ pub fn set_window(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
 pub fn windowed_layers(config: &Config<'_>, n_layer: Option<usize>) -> Result<Option<Vec<bool>>> {
     const KEY: &str = "layer_types";
     let Some(types) = config.strs(KEY)? else { return Ok(None) };
-    if n_layer.is_some_and(|n_layer| types.len() != n_layer) {
-        let found = format!("an array of {} layers", types.len());
-        let n_layer = n_layer.unwrap_or_default();
-        return Err(config.unsupported(KEY, &found, &format!("one entry for each of {n_layer} layers")));
+    if let Some(n_layer) = n_layer.filter(|n_layer| types.len() != *n_layer) {
+        let (place, n) = (config.place(KEY).unwrap_or_default(), types.len());
+        return Err(Error::Format(format!("{place} has {n} entries for {n_layer} layers")));
     }
     let windowed = |found: &&str| match *found {
         "sliding_attention" => Ok(true),

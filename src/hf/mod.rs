@@ -31,6 +31,11 @@ use config::{Config, ConfigFile};
 const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
+/// Templates with other names: `NAME.jinja`.
+const TEMPLATES: &str = "additional_chat_templates";
+const MAX_TEMPLATES: usize = 100;
+const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
+const ADDED_TOKENS: &str = "added_tokens.json";
 /// The most bytes of a `tokenizer_config.json` (real ones have up to a megabyte, of tokens that were added) and of a
 /// template.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
@@ -42,10 +47,10 @@ pub struct HfFolder {
     pub gguf: Gguf,
     /// `tokenizer.json`, if it is there: not looked into.
     pub tokenizer_json: Option<FileBytes>,
-    /// `tokenizer_config.json`, if it is there: not looked into.
-    pub tokenizer_config: Option<FileBytes>,
-    /// `chat_template.jinja`, if it is there, which counts more than the template in `tokenizer_config.json`.
-    pub chat_template: Option<String>,
+    /// The small files beside it.
+    pub beside: Beside,
+    /// `model_type` of `config.json`.
+    pub model_type: &'static str,
     /// The tokens that end a generation, as `generation_config.json` says, or else `config.json`.
     pub end_tokens: Vec<u32>,
 }
@@ -66,7 +71,8 @@ pub fn look_beside(path: &Path) -> (bool, bool) {
     let folder = Folder { path, use_mmap: false, reading: &Reading::default() };
     let config = folder.read(TOKENIZER_CONFIG, MAX_TEXT_BYTES).ok();
     let looked = config.and_then(|bytes| serde_json::from_slice::<Looked>(&bytes).ok()).unwrap_or_default();
-    (path.join(TOKENIZER).is_file(), path.join(TEMPLATE).is_file() || looked.chat_template.is_some())
+    let has_template = folder.template_files().is_ok_and(|files| !files.is_empty());
+    (path.join(TOKENIZER).is_file(), has_template || looked.chat_template.is_some())
 }
 
 /// Reads the folder at `path`. With `use_mmap`, safetensors files are mapped instead of read into memory; they must
@@ -101,13 +107,12 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
             true => (None, Beside::default()),
             false => (folder.optional(TOKENIZER, u64::MAX)?, folder.beside()?),
         };
-        Ok((parts, tokenizer, beside, end_tokens(&folder, &config)?))
+        Ok((parts, tokenizer, beside, end_tokens(&folder, &config)?, family.model_type))
     };
-    let (parts, tokenizer_json, beside, end_tokens) = read().map_err(|e| e.within(&name))?;
-    let Beside { tokenizer_config, chat_template } = beside;
+    let (parts, tokenizer_json, beside, end_tokens, model_type) = read().map_err(|e| e.within(&name))?;
     let (parts, origin) = parts;
     let gguf = Gguf::from_parts(parts)?.made_from(Box::new(origin));
-    Ok(HfFolder { gguf, tokenizer_json, tokenizer_config, chat_template, end_tokens })
+    Ok(HfFolder { gguf, tokenizer_json, beside, model_type, end_tokens })
 }
 
 /// The small files beside the tokenizer, each if it is there.
@@ -115,8 +120,13 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
 pub struct Beside {
     /// `tokenizer_config.json`: not looked into.
     pub tokenizer_config: Option<FileBytes>,
-    /// `chat_template.jinja`.
-    pub chat_template: Option<String>,
+    /// `special_tokens_map.json`: not looked into.
+    pub special_tokens_map: Option<FileBytes>,
+    /// `added_tokens.json`: not looked into.
+    pub added_tokens: Option<FileBytes>,
+    /// Names and texts: `chat_template.jinja` is the one called `default`, those in `additional_chat_templates` have their
+    /// files' names. They count more than the templates in `tokenizer_config.json`.
+    pub chat_templates: Vec<(String, String)>,
 }
 
 /// The small files beside the tokenizer of the folder at `path`, which [`open_with`] leaves where they are when it measures.
@@ -128,9 +138,9 @@ pub fn beside(path: &Path) -> Result<Beside> {
 }
 
 /// The text of a template.
-fn template(bytes: &[u8]) -> Result<String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::Format(format!("{TEMPLATE} is not UTF-8")))?;
-    expect_room(text.len(), "a template of this length").map_err(|e| e.within(TEMPLATE))?;
+fn template(bytes: &[u8], file: &str) -> Result<String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::Format(format!("{file} is not UTF-8")))?;
+    expect_room(text.len(), "a template of this length").map_err(|e| e.within(file))?;
     Ok(text.to_owned())
 }
 
@@ -174,8 +184,38 @@ impl Folder<'_> {
 
     fn beside(&self) -> Result<Beside> {
         let tokenizer_config = self.optional(TOKENIZER_CONFIG, MAX_TEXT_BYTES)?;
-        let template = self.optional(TEMPLATE, MAX_TEXT_BYTES)?.map(|bytes| template(&bytes));
-        Ok(Beside { tokenizer_config, chat_template: template.transpose()? })
+        let special_tokens_map = self.optional(SPECIAL_TOKENS_MAP, MAX_TEXT_BYTES)?;
+        let added_tokens = self.optional(ADDED_TOKENS, MAX_TEXT_BYTES)?;
+        let mut chat_templates = Vec::new();
+        for (name, file) in self.template_files()? {
+            chat_templates.push((name, template(&self.read(&file, MAX_TEXT_BYTES)?, &file)?));
+        }
+        Ok(Beside { tokenizer_config, special_tokens_map, added_tokens, chat_templates })
+    }
+
+    /// The files of templates: names and paths in the folder.
+    fn template_files(&self) -> Result<Vec<(String, String)>> {
+        let mut out = Vec::new();
+        if self.has(TEMPLATE) {
+            out.push(("default".to_owned(), TEMPLATE.to_owned()));
+        }
+        let others = self.path.join(TEMPLATES);
+        if !others.is_dir() {
+            return Ok(out);
+        }
+        let unreadable = |e: std::io::Error| Error::Io(format!("{TEMPLATES}: {e}"));
+        for entry in std::fs::read_dir(&others).map_err(unreadable)? {
+            let file = entry.map_err(unreadable)?.file_name();
+            let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".jinja")) else { continue };
+            if out.len() > MAX_TEMPLATES {
+                return Err(Error::Unsupported(format!(
+                    "{TEMPLATES} has more than {MAX_TEMPLATES} templates, the most Ember reads"
+                )));
+            }
+            out.push((name.to_owned(), format!("{TEMPLATES}/{name}.jinja")));
+        }
+        out.sort();
+        Ok(out)
     }
 
     /// A small file of at most so many bytes, read into memory.

@@ -163,9 +163,7 @@ impl<'a> Rope<'a> {
             "default" => Ok(()),
             "linear" => {
                 keys.set("rope.scaling.type", "linear");
-                let factor = self.object().positive(&["factor"])?;
-                let factor = factor.ok_or_else(|| self.object().missing(&["factor"]))?;
-                keys.set_f32("rope.scaling.factor", Some(factor));
+                keys.set_f32("rope.scaling.factor", Some(self.object().require_f64(&["factor"])?));
                 Ok(())
             }
             "yarn" => self.write_yarn(keys),

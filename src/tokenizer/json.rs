@@ -4,7 +4,9 @@
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::effort::Effort;
 use super::expression::Expressions;
-use super::json_config::{ConfigFile, RoleFile, TemplateFile};
+use super::json_added;
+use super::json_class::Class;
+use super::json_config::{AddedFile, ConfigFile, TemplateFile};
 use super::json_file::{MergeFile, ModelFile, TokenizerFile, VocabFile};
 use super::json_parts::{self, DecoderFacts, PreParts};
 use super::looks::Looks;
@@ -14,7 +16,9 @@ use super::special::{Added, SpecialTokens};
 use super::unigram::Unigram;
 use super::vocab::{Lexicon, Speller, Spelling, TokenType, Vocab, byte_token};
 use super::wordpiece::{MAX_CHARS, WordPiece};
-use super::{Model, Place, Tokenizer};
+use super::{Model, Place, Tokenizer, TokenizerFiles};
+use serde_json::Value;
+
 use crate::error::{Error, Result, quoted, shortened};
 use crate::gguf::{collected, filled, room_for};
 
@@ -25,19 +29,38 @@ const VOCAB: &str = "the vocabulary";
 const SPECIALS: &str = "the special tokens";
 
 /// Builds the tokenizer.
-pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Result<Tokenizer> {
-    let file = TokenizerFile::read(json, looks)?;
-    let config = config.map(read_config).transpose()?.unwrap_or_default();
-    let mut expressions = Expressions::new();
-    let normalizer = json_parts::normalizer(&file.normalizer.tree()?, &mut expressions)?;
-    let PreParts { pre, byte_level } =
-        json_parts::pre_tokenizer(&file.pre_tokenizer.tree()?, &mut expressions)?;
-    let decoder = json_parts::decoder(&file.decoder.tree()?);
+pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Tokenizer> {
+    let mut file = TokenizerFile::read(files.tokenizer, looks)?;
+    let (config, older) = read_configs(files)?;
+    let (own_pre, own_decoder) = (file.pre_tokenizer.tree()?, file.decoder.tree()?);
+    let byte_level = json_parts::has(&own_pre, "ByteLevel") || json_parts::has(&own_decoder, "ByteLevel");
     let kind = kind(&file.model)?;
+    let class = Class::of(&config, files.model_type, byte_level);
+    // A class that only the model's type stands for says nothing about another kind of vocabulary.
+    let is_named = config.tokenizer_class.is_some();
+    let class = class.filter(|class| is_named || class.takes(kind.name(), byte_level));
+    if let Some(class) = class {
+        class.check(&config, kind.name(), byte_level)?;
+        file.model.settings = class.settings(&config);
+        json_added::check_unk(&file)?;
+    }
+    let part = |own: Value, of_class: fn(Class, &ConfigFile) -> Value| {
+        class.map_or(own, |class| of_class(class, &config))
+    };
+    let mut expressions = Expressions::new();
+    let normalizer = part(file.normalizer.tree()?, Class::normalizer);
+    let normalizer = json_parts::normalizer(&normalizer, &mut expressions)?;
+    let pre = part(own_pre, Class::pre_tokenizer);
+    let PreParts { pre, byte_level } = json_parts::pre_tokenizer(&pre, &mut expressions)?;
+    let decoder = json_parts::decoder(&part(own_decoder, Class::decoder));
     let spelling = spelling(kind, byte_level, &decoder);
 
+    json_added::add(&mut file, &config, class, &older)?;
+    if kind != Kind::Bpe {
+        json_added::check_words(&file)?;
+    }
     let mut vocab = read_vocab(&file, kind, looks)?;
-    let roles = read_roles(&file, &config, &mut vocab)?;
+    let roles = read_roles(&file, &config, class, &mut vocab)?;
     let speller = Speller::new(spelling);
     let lexicon = Lexicon::new(&vocab, &speller, looks)?;
     let model = read_model(&file.model, kind, &vocab, &lexicon, &speller, roles.unk, looks)?;
@@ -61,10 +84,40 @@ pub(super) fn read(json: &[u8], config: Option<&[u8]>, looks: Looks<'_>) -> Resu
 const CONFIG_ROOM_PER_BYTE: usize = 8;
 
 /// Reads a `tokenizer_config.json`.
-pub(super) fn read_config(config: &[u8]) -> Result<ConfigFile> {
-    room_for::<u8>(config.len() * CONFIG_ROOM_PER_BYTE, "the tokenizer_config.json")?;
-    serde_json::from_slice(config)
-        .map_err(|e| Error::Format(format!("the tokenizer_config.json cannot be read: {}", shortened(e))))
+fn read_config(config: &[u8]) -> Result<ConfigFile> {
+    let config: ConfigFile = read_small(config, "tokenizer_config.json")?;
+    for (key, found) in [
+        ("split_special_tokens", config.split_special_tokens),
+        ("fix_mistral_regex", config.fix_mistral_regex),
+    ] {
+        if found == Some(true) {
+            return Err(Error::Unsupported(format!(
+                "the tokenizer_config.json: the key {key:?} is true, which is not supported; supported is: false"
+            )));
+        }
+    }
+    Ok(config)
+}
+
+/// Reads the configuration, with what older files beside it add where it has no list of added tokens, and the tokens of an
+/// `added_tokens.json`.
+pub(super) fn read_configs(files: &TokenizerFiles<'_>) -> Result<(ConfigFile, AddedFile)> {
+    let mut config = files.config.map(read_config).transpose()?.unwrap_or_default();
+    if config.added_tokens_decoder.is_some() {
+        return Ok((config, AddedFile::default()));
+    }
+    if let Some(map) = files.special_tokens_map {
+        config.update(read_small(map, "special_tokens_map.json")?);
+    }
+    let older = files.added_tokens.map(|file| read_small(file, "added_tokens.json")).transpose()?;
+    Ok((config, older.unwrap_or_default()))
+}
+
+/// Reads a small file.
+fn read_small<'f, T: serde::Deserialize<'f>>(file: &'f [u8], name: &str) -> Result<T> {
+    room_for::<u8>(file.len() * CONFIG_ROOM_PER_BYTE, &format!("the {name}"))?;
+    serde_json::from_slice(file)
+        .map_err(|e| Error::Format(format!("the {name} cannot be read: {}", shortened(e))))
 }
 
 /// The kinds of model.
@@ -73,6 +126,17 @@ enum Kind {
     Bpe,
     WordPiece,
     Unigram,
+}
+
+impl Kind {
+    /// What a `tokenizer.json` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Bpe => "BPE",
+            Kind::WordPiece => "WordPiece",
+            Kind::Unigram => "Unigram",
+        }
+    }
 }
 
 fn kind(model: &ModelFile<'_>) -> Result<Kind> {
@@ -140,19 +204,38 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
 }
 
 /// Finds the tokens with a role: those that the config names and those that frame a text.
-fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'_>) -> Result<Roles> {
-    let (mut prefix, mut suffix) = json_parts::frame(&file.post_processor.tree()?)?;
+fn read_roles(
+    file: &TokenizerFile<'_>,
+    config: &ConfigFile,
+    class: Option<Class>,
+    vocab: &mut Vocab<'_>,
+) -> Result<Roles> {
+    let text = |role: &str| {
+        let default = || class.and_then(|class| class.default_role(role));
+        config.role(role).map_or_else(default, |token| token.map(|token| &*token.content))
+    };
+    let found = |vocab: &Vocab<'_>, role: &str| text(role).and_then(|text| vocab.find(text));
+    let (prefix, suffix) = match class {
+        None => json_parts::frame(&file.post_processor.tree()?)?,
+        Some(class) if class.keeps_frame() => json_parts::frame(&file.post_processor.tree()?)?,
+        Some(Class::Bert) => {
+            let frame = |role: &str| {
+                let missing = || Error::Format(format!("the token of {role:?} is not in the tokenizer.json"));
+                found(vocab, role).map(|id| vec![id]).ok_or_else(missing)
+            };
+            (frame("cls_token")?, frame("sep_token")?)
+        }
+        Some(_) => (Vec::new(), Vec::new()),
+    };
     if let Some(&id) = prefix.iter().chain(&suffix).find(|&&id| id as usize >= vocab.len()) {
         let n = vocab.len();
         return Err(Error::Format(format!(
             "the post-processor names the token {id}, but there are only {n} tokens"
         )));
     }
-    let named = |role: &Option<RoleFile>| role.as_ref().and_then(|role| vocab.find(role.text()));
-    let bos = named(&config.bos_token).or_else(|| named(&config.cls_token)).or(prefix.first().copied());
-    let eos = named(&config.eos_token).or_else(|| named(&config.sep_token)).or(suffix.last().copied());
-    set_frame(&mut prefix, config.add_bos_token, named(&config.bos_token));
-    set_frame(&mut suffix, config.add_eos_token, named(&config.eos_token));
+    let named = |role: &str| found(vocab, role);
+    let bos = named("bos_token").or_else(|| named("cls_token")).or(prefix.first().copied());
+    let eos = named("eos_token").or_else(|| named("sep_token")).or(suffix.last().copied());
     let model = &file.model;
     let unk = match &model.settings.unk_token {
         Some(text) => Some(vocab.find(text).ok_or_else(|| {
@@ -170,25 +253,12 @@ fn read_roles(file: &TokenizerFile<'_>, config: &ConfigFile, vocab: &mut Vocab<'
     if let Some(unk) = unk {
         vocab.types[unk as usize] = TokenType::Unknown;
     }
-    let named = |role: &Option<RoleFile>| role.as_ref().and_then(|role| vocab.find(role.text()));
-    let pad = named(&config.pad_token);
-    let unk = unk.or_else(|| named(&config.unk_token));
+    let pad = found(vocab, "pad_token");
+    let unk = unk.or_else(|| found(vocab, "unk_token"));
     let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, ..Roles::default() };
     // These stay what the file says they are, special or not.
     roles.find_ends(vocab, Trust::Types);
     Ok(roles)
-}
-
-/// Lets the config's flag decide whether `token` frames a text.
-fn set_frame(frame: &mut Vec<u32>, flag: Option<bool>, token: Option<u32>) {
-    if let (Some(flag), Some(token)) = (flag, token) {
-        let has = frame.contains(&token);
-        match flag {
-            true if !has => frame.push(token),
-            false => frame.retain(|&t| t != token),
-            true => {}
-        }
-    }
 }
 
 /// The added tokens, those found in the text as it is and those found in the normalized text.

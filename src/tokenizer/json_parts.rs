@@ -304,6 +304,13 @@ pub(super) struct DecoderFacts {
     pub(super) strips_space: bool,
 }
 
+/// Whether a part is of this kind, or one within it.
+pub(super) fn has(value: &Value, wanted: &str) -> bool {
+    ["pretokenizers", "decoders"]
+        .iter()
+        .any(|list| parts(value, list).iter().any(|part| kind(part) == wanted))
+}
+
 /// Reads the decoder.
 pub(super) fn decoder(value: &Value) -> DecoderFacts {
     let mut facts = DecoderFacts::default();

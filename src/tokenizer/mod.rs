@@ -21,6 +21,10 @@ mod hostile_tests;
 #[cfg(feature = "hf")]
 mod json;
 #[cfg(feature = "hf")]
+mod json_added;
+#[cfg(feature = "hf")]
+mod json_class;
+#[cfg(feature = "hf")]
 mod json_config;
 #[cfg(feature = "hf")]
 mod json_file;
@@ -79,6 +83,22 @@ pub struct Tokenizer {
     strips_space: bool,
     /// Names and texts; one without a name is called `default`.
     chat_templates: Vec<(String, String)>,
+}
+
+/// The files of a folder that make its tokenizer, as `AutoTokenizer` of the Python package `transformers` reads them.
+#[cfg(feature = "hf")]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TokenizerFiles<'a> {
+    /// `tokenizer.json`.
+    pub tokenizer: &'a [u8],
+    /// `tokenizer_config.json`.
+    pub config: Option<&'a [u8]>,
+    /// `special_tokens_map.json`, which counts where the configuration has no `added_tokens_decoder`.
+    pub special_tokens_map: Option<&'a [u8]>,
+    /// `added_tokens.json`, which counts there, too.
+    pub added_tokens: Option<&'a [u8]>,
+    /// `model_type` of `config.json`, which may stand for a class of tokenizers.
+    pub model_type: Option<&'a str>,
 }
 
 /// Bytes of memory that encoding may take for each byte of a text. Texts of 4 MB took 4 to 32 with byte-level BPE, the most where each
@@ -165,16 +185,25 @@ impl Tokenizer {
         config: Option<&[u8]>,
         step: &dyn Fn() -> Result<()>,
     ) -> Result<Tokenizer> {
-        json::read(json, config, Looks(step))
+        Tokenizer::from_files_under(&TokenizerFiles { tokenizer: json, config, ..Default::default() }, step)
     }
 
-    /// Looks at all that [`Tokenizer::from_json`] takes of a `tokenizer_config.json`.
+    /// As [`Tokenizer::from_json_under`], of all the files that a folder has.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_json`].
+    /// As [`Tokenizer::from_json_under`].
     #[cfg(feature = "hf")]
-    pub fn check_json_config(config: &[u8]) -> Result<()> {
-        json::read_config(config).map(drop)
+    pub fn from_files_under(files: &TokenizerFiles<'_>, step: &dyn Fn() -> Result<()>) -> Result<Tokenizer> {
+        json::read(files, Looks(step))
+    }
+
+    /// Looks at all that [`Tokenizer::from_files_under`] takes of the files beside a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_files_under`].
+    #[cfg(feature = "hf")]
+    pub fn check_files(files: &TokenizerFiles<'_>) -> Result<()> {
+        json::read_configs(files).map(drop)
     }
 
     /// The number of tokens; every id is below it.
@@ -449,9 +478,14 @@ impl Tokenizer {
         self.chat_templates.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Sets the template that [`Tokenizer::chat_template`] gives.
-    pub fn set_chat_template(&mut self, text: String) {
-        self.chat_templates.retain(|(name, _)| name != "default");
-        self.chat_templates.push(("default".into(), text));
+    /// Replaces the chat templates by these, which have names; the one called `default` stays where there is no other.
+    #[cfg(feature = "hf")]
+    pub fn set_chat_templates(&mut self, templates: Vec<(String, String)>) {
+        if templates.is_empty() {
+            return;
+        }
+        let has_default = templates.iter().any(|(name, _)| name == "default");
+        self.chat_templates.retain(|(name, _)| name == "default" && !has_default);
+        self.chat_templates.extend(templates);
     }
 }
