@@ -1358,7 +1358,7 @@ ember_status ember_embed_options_set_pooling(struct ember_embed_options *options
 
 /**
  * Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
- * for one vector per text, false for one per token.
+ * for one vector per text, unless the modules.json of a folder lists no Normalize; false for one per token.
  */
 ember_status ember_embed_options_set_normalize(struct ember_embed_options *options,
                                                bool normalize,

@@ -329,7 +329,16 @@ fn sentence_transformers_say_how_to_pool() {
     let copy = Copy::of("bert", "pooling");
     let pooling = || hf::open(copy.path(), true).map(|f| f.gguf.metadata().u32("bert.pooling_type").unwrap());
     assert_eq!(pooling(), Ok(None));
-    copy.0.write("modules.json", "[]");
+    let module = |i: usize, kind: &str, path: &str| {
+        format!(
+            "{{\"idx\": {i}, \"name\": \"{i}\", \"path\": \"{path}\", \"type\": \"sentence_transformers.models.{kind}\"}}"
+        )
+    };
+    let modules = |more: &str| {
+        let [first, second] = [module(0, "Transformer", ""), module(1, "Pooling", "1_Pooling")];
+        copy.0.write("modules.json", format!("[{first}, {second}{more}]"));
+    };
+    modules("");
     std::fs::create_dir_all(copy.path().join("1_Pooling")).unwrap();
     copy.0.write(
         "1_Pooling/config.json",
@@ -341,5 +350,17 @@ fn sentence_transformers_say_how_to_pool() {
     copy.0.write("1_Pooling/config.json", "{\"pooling_mode\": \"lasttoken\"}");
     assert_eq!(pooling(), Ok(Some(3)));
     copy.0.write("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
-    assert!(pooling().unwrap_err().message().contains("1_Pooling/config.json: no supported kind of pooling"));
+    let sentence =
+        "1_Pooling/config.json: the key \"pooling_mode_max_tokens\" is true, which is not supported";
+    assert!(pooling().unwrap_err().message().contains(sentence));
+    // Paths lead nowhere else.
+    for path in ["../1_Pooling", "/tmp", "1_Pooling/../..", "C:\\\\x"] {
+        modules(&format!(", {}", module(2, "Normalize", path)));
+        let sentence = "modules.json: the module \"2\" has the path";
+        assert!(pooling().unwrap_err().message().contains(sentence), "{path}");
+    }
+    copy.0.write("modules.json", "[]");
+    assert!(pooling().unwrap_err().message().contains("modules.json: the file lists no modules"));
+    copy.0.write("modules.json", "{}");
+    assert!(pooling().unwrap_err().message().contains("modules.json: the file is not a JSON array"));
 }

@@ -139,7 +139,7 @@ pub unsafe extern "C" fn ember_embed_options_set_pooling(
 }
 
 /// Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
-/// for one vector per text, false for one per token.
+/// for one vector per text, unless the modules.json of a folder lists no Normalize; false for one per token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_normalize(
     options: *mut ember_embed_options,

@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::sequences::PAGE_LEN;
+use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::backend::Run;
@@ -19,7 +20,8 @@ use crate::nn::pooling::{self, Pooling};
 pub struct EmbedOptions {
     /// `None`: what the model's file says, or the mean of all tokens where it says nothing.
     pub pooling: Option<Pooling>,
-    /// Whether each row is scaled to length 1. `None`: pooled vectors are, the rows of [`Pooling::None`] are not.
+    /// Whether each row is scaled to length 1. `None`: pooled vectors are, unless `modules.json` of a folder has no
+    /// `Normalize`; the rows of [`Pooling::None`] are not.
     pub normalize: Option<bool>,
     /// Take of a text that is too long what fits, instead of refusing it.
     pub truncate: bool,
@@ -172,6 +174,10 @@ impl Context {
             false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
             _ => (options.n_ctx, "n_ctx"),
         };
+        let (most, name) = match self.model.gguf().further().most_tokens.map(|n| n as usize) {
+            Some(n) if n < most => (n, "max_seq_length"),
+            _ => (most, name),
+        };
         let n_free = sequences.n_free();
         if n_free >= sequences.ring() || n_free.saturating_mul(PAGE_LEN) >= most {
             return Longest { most, by: Bound::Option(name) };
@@ -180,7 +186,8 @@ impl Context {
         Longest { most: n_free * PAGE_LEN, by }
     }
 
-    /// The tokens of each text, with the special tokens that the model's texts begin and end with. With
+    /// The tokens of each text, with the special tokens that the model's texts begin and end with, and behind the prompt that a
+    /// folder of `sentence-transformers` puts before each. With
     /// [`EmbedOptions::truncate`] a text that is too long now loses tokens before the special ones at its end.
     ///
     /// Errors: `Unsupported` for a model without a tokenizer.
@@ -191,8 +198,10 @@ impl Context {
         expect_room(n_bytes, "tokenizing so many texts")?;
         let Longest { most, .. } = self.longest();
         let closing = tokenizer.suffix();
+        let prompt = &*self.model.gguf().further().prompt;
         let tokens = |text: &&str| {
-            let mut ids = self.model.tokenizer_for(text.len())?.encode(text, true, false)?;
+            let text = if prompt.is_empty() { Cow::Borrowed(*text) } else { [prompt, *text].concat().into() };
+            let mut ids = self.model.tokenizer_for(text.len())?.encode(&text, true, false)?;
             // Where there is room for none, embedding it says so.
             if options.truncate && most > 0 && ids.len() > most {
                 ids.truncate(most);
@@ -258,7 +267,8 @@ impl Context {
         }
         self.group = group;
         outcome?;
-        if options.normalize.unwrap_or(pooling != Pooling::None) {
+        let of_model = || self.model.gguf().further().normalizes.unwrap_or(true) && pooling != Pooling::None;
+        if options.normalize.unwrap_or_else(of_model) {
             out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
         }
         if let Some(at) = out.iter().position(|x| !x.is_finite()) {

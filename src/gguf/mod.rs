@@ -33,7 +33,7 @@ pub(crate) use crate::memory::{append, collected, copied_text, filled, room_for}
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use origin::Origin;
-pub use parts::Parts;
+pub use parts::{Further, Parts};
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 
@@ -75,7 +75,7 @@ pub struct Gguf {
     origin: Option<Box<dyn Origin>>,
     /// Keys that are not the file's.
     set_keys: Vec<Box<str>>,
-    has_head: bool,
+    further: Further,
 }
 
 impl Gguf {
@@ -165,7 +165,7 @@ impl Gguf {
             tensor_index,
             origin,
             set_keys,
-            has_head: true,
+            further: Further::default(),
         })
     }
 
@@ -179,9 +179,9 @@ impl Gguf {
         self.version
     }
 
-    /// Whether a decoder of this file has an output projection, its own or else the token embedding: every GGUF file's has.
-    pub fn has_head(&self) -> bool {
-        self.has_head
+    /// What no key says.
+    pub fn further(&self) -> &Further {
+        &self.further
     }
 
     /// Size of the model's files in bytes.

@@ -24,8 +24,27 @@ pub struct Parts {
     pub files: Vec<Arc<FileBytes>>,
     /// Size in bytes of the files that the model was read from.
     pub file_size: u64,
+    /// What no key says.
+    pub further: Further,
+}
+
+/// What a model is beyond a GGUF file's keys. The default is what every GGUF file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Further {
     /// Whether a decoder has an output projection: its own, or else the token embedding.
     pub has_head: bool,
+    /// Whether embeddings are scaled to length 1, if the source says so.
+    pub normalizes: Option<bool>,
+    /// The most tokens of a text that is embedded, if the source says so.
+    pub most_tokens: Option<u32>,
+    /// What is put before a text that is embedded.
+    pub prompt: Box<str>,
+}
+
+impl Default for Further {
+    fn default() -> Self {
+        Further { has_head: true, normalizes: None, most_tokens: None, prompt: Box::default() }
+    }
 }
 
 impl Gguf {
@@ -36,7 +55,7 @@ impl Gguf {
     /// and size contradict each other or whose data does not lie inside its file; `Unsupported` for more tensors than
     /// Ember reads. Every sentence begins with the model's name.
     pub fn from_parts(parts: Parts) -> Result<Gguf> {
-        let Parts { name, metadata, tensors, files, file_size, has_head } = parts;
+        let Parts { name, metadata, tensors, files, file_size, further } = parts;
         let checked = || -> Result<_> {
             decode::at_most(MAX_TENSORS, tensors.len(), "tensors")?;
             tensors.iter().try_for_each(|t| check(t, &files))?;
@@ -54,7 +73,7 @@ impl Gguf {
             tensor_index,
             origin,
             set_keys,
-            has_head,
+            further,
         };
         split::refuse(&gguf).map_err(|e| e.within(&gguf.name))?;
         Ok(gguf)

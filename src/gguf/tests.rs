@@ -168,7 +168,7 @@ fn parts_become_a_model_or_a_sentence() {
             tensors: tensors.to_vec(),
             files: files(),
             file_size: 7,
-            has_head: true,
+            further: Further::default(),
         })
     };
     let tensor = |name: &str, dims: &[usize], file, offset| {

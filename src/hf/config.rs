@@ -20,8 +20,23 @@ pub const ROOM_PER_BYTE: usize = 128;
 /// A file that is a JSON object.
 #[derive(Debug)]
 pub struct ConfigFile {
-    name: &'static str,
+    name: String,
     object: Map<String, Value>,
+}
+
+/// A file that is a JSON array of objects.
+#[derive(Debug)]
+pub struct ListFile {
+    name: &'static str,
+    list: Vec<Value>,
+}
+
+/// The JSON in the file `name` of `folder`.
+fn value(folder: &Folder<'_>, name: &str) -> Result<Value> {
+    let bytes = folder.read(name, MAX_BYTES)?;
+    expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
+    let value = tree(&bytes).or_else(|e| named_numbers(&bytes).map_or(Err(e), |bytes| tree(&bytes)));
+    value.map_err(|e| Error::Format(format!("{name}: the file is not JSON: {e}")))
 }
 
 impl ConfigFile {
@@ -29,19 +44,51 @@ impl ConfigFile {
     ///
     /// # Errors
     /// `Io`; `Unsupported` for a file of more than a megabyte; `NoMemory`; `Format` for what is no JSON object.
-    pub fn read(folder: &Folder<'_>, name: &'static str) -> Result<ConfigFile> {
-        let bytes = folder.read(name, MAX_BYTES)?;
-        expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
-        match tree(&bytes).or_else(|e| named_numbers(&bytes).map_or(Err(e), |bytes| tree(&bytes))) {
-            Ok(Value::Object(object)) => Ok(ConfigFile { name, object }),
-            Ok(_) => Err(Error::Format(format!("{name}: the file is not a JSON object"))),
-            Err(e) => Err(Error::Format(format!("{name}: the file is not JSON: {e}"))),
+    pub fn read(folder: &Folder<'_>, name: &str) -> Result<ConfigFile> {
+        match value(folder, name)? {
+            Value::Object(object) => Ok(ConfigFile { name: name.to_owned(), object }),
+            _ => Err(Error::Format(format!("{name}: the file is not a JSON object"))),
+        }
+    }
+
+    /// As [`ConfigFile::read`]; without keys where the file is not there.
+    pub fn optional(folder: &Folder<'_>, name: &str) -> Result<ConfigFile> {
+        match folder.has(name) {
+            true => ConfigFile::read(folder, name),
+            false => Ok(ConfigFile { name: name.to_owned(), object: Map::new() }),
         }
     }
 
     /// What it holds.
     pub fn config(&self) -> Config<'_> {
-        Config { file: self.name, path: String::new(), object: &self.object, over: None }
+        Config { file: &self.name, path: String::new(), object: &self.object, over: None }
+    }
+}
+
+impl ListFile {
+    /// Reads the file `name` of `folder`.
+    ///
+    /// # Errors
+    /// As [`ConfigFile::read`].
+    pub fn read(folder: &Folder<'_>, name: &'static str) -> Result<ListFile> {
+        match value(folder, name)? {
+            Value::Array(list) => Ok(ListFile { name, list }),
+            _ => Err(Error::Format(format!("{name}: the file is not a JSON array"))),
+        }
+    }
+
+    /// The objects.
+    ///
+    /// # Errors
+    /// `Format` for what is none.
+    pub fn configs(&self) -> Result<Vec<Config<'_>>> {
+        let configs = self.list.iter().enumerate().map(|(i, value)| match value {
+            Value::Object(object) => {
+                Ok(Config { file: self.name, path: format!("[{i}]."), object, over: None })
+            }
+            _ => Err(Error::Format(format!("{}: element {i} is not a JSON object", self.name))),
+        });
+        configs.collect()
     }
 }
 
@@ -72,10 +119,22 @@ fn named_numbers(bytes: &[u8]) -> Option<Vec<u8>> {
     (out.len() > bytes.len()).then_some(out)
 }
 
+/// A value in the words of sentences.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(n) => n.to_string(),
+        Value::String(s) => quoted(s.as_bytes()),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
 /// A JSON object with the words that place it in error sentences. A `null` is as good as an absent key.
 #[derive(Debug, Clone)]
 pub struct Config<'a> {
-    file: &'static str,
+    file: &'a str,
     /// What keys are prefixed with in sentences: "text_config." for an object inside the file.
     path: String,
     object: &'a Map<String, Value>,
@@ -94,6 +153,11 @@ impl<'a> Config<'a> {
         self.over.as_ref().and_then(|(_, over)| over.get(key)).or_else(|| self.object.get(key))
     }
 
+    /// Its keys.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.object.keys().map(String::as_str)
+    }
+
     /// Whether it has no keys.
     pub fn is_empty(&self) -> bool {
         self.object.is_empty()
@@ -106,14 +170,7 @@ impl<'a> Config<'a> {
 
     /// An error about `key`.
     fn wrong(&self, key: &str, found: &Value, expected: impl fmt::Display) -> Error {
-        let found = match found {
-            Value::Null => "null".to_owned(),
-            Value::Bool(b) => b.to_string(),
-            Value::Number(n) => n.to_string(),
-            Value::String(s) => quoted(s.as_bytes()),
-            Value::Array(_) => "an array".to_owned(),
-            Value::Object(_) => "an object".to_owned(),
-        };
+        let found = shown(found);
         Error::Format(format!("{}: the key {} is {found}, expected {expected}", self.file, self.quoted(key)))
     }
 
@@ -277,6 +334,11 @@ impl<'a> Config<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A boolean, string, number or other value of `key` in the words of sentences; `None` when absent.
+    pub fn shown(&self, key: &str) -> Option<String> {
+        self.find(&[key]).map(|(_, value)| shown(value))
     }
 
     /// A value that another program understands and Ember does not.

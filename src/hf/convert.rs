@@ -6,28 +6,30 @@ use std::sync::Arc;
 
 use super::Folder;
 use super::config::Config;
-use super::family::{self, Family, Head, Keys, N_LAYER, When};
+use super::family::{self, Family, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
+use super::sentence::Sentence;
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
-use crate::gguf::{Dims, FileBytes, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
+use crate::gguf::{Dims, FileBytes, Further, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
 
 /// The parts of the model called `name` that `config` and `weights` describe, and what they are called there. `tied` says
-/// whether the token embedding is the output projection where none is stored.
+/// whether the token embedding is the output projection where none is stored; `sentence`, how texts become vectors.
 pub fn convert(
     name: &str,
     folder: &Folder<'_>,
     family: &'static Family,
     config: &Config<'_>,
     tied: bool,
+    sentence: Option<&Sentence>,
     weights: Weights,
 ) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
     (family.keys)(config, &mut keys)?;
-    if family.head == Head::None {
-        super::families::pooling(folder, &mut keys)?;
+    if let Some(sentence) = sentence {
+        keys.set("pooling_type", sentence.pooling as u32);
     }
     let n_head = keys.count("attention.head_count");
     let n_head_kv = keys.count("attention.head_count_kv").or(n_head);
@@ -68,7 +70,13 @@ pub fn convert(
     }
     let Draft { file_size, files, tensors, .. } = draft;
     let name = name.to_owned();
-    Ok((Parts { name, metadata: keys.entries, tensors, files, file_size, has_head }, origin))
+    let further = Further {
+        has_head,
+        normalizes: sentence.map(|sentence| sentence.normalizes),
+        most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
+        prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),
+    };
+    Ok((Parts { name, metadata: keys.entries, tensors, files, file_size, further }, origin))
 }
 
 /// Refuses an embedding of fewer tokens than there are. More are padding.

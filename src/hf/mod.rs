@@ -16,6 +16,7 @@ mod layout;
 mod names;
 mod origin;
 mod rope;
+mod sentence;
 mod weights;
 
 use std::path::Path;
@@ -102,7 +103,9 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let (family, outer) = (families::find(&config.config())?, config.config());
         let config = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
         let tied = families::ties(family, &outer)?;
-        let parts = convert::convert(&name, &folder, family, &config, tied, weights::open(&folder)?)?;
+        let sentence = sentence::read(&folder, &config)?;
+        let weights = weights::open(&folder)?;
+        let parts = convert::convert(&name, &folder, family, &config, tied, sentence.as_ref(), weights)?;
         let (tokenizer, beside) = match reading.memory.measures() {
             true => (None, Beside::default()),
             false => (folder.optional(TOKENIZER, u64::MAX)?, folder.beside()?),

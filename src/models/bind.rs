@@ -178,7 +178,7 @@ impl<'a, B: Backend> Binder<'a, B> {
             n_ctx_max: None,
             n_params: self.n_params(),
             causal: true,
-            has_logits: self.gguf.has_head(),
+            has_logits: self.gguf.further().has_head,
             pooling: self.pooling()?,
             window: None,
         })
@@ -291,7 +291,7 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// The token embedding, which is the output projection too when the file has no `output.weight` but a head.
     pub fn token_embd(&mut self, info: &ModelInfo) -> Result<B::Weight> {
         let name = "token_embd.weight";
-        match self.has("output.weight") || !self.gguf.has_head() {
+        match self.has("output.weight") || !self.gguf.further().has_head {
             true => self.table(name, info.n_vocab, info.n_embd),
             false => self.matrix(name, info.n_vocab, info.n_embd),
         }

@@ -1,10 +1,8 @@
 //! BERT: an encoder with learned positions and norms behind attention and feed-forward.
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, Result};
-use crate::gguf::quoted;
-use crate::hf::Folder;
-use crate::hf::config::{Config, ConfigFile};
+use crate::error::Result;
+use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys, Name, plain_sizes};
 use crate::hf::layout::Change::Same;
 
@@ -52,48 +50,4 @@ pub fn set_token_types(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let n = config.u32(&["type_vocab_size"])?.unwrap_or(2);
     keys.entries.push(("tokenizer.ggml.token_type_count".into(), n.into()));
     Ok(())
-}
-
-/// Writes how the vectors of a text become one, if the folder is one of `sentence-transformers` and says so.
-pub fn pooling(folder: &Folder<'_>, keys: &mut Keys) -> Result<()> {
-    const MODULES: &str = "modules.json";
-    const CONFIG: &str = "1_Pooling/config.json";
-    if !folder.has(MODULES) || !folder.has(CONFIG) {
-        return Ok(());
-    }
-    let file = ConfigFile::read(folder, CONFIG)?;
-    let config = file.config();
-    // Numbers of GGUF's pooling types.
-    let kinds =
-        [("pooling_mode_mean_tokens", 1u32), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];
-    let mut chosen = None;
-    for (key, kind) in kinds {
-        if config.bool(key)? == Some(true) && chosen.replace(kind).is_some() {
-            return Err(Error::Unsupported(format!(
-                "{CONFIG}: several kinds of pooling at once ({key:?} and another) are not supported"
-            )));
-        }
-    }
-    let named = match config.str(&["pooling_mode"])? {
-        None => None,
-        Some("mean") => Some(1),
-        Some("cls") => Some(2),
-        Some("lasttoken") => Some(3),
-        Some(other) => {
-            return Err(config.unsupported(
-                "pooling_mode",
-                &quoted(other.as_bytes()),
-                "mean, cls, lasttoken",
-            ));
-        }
-    };
-    match chosen.or(named) {
-        Some(kind) => {
-            keys.set("pooling_type", kind);
-            Ok(())
-        }
-        None => Err(Error::Unsupported(format!(
-            "{CONFIG}: no supported kind of pooling is chosen; supported are: mean, cls, lasttoken"
-        ))),
-    }
 }

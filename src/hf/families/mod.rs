@@ -15,8 +15,6 @@ mod smollm3;
 mod stablelm;
 mod starcoder2;
 
-pub use bert::pooling;
-
 use super::config::Config;
 use super::family::{Family, Head};
 use crate::error::{Error, Result};
