@@ -1380,7 +1380,8 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
  * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
  * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
  * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
- * n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536).
+ * n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A folder of sentence-transformers may name
+ * a default prompt, which is put before each text, and a max_seq_length, which a text may have at most.
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
  * any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
  * index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,

@@ -240,7 +240,7 @@ fn page(honoured: &BTreeMap<&str, Vec<String>>) -> String {
     let [n_honoured, n_nothing, n_warned, n_refused] = counts;
     format!(
         "# Keys of GGUF files\n\n\
-         What Ember does about each key that llama.cpp reads. `tests/gguf_keys.rs` writes this page (`EMBER_BLESS=1`) from \
+         This page lists each key that llama.cpp reads, and says what Ember does about it. `tests/gguf_keys.rs` writes this page (`EMBER_BLESS=1`) from \
          experiments with\nevery architecture, and fails where it says anything else; `tests/oracle/gguf_keys.py` fails where \
          llama.cpp has a key that is\nnot here. `{{arch}}` stands for the name of the architecture.\n\n\
          - *Honoured by* names the architectures that read the key. In files of others the last column holds.\n\

@@ -311,8 +311,8 @@ fn page(
     let all: usize = counts.values().sum();
     format!(
         "# Fields of `config.json`\n\n\
-         What Ember does about each field of the configuration classes of the {} model types. `tests/hf_fields.rs` writes this \
-         page\n(`EMBER_BLESS=1`) from experiments: `tests/oracle/hf_fields.py` drove every field through `transformers`, absent, \
+         This page lists each field of the configuration classes of the {} model types, and says what Ember does about it.\n\
+         `tests/hf_fields.rs` writes it (`EMBER_BLESS=1`) from experiments: `tests/oracle/hf_fields.py` drove every field through `transformers`, absent, \
          null, changed and\nbeside fields that contradict it. The test fails where Ember gives other numbers, and \
          `make test-fields` fails where a class of\n`transformers` has a field that is not here.\n\n\
          | treatment | fields | meaning |\n|---|---|---|\n\

@@ -159,7 +159,7 @@ fn page(
     let n = |treatment: &str| counts.get(treatment).copied().unwrap_or(0);
     format!(
         "# Fields of `tokenizer_config.json`\n\n\
-         What Ember does about each field that the tokenizer classes of `transformers` take, and about the files beside it. \
+         This page lists each field that the tokenizer classes of `transformers` take, and says what Ember does about it. \
          `AutoTokenizer`\ntakes some folders' `tokenizer.json` as it is (`backend`); for the other families here the class builds all \
          that is around the\nvocabulary from the fields. `tests/hf_tokenizer_fields.rs` writes this page (`EMBER_BLESS=1`) from \
          experiments;\n`tests/oracle/tokenizer_fields.py` drove every field through `AutoTokenizer`. The test fails where Ember gives \
