@@ -10,27 +10,26 @@ use super::family::{self, Family, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
-use super::sentence::Sentence;
+use super::sentence::{Pooling, Sentence};
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
 use crate::gguf::{Dims, FileBytes, Further, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
 
 /// The parts of the model called `name` that `config` and `weights` describe, and what they are called there. `tied` says
-/// whether the token embedding is the output projection where none is stored; `sentence`, how texts become vectors.
+/// whether the token embedding is the output projection where none is stored; `pooling` and `sentence`, how texts become
+/// vectors.
 pub fn convert(
     name: &str,
     folder: &Folder<'_>,
     family: &'static Family,
     config: &Config<'_>,
     tied: bool,
-    sentence: Option<&Sentence>,
+    (pooling, sentence): (Option<Pooling>, Option<&Sentence>),
     weights: Weights,
 ) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
     (family.keys)(config, &mut keys)?;
-    if let Some(sentence) = sentence {
-        keys.set("pooling_type", sentence.pooling as u32);
-    }
+    keys.set_some("pooling_type", pooling.map(|pooling| pooling as u32));
     let n_head = keys.count("attention.head_count");
     let n_head_kv = keys.count("attention.head_count_kv").or(n_head);
     let heads = Heads { n_head: n_head.unwrap_or(0), n_head_kv: n_head_kv.unwrap_or(0) };

@@ -104,8 +104,10 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let config = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
         let tied = families::ties(family, &outer)?;
         let sentence = sentence::read(&folder, &config)?;
+        let pooling = sentence::pooling(sentence.as_ref(), &outer)?;
         let weights = weights::open(&folder)?;
-        let parts = convert::convert(&name, &folder, family, &config, tied, sentence.as_ref(), weights)?;
+        let parts =
+            convert::convert(&name, &folder, family, &config, tied, (pooling, sentence.as_ref()), weights)?;
         let (tokenizer, beside) = match reading.memory.measures() {
             true => (None, Beside::default()),
             false => (folder.optional(TOKENIZER, u64::MAX)?, folder.beside()?),

@@ -67,6 +67,10 @@ def cases(n_embd):
     scaled = {"modules.json": listed("Transformer", "Pooling", "Normalize"), "1_Pooling/config.json": pool}
     dense = dict(in_features=n_embd, out_features=8, bias=True, activation_function="torch.nn.modules.activation.Tanh")
     out = [("modules.json", plain), ("modules.json", scaled)]
+    # The package's own modules for a folder without a list: they depend on the model's architecture.
+    for names in (None, [], ["UnheardOf"], ["LlamaForCausalLM"], ["LlamaModel", "LlamaForCausalLM"], ["LlamaForCausalLM", "LlamaModel"]):
+        out.append(("architectures", {"architectures": names}))
+        out.append(("architectures", {"architectures": names, "1_Pooling/config.json": pool | {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}}))
     for prefix in (OLD, NEW):
         for kind in ("Pooling", "Normalize"):
             out.append(("type", plain | {"modules.json": listed("Transformer", "Pooling", *([kind] if kind != "Pooling" else []), prefix=prefix)}))
@@ -128,8 +132,11 @@ class Driver:
                 shutil.copy(self.folder / name, folder)
             (folder / "tokenizer.json").write_text(json.dumps(bpe_words(self.n_vocab)))
             (folder / "tokenizer_config.json").write_text(json.dumps(dict(tokenizer_class="PreTrainedTokenizerFast", pad_token="[PAD]", unk_token="[UNK]")))
+            if "architectures" in files:
+                config = json.loads((self.folder / "config.json").read_text()) | {"architectures": files["architectures"]}
+                (folder / "config.json").write_text(json.dumps(config))
             for name, content in files.items():
-                if name in ("dense", "norm"):
+                if name in ("dense", "norm", "architectures"):
                     continue
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(json.dumps(content))

@@ -204,6 +204,14 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Option<Sentence>
     Ok(Some(Sentence { pooling, normalizes, texts }))
 }
 
+/// How the hidden states of a text become one vector, if `sentence` or the model's class says so. `sentence-transformers` takes
+/// the last token's of a causal language model that has no list of modules.
+pub fn pooling(sentence: Option<&Sentence>, config: &Config<'_>) -> Result<Option<Pooling>> {
+    let classes = config.strs("architectures")?.unwrap_or_default();
+    let is_causal = classes.first().is_some_and(|class| class.ends_with("ForCausalLM"));
+    Ok(sentence.map(|sentence| sentence.pooling).or(is_causal.then_some(Pooling::LastToken)))
+}
+
 const CONFIG: &str = "config.json";
 
 /// Refuses a module that takes, or writes, anything but the vector of a text.
