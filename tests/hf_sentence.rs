@@ -19,6 +19,9 @@ use serde_json::Value;
 
 const FAMILIES: [&str; 4] = ["bert", "gemma3", "llama", "qwen3"];
 const TOLERANCE: f64 = 1e-4;
+/// What the tokenizer is.
+const SETTINGS: &str =
+    r#"{"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}"#;
 /// Modules, and fields that no case changes, since the folder is refused for the module that has them.
 const OTHERS: &[(&str, &str)] = &[
     ("Normalize", "honoured"),
@@ -26,17 +29,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("Transformer", "honoured; refused where it is missing or stands elsewhere"),
     ("activation_function", "refused: `Dense` is"),
     ("bias", "refused: `Dense` is"),
-    ("document_length", "warned of: the caller cuts texts"),
+    ("dropout", "no effect"),
     ("in_features", "refused: `Dense` is"),
-    ("modality_config", "refused, unless it is the hidden states of texts"),
-    ("module_input_name", "refused, unless it is the vector of a text"),
-    ("module_output_name", "refused, unless it is the vector of a text"),
     ("out_features", "refused: `Dense` is"),
-    ("processing_kwargs", "refused, unless it is empty"),
-    ("query_expansion", "refused, unless it is null"),
-    ("query_length", "warned of: the caller cuts texts"),
-    ("transformer_task", "refused, unless it is `feature-extraction`"),
-    ("unpad_inputs", "no effect"),
     ("use_residual", "refused: `Dense` is"),
 ];
 
@@ -57,10 +52,12 @@ fn vectors(folder: &Path, texts: &[&str], normalize: Option<bool>) -> Result<Vec
 /// The names that a refusal may have: the field, and the keys and values of the files.
 fn names_it(sentence: &str, case: &Value) -> bool {
     let field = case["field"].as_str().unwrap();
-    let keys =
-        case["files"].as_object().unwrap().values().filter_map(Value::as_object).flat_map(|file| file.keys());
-    sentence.contains(field)
-        || keys.filter(|key| *key != "prompts").any(|key| sentence.contains(&format!("\"{key}\"")))
+    // One of those that were changed together.
+    let is_one = || {
+        let mut files = case["files"].as_object().unwrap().values().filter_map(Value::as_object);
+        files.any(|file| file.keys().any(|key| sentence.contains(&format!("\"{key}\""))))
+    };
+    sentence.contains(field) || (field == "several" && is_one())
 }
 
 #[test]
@@ -91,7 +88,7 @@ fn folders_give_the_reference_vectors_or_a_refusal_that_names_the_culprit() {
                 folder.write(file, std::fs::read(base.join(file)).unwrap());
             }
             folder.write("tokenizer.json", family["tokenizer"].to_string());
-            folder.write("tokenizer_config.json", r#"{"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}"#);
+            folder.write("tokenizer_config.json", SETTINGS);
             for (file, content) in case["files"].as_object().unwrap() {
                 if file == "architectures" {
                     let mut config = read_json(&base.join("config.json"));
@@ -153,7 +150,7 @@ fn folders_give_the_reference_vectors_or_a_refusal_that_names_the_culprit() {
 /// The page about all fields.
 fn page(fields: &BTreeMap<String, [usize; 3]>, [right, refused, fail, lenient]: [usize; 4]) -> String {
     let mut rows: BTreeMap<&str, &str> = OTHERS.iter().copied().collect();
-    for (field, counts) in fields {
+    for (field, counts) in fields.iter().filter(|(field, _)| *field != "several") {
         let treatment = match counts {
             [0, 0, _] => "refused",
             [0, _, 0] => "no effect",
@@ -182,4 +179,49 @@ fn page(fields: &BTreeMap<String, [usize; 3]>, [right, refused, fail, lenient]: 
          | module or field | treatment |\n|---|---|\n{text}",
         right + refused + fail + lenient,
     )
+}
+
+#[test]
+fn a_text_that_is_too_long_is_refused_with_the_field_that_says_so() {
+    let family = read_json(&fixture("sentence/bert.json"));
+    let base = fixture(&format!("hf/{}", family["base"].as_str().unwrap()));
+    let n_ctx = read_json(&base.join("config.json"))["max_position_embeddings"].as_u64().unwrap();
+    let long = ["w1"; 5].join(" ");
+    for (transformer, tokenizer, named) in [
+        (r#"{"max_seq_length": 4}"#, "{}", Some("max_seq_length")),
+        ("{}", r#"{"model_max_length": 4}"#, Some("model_max_length")),
+        // The former comes first.
+        (r#"{"max_seq_length": 4}"#, r#"{"model_max_length": 3}"#, Some("max_seq_length")),
+        (r#"{"max_seq_length": 9}"#, r#"{"model_max_length": 3}"#, None),
+    ] {
+        let folder = TempFolder::new("sentence-long");
+        for file in ["config.json", "model.safetensors"] {
+            folder.write(file, std::fs::read(base.join(file)).unwrap());
+        }
+        folder.write("tokenizer.json", family["tokenizer"].to_string());
+        let mut settings: Value = serde_json::from_str(SETTINGS).unwrap();
+        settings
+            .as_object_mut()
+            .unwrap()
+            .extend(serde_json::from_str::<serde_json::Map<_, _>>(tokenizer).unwrap());
+        folder.write("tokenizer_config.json", settings.to_string());
+        folder.write("sentence_bert_config.json", transformer);
+        for (file, content) in family["cases"][0]["files"].as_object().unwrap() {
+            std::fs::create_dir_all(folder.0.join(file).parent().unwrap()).unwrap();
+            folder.write(file, content.to_string());
+        }
+        let model = Arc::new(LoadedModel::open(&folder.0, &LoadOptions::default()).unwrap());
+        let mut context = Context::new(&model, &ContextOptions::default()).unwrap();
+        let options = EmbedOptions::default();
+        let tokens = context.tokenize_texts(&[&long], &options).unwrap();
+        assert!(tokens[0].len() >= 5 && (tokens[0].len() as u64) < n_ctx, "nothing is cut");
+        match (context.embed(&[&tokens[0]], &options), named) {
+            (Err(e), Some(name)) => {
+                let sentence = e.to_string();
+                assert!(sentence.contains(name) && sentence.contains("may have 4"), "{sentence}");
+            }
+            (Ok(_), None) => {}
+            (found, _) => panic!("{transformer} {tokenizer}: {:?}", found.map(|_| ())),
+        }
+    }
 }

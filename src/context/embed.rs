@@ -174,8 +174,8 @@ impl Context {
             false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
             _ => (options.n_ctx, "n_ctx"),
         };
-        let (most, name) = match self.model.gguf().further().most_tokens.map(|n| n as usize) {
-            Some(n) if n < most => (n, "max_seq_length"),
+        let (most, name) = match self.model.gguf().further().most_tokens {
+            Some((n, field)) if (n as usize) < most => (n as usize, field),
             _ => (most, name),
         };
         let n_free = sequences.n_free();

@@ -35,8 +35,8 @@ pub struct Further {
     pub has_head: bool,
     /// Whether embeddings are scaled to length 1, if the source says so.
     pub normalizes: Option<bool>,
-    /// The most tokens of a text that is embedded, if the source says so.
-    pub most_tokens: Option<u32>,
+    /// The most tokens of a text that is embedded and the field that says so, if the source does.
+    pub most_tokens: Option<(u32, &'static str)>,
     /// What is put before a text that is embedded.
     pub prompt: Box<str>,
 }

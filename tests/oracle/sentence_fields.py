@@ -12,11 +12,15 @@ import argparse
 import inspect
 import json
 import logging
+import os
+import random
 import shutil
 import sys
 import tempfile
 import warnings
 from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import sentence_transformers
@@ -115,7 +119,48 @@ def cases(n_embd):
         out.append(("truncate_dim", scaled | {"config_sentence_transformers.json": dict(truncate_dim=value)}))
     for value in (None, "cosine", "dot"):
         out.append(("similarity_fn_name", scaled | {"config_sentence_transformers.json": dict(similarity_fn_name=value)}))
+    rest = {
+        "transformer_task": [None, "feature-extraction", "text-generation"],
+        "module_output_name": [None, "token_embeddings", "x"],
+        "module_input_name": [None, "x"],
+        "tokenizer_name_or_path": [None, "elsewhere"],
+        "query_expansion": [None, {"query": 4}],
+        "query_length": [None, 4],
+        "document_length": [None, 4],
+        "unpad_inputs": [None, False, True],
+        "modality_config": [None, {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+                            {"text": {"method": "forward", "method_output_name": "x"}}, {"text": {"method": "x", "method_output_name": "last_hidden_state"}}],
+        "processing_kwargs": [None, {}, {"text": {}}, {"text": {"max_length": 3, "truncation": True}}, {"common": {"add_special_tokens": False}}],
+        "model_kwargs": [None, {}, {"use_safetensors": True}],
+        "model_args": [None, {}, {"use_safetensors": True}],
+        "config_kwargs": [None, {}, {"use_cache": False}, {"num_hidden_layers": 1}],
+        "config_args": [None, {}, {"use_cache": False}, {"num_hidden_layers": 1}],
+        "processor_kwargs": [None, {}, {"model_max_length": 3}, {"padding_side": "left"}, {"unk_token": "w1"}],
+        "tokenizer_args": [None, {}, {"model_max_length": 3}, {"padding_side": "left"}, {"unk_token": "w1"}],
+    }
+    for field, values in rest.items():
+        out += [(field, scaled | {"sentence_bert_config.json": {field: value}}) for value in values]
+    for kind in (None, "SentenceTransformer", "SparseEncoder"):
+        out.append(("model_type", scaled | {"config_sentence_transformers.json": dict(model_type=kind)}))
+    out += several(n_embd, scaled, pool)
     out.append(("__version__", scaled | {"config_sentence_transformers.json": {"__version__": {"sentence_transformers": "2.0.0"}}}))
+    return out
+
+
+def several(n_embd, scaled, pool):
+    """Folders with several fields changed at random, from the same seed each time."""
+    rng, out = random.Random(41), []
+    modes = [dict(pooling_mode=mode) for mode in ("cls", "mean", "lasttoken")] + [{f: f == flag for f in FLAGS} for flag in FLAGS]
+    for _ in range(16):
+        files = dict(scaled)
+        files["modules.json"] = listed("Transformer", "Pooling", *rng.choice([[], ["Normalize"], ["Dropout", "Normalize"]]), prefix=rng.choice([OLD, NEW]))
+        if len(files["modules.json"]) == 4:
+            files["2_Dropout/config.json"] = dict(dropout=0.1)
+        files["1_Pooling/config.json"] = dict(embedding_dimension=n_embd) | rng.choice(modes) | rng.choice([{}, dict(include_prompt=True)])
+        files["sentence_bert_config.json"] = dict(max_seq_length=rng.choice([None, 3, 5, 64]), do_lower_case=rng.choice([None, False]))
+        files["config_sentence_transformers.json"] = dict(prompts={"query": "w5 w6 ", "document": ""}, default_prompt_name=rng.choice([None, "query", "document"]),
+                                                          similarity_fn_name=rng.choice([None, "dot"]))
+        out.append(("several", files))
     return out
 
 
@@ -180,7 +225,7 @@ def drive(family, out):
 
 def fields():
     """The fields that the package writes and reads."""
-    out = {"idx", "name", "path", "type", "max_seq_length", "do_lower_case", "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "__version__"}
+    out = {"model_type", "tokenizer_name_or_path", "model_kwargs", "model_args", "config_kwargs", "config_args", "processor_kwargs", "tokenizer_args", "dropout", "idx", "name", "path", "type", "max_seq_length", "do_lower_case", "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "__version__"}
     out |= set(FLAGS)
     for kind in (package.Pooling, package.Dense, package.Normalize):
         out |= set(kind.config_keys)

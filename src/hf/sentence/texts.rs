@@ -26,8 +26,8 @@ const MAX_LENGTH: &str = "model_max_length";
 /// What happens to texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// Longer ones are cut to so many tokens.
-    pub most_tokens: Option<u32>,
+    /// Longer ones are cut to so many tokens, as this field says.
+    pub most_tokens: Option<(u32, &'static str)>,
     /// What each begins with.
     pub prompt: String,
 }
@@ -63,6 +63,10 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Texts> {
     let model = ConfigFile::optional(folder, MODEL)?;
     let model = model.config();
     model.expect_str(&["model_type"], &["SentenceTransformer"])?;
+    if model.is_null("model_type") {
+        // The package then leaves out the modules that are listed.
+        return Err(model.unsupported("model_type", "null", "SentenceTransformer"));
+    }
     if let Some(found) = model.shown("truncate_dim") {
         return Err(model.unsupported("truncate_dim", &found, "null"));
     }
@@ -138,23 +142,30 @@ fn check_transformer(config: &Config<'_>) -> Result<()> {
 }
 
 /// How many tokens of a text count: as an argument or `max_seq_length` says, or else the tokenizer, but not more than
-/// there are positions.
-fn most_tokens(folder: &Folder<'_>, config: &Config<'_>, transformer: &Config<'_>) -> Result<Option<u32>> {
+/// there are positions. With it the field that says so.
+fn most_tokens(
+    folder: &Folder<'_>,
+    config: &Config<'_>,
+    transformer: &Config<'_>,
+) -> Result<Option<(u32, &'static str)>> {
+    const SEQUENCE_LENGTH: &str = "max_seq_length";
     for name in ["processor_kwargs", "tokenizer_args"] {
         let arguments = transformer.object(&[name])?;
         if let Some(n) = arguments.map(|a| a.optional_count(&[MAX_LENGTH])).transpose()?.flatten() {
-            return Ok(Some(n));
+            return Ok(Some((n, MAX_LENGTH)));
         }
     }
-    if let Some(n) = transformer.optional_count(&["max_seq_length"])? {
-        return Ok(Some(n));
+    if let Some(n) = transformer.optional_count(&[SEQUENCE_LENGTH])? {
+        return Ok(Some((n, SEQUENCE_LENGTH)));
     }
     // Tokenizers without a length have 1e30 there. What is wrong with the file is told by who reads all of it.
     let tokenizer = ConfigFile::optional(folder, TOKENIZER_CONFIG).ok();
     let of_tokenizer =
         tokenizer.and_then(|file| file.config().u32(&[MAX_LENGTH]).ok().flatten()).filter(|&n| n > 0);
     let positions = config.u32(N_CTX)?;
-    Ok(of_tokenizer.into_iter().chain(positions).min())
+    let of_tokenizer = of_tokenizer.map(|n| (n, MAX_LENGTH));
+    let positions = positions.zip(N_CTX.first().copied());
+    Ok(of_tokenizer.into_iter().chain(positions).min_by_key(|&(n, _)| n))
 }
 
 /// What texts begin with where the caller says nothing.
