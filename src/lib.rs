@@ -15,11 +15,13 @@
 //! - [`threads`]: the only place that knows threads: a fixed pool that spins shortly, then parks.
 //! - [`backend`]: the seam: the [`backend::Backend`] trait, its scalar definition and its threaded implementation.
 //! - [`nn`]: blocks that architectures share, generic over the backend.
-//! - [`models`]: architectures, one file each, and the registry [`models::build`].
+//! - [`arch`]: architectures, one file each, and the registry [`arch::build`].
 //! - [`tokenizer`]: text to tokens and back, from the file's metadata or a `tokenizer.json`.
 //! - `chat`: chat templates, the part of Jinja2 that they are written in (feature `chat`, on by default).
 //! - [`sampler`]: an ordered chain of stages that picks the next token.
-//! - [`context`]: token sequences over a model: batches, the paged KV cache, logits.
+//! - [`cache`]: the memory of sequences: the pages of each, what is shared and what is kept.
+//! - [`model`]: a file opened, checked and bound once, shared by its contexts.
+//! - [`context`]: token sequences over a model: batches, logits, embeddings, states.
 //! - [`generate`]: from a prompt to text, in whole code points.
 //! - [`engine`]: many generations on one context: a queue, and batches made of all that run.
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
@@ -39,7 +41,9 @@ compile_error!(
 #[global_allocator]
 static ALLOCATOR: memory::Reserve<std::alloc::System> = memory::Reserve::new(std::alloc::System);
 
+pub mod arch;
 pub mod backend;
+pub mod cache;
 pub mod cancel;
 pub mod capi;
 #[cfg(feature = "chat")]
@@ -53,7 +57,7 @@ pub mod gguf;
 pub mod hf;
 pub mod kernels;
 pub mod memory;
-pub mod models;
+pub mod model;
 pub mod nn;
 pub mod quant;
 pub mod sampler;

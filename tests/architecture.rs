@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 18] = [
+const LAYERS: [&str; 20] = [
     "error",
     "cancel",
     "memory",
@@ -18,10 +18,12 @@ const LAYERS: [&str; 18] = [
     "threads",
     "backend",
     "nn",
-    "models",
+    "arch",
     "tokenizer",
     "chat",
     "sampler",
+    "cache",
+    "model",
     "context",
     "generate",
     "engine",
@@ -283,11 +285,11 @@ fn unsafe_is_forbidden(sources: &[Source]) -> Vec<String> {
 }
 
 /// What distinguishes an architecture stands in its own file.
-fn architectures_stay_in_models(sources: &[Source]) -> Vec<String> {
+fn architectures_stay_in_arch(sources: &[Source]) -> Vec<String> {
     struct Names(Vec<proc_macro2::Span>);
     impl<'a> Visit<'a> for Names {
         fn visit_lit_str(&mut self, lit: &'a syn::LitStr) {
-            if ember::models::known().any(|name| name == lit.value()) {
+            if ember::arch::known().any(|name| name == lit.value()) {
                 self.0.push(lit.span());
             }
         }
@@ -301,13 +303,13 @@ fn architectures_stay_in_models(sources: &[Source]) -> Vec<String> {
     let mut bad = Vec::new();
     for source in sources {
         // "gpt2" and "llama" are also the names of tokenizer kinds in the file format; `hf` writes what files say.
-        let exempt = ["models", "tokenizer", "hf"].iter().any(|dir| source.path.starts_with(dir));
+        let exempt = ["arch", "tokenizer", "hf"].iter().any(|dir| source.path.starts_with(dir));
         if exempt || source.path.ends_with("tests.rs") {
             continue;
         }
         let mut names = Names(Vec::new());
         names.visit_file(&source.syntax());
-        bad.extend(names.0.iter().map(|span| source.at(*span, "names an architecture outside models")));
+        bad.extend(names.0.iter().map(|span| source.at(*span, "names an architecture outside arch")));
     }
     bad
 }
@@ -395,8 +397,8 @@ fn files_without_unsafe_code_forbid_it() {
 }
 
 #[test]
-fn architectures_are_named_in_models_only() {
-    assert_clean(architectures_stay_in_models);
+fn architectures_are_named_in_arch_only() {
+    assert_clean(architectures_stay_in_arch);
     let text = "fn f(a: &str) -> bool { a == \"gpt2\" }";
-    assert_caught(architectures_stay_in_models, "nn/x.rs", text, "nn/x.rs:1: names an architecture");
+    assert_caught(architectures_stay_in_arch, "nn/x.rs", text, "nn/x.rs:1: names an architecture");
 }

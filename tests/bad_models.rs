@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use common::{bundled_model, fixture};
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::{Error, Result};
+use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
 /// The system's allocator, which counts what each thread holds and the most it has held. `realloc` is made of the

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use common::{all_logits, argmax, bundled_model, context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
+use ember::context::{ContextOptions, Tokens};
 use ember::generate::{Event, FinishReason, GenerateOptions, generate};
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, TensorInfo, TensorType};
+use ember::model::{LoadOptions, LoadedModel, Pack};
 use ember::quant::Format;
 use ember::sampler::{Sampler, Stage};
 use serde_json::Value;

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use common::{all_logits, bundled_model, context, fixture, load};
 use ember::backend::KvType;
 use ember::cancel::CancelToken;
-use ember::context::{
-    BackendKind, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, ProgressCallback, Tokens,
-};
+use ember::context::{BackendKind, ContextOptions, EmbedOptions, Tokens};
 use ember::error::{Error, Result};
 use ember::gguf::Gguf;
+use ember::model::{LoadOptions, LoadedModel, Pack, ProgressCallback};
 use ember::tokenizer::Tokenizer;
 
 /// Calls `work` with a token that another thread cancels: before the call, and then at growing times after its start, until

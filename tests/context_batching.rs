@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use common::{all_logits, context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::error::Error;
+use ember::model::LoadedModel;
 
 const MODELS: [&str; 7] = [
     "gpt2-tied",

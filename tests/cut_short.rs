@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{TempFolder, bundled_model, context, fixture, load};
-use ember::context::{
-    BackendKind, Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, Tokens,
-};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::Error;
 use ember::generate::{EventKind, GenerateOptions, Prompt};
 use ember::gguf::Gguf;
 use ember::gguf::writer::Writer;
+use ember::model::{LoadOptions, LoadedModel, Pack};
 use ember::sampler::{Sampler, Stage};
 
 /// What GPT-2 looks up: the rows of tokens and of positions.

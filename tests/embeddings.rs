@@ -10,10 +10,11 @@ use common::{
     all_hidden, all_logits, bundled_model, context, fixture, ids, load, read_f32s, read_json, relative_rms,
 };
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, LoadedModel, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::{Error, Result};
 use ember::generate::{GenerateOptions, generate};
 use ember::gguf::Gguf;
+use ember::model::LoadedModel;
 use ember::nn::pooling::Pooling;
 use ember::sampler::Sampler;
 

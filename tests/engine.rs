@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use common::{bundled_model, load};
 use ember::cancel::CancelToken;
-use ember::context::{Context, ContextOptions, LoadedModel};
+use ember::context::{Context, ContextOptions};
 use ember::engine::{Engine, EngineOptions, OwnedEvent, Request, Sink};
 use ember::error::Error;
 use ember::generate::{Event, EventKind, FinishReason, GenerateOptions, Prompt, Usage, generate};
+use ember::model::LoadedModel;
 use ember::sampler::{Penalties, Sampler, Stage};
 
 const FOREVER: Duration = Duration::MAX;

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use common::{bundled_model, load};
 use ember::cancel::CancelToken;
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, estimate};
+use ember::context::{Context, ContextOptions, estimate};
 use ember::engine::{Engine, EngineOptions, Request, Sink};
 use ember::error::Error;
 use ember::generate::{EventKind, FinishReason, GenerateOptions, Prompt};
 use ember::memory::MemoryOptions;
+use ember::model::{LoadOptions, LoadedModel};
 use ember::sampler::{Sampler, Stage};
 
 /// An engine whose cache has `n_pages` pages.

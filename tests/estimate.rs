@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::fixture;
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Pack, estimate};
+use ember::context::{Context, ContextOptions, estimate};
 use ember::error::Error;
 use ember::memory::MemoryOptions;
+use ember::model::{LoadOptions, LoadedModel, Pack};
 
 fn check(path: &Path) -> u64 {
     let name = path.display();

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use common::{argmax, bundled_model, context, fixture, load};
 use ember::cancel::CancelToken;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::Error;
 use ember::generate::score::{ScoreOptions, Scoring};
 use ember::generate::{
     EventKind, FinishReason, GenerateOptions, Generator, LogSoftmax, MAX_TOPS, Prompt, Usage, generate,
 };
+use ember::model::LoadedModel;
 use ember::sampler::{Penalties, Sampler, Stage};
 
 const PROMPT: &str = "The sea was calm, and the moon";

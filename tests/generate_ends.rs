@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use common::{bundled_model, context, load};
 use ember::cancel::CancelToken;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::Error;
 use ember::generate::{Event, EventKind, FinishReason, GenerateOptions, Generator, Prompt, Usage, generate};
 use ember::kernels::attention::PAGE_LEN;
+use ember::model::LoadedModel;
 use ember::sampler::{Custom, Sampler, Stage};
 
 const PROMPT: &str = "The sea was calm, and the moon";

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::fixture;
-use ember::context::{LoadOptions, LoadedModel};
+use ember::arch::{Rule, Unasked};
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, StringArray, Value};
-use ember::models::{Rule, Unasked};
+use ember::model::{LoadOptions, LoadedModel};
 use ember::tokenizer::Tokenizer;
 
 /// What was logged, line by line.
@@ -93,18 +93,18 @@ fn models() -> BTreeMap<String, Vec<Gguf>> {
     for path in paths {
         let file = Gguf::open(&path).unwrap();
         let arch = file.metadata().require_str("general.architecture").unwrap().to_owned();
-        if ember::models::known().any(|known| known == arch) {
+        if ember::arch::known().any(|known| known == arch) {
             models.entry(arch).or_default().push(file);
         }
     }
-    assert_eq!(models.len(), ember::models::known().count());
+    assert_eq!(models.len(), ember::arch::known().count());
     models
 }
 
 /// Keys of `file`'s architecture that are read when `also` is set, too.
 fn read_keys(file: &Gguf, arch: &str, also: &BTreeMap<String, Option<Value>>) -> BTreeSet<&'static str> {
     let name = |key: &str| key.replace("{arch}", arch);
-    let all = || ember::models::keys().iter().map(|(key, _)| *key).filter(|key| key.starts_with("{arch}."));
+    let all = || ember::arch::keys().iter().map(|(key, _)| *key).filter(|key| key.starts_with("{arch}."));
     let mut read = BTreeSet::new();
     loop {
         let mut keys = also.clone();
@@ -164,7 +164,7 @@ fn every_key_of_an_architecture_is_honoured_or_accounted_for() {
                 read.extend(read_keys(&files[0], &arch, &set));
             }
         }
-        for (key, unasked) in ember::models::keys().iter().filter(|(key, _)| key.starts_with("{arch}.")) {
+        for (key, unasked) in ember::arch::keys().iter().filter(|(key, _)| key.starts_with("{arch}.")) {
             let what = format!("{arch}: {key}");
             for (_, _, value) in REFUSED_BY.iter().filter(|(k, archs, _)| k == key && archs.contains(&&*arch))
             {
@@ -197,7 +197,7 @@ fn every_key_of_an_architecture_is_honoured_or_accounted_for() {
             }
         }
     }
-    let n_all = honoured.values().filter(|archs| archs.len() == ember::models::known().count()).count();
+    let n_all = honoured.values().filter(|archs| archs.len() == ember::arch::known().count()).count();
     assert!(n_all >= 9 && honoured.len() > 35, "{n_all} {}", honoured.len());
     let page = page(&honoured);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/gguf-keys.md");
@@ -212,10 +212,10 @@ fn every_key_of_an_architecture_is_honoured_or_accounted_for() {
 
 /// The page about all keys.
 fn page(honoured: &BTreeMap<&str, Vec<String>>) -> String {
-    let n_archs = ember::models::known().count();
+    let n_archs = ember::arch::known().count();
     let mut counts = [0; 4];
     let mut rows = String::new();
-    for (key, unasked) in ember::models::keys() {
+    for (key, unasked) in ember::arch::keys() {
         let by = match honoured.get(key) {
             Some(archs) if archs.len() == n_archs => "all".to_owned(),
             Some(archs) => archs.join(", "),
@@ -251,7 +251,7 @@ fn page(honoured: &BTreeMap<&str, Vec<String>>) -> String {
          Of {} keys, {n_honoured} are honoured, at least by some architectures; {n_nothing} have no effect on results, \
          {n_warned} are warned of, {n_refused} are\nrefused.\n\n\
          | key | honoured by | otherwise |\n|---|---|---|\n{rows}",
-        ember::models::keys().len(),
+        ember::arch::keys().len(),
     )
 }
 
@@ -349,7 +349,7 @@ fn every_key_of_a_tokenizer_is_honoured_or_accounted_for() {
         assert!(built.is_ok() && lines.is_empty(), "{kind}: {:?} {lines:?}", built.err());
     }
     let mut n = 0;
-    for (key, unasked) in ember::models::keys().iter().filter(|(key, _)| key.starts_with("tokenizer.")) {
+    for (key, unasked) in ember::arch::keys().iter().filter(|(key, _)| key.starts_with("tokenizer.")) {
         if *key == "tokenizer.ggml.token_type_count" {
             continue; // A model's: see the test of its tensor.
         }
@@ -413,7 +413,7 @@ fn keys_of_the_file_itself_are_read() {
         let message = error.unwrap_or_else(|| panic!("{key} goes unnoticed")).message().to_owned();
         assert!(message.contains(&format!("\"{key}\"")), "{key}: {message}");
     }
-    for (key, unasked) in ember::models::keys() {
+    for (key, unasked) in ember::arch::keys() {
         if key.starts_with("general.") && !matches!(unasked, Unasked::Elsewhere(_)) {
             let (error, lines) = load(file, &one(key, Value::F32(0.5)));
             assert!(error.is_none() && lines.is_empty(), "{key}: {error:?} {lines:?}");

@@ -8,9 +8,9 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{TempFolder, fixture, read_json};
-use ember::context::{LoadOptions, LoadedModel};
 use ember::gguf::Value;
 use ember::hf;
+use ember::model::{LoadOptions, LoadedModel};
 use serde_json::{Map, Value as Json, json};
 
 /// A fixture's `config.json` and safetensors header, the latter over zeros.
@@ -247,7 +247,8 @@ fn keys_of_the_host() {
 /// What would not load is neither called supported nor measured.
 #[test]
 fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
-    use ember::context::{ContextOptions, estimate, inspect};
+    use ember::context::{ContextOptions, estimate};
+    use ember::model::inspect;
 
     const TOKENIZER: &str = r#"{"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}"#;
     let options = (LoadOptions::default(), ContextOptions { n_ctx: 32, ..ContextOptions::default() });

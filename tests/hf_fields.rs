@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use common::{TempFolder, fixture, ids, read_f32s, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::hf;
+use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
 use serde_json::{Map, Value};
 

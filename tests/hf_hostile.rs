@@ -8,9 +8,9 @@ mod common;
 use std::path::Path;
 
 use common::{TempFolder, fixture};
-use ember::context::{LoadOptions, LoadedModel};
 use ember::error::ember_status::{self, *};
 use ember::hf;
+use ember::model::{LoadOptions, LoadedModel};
 
 const CONFIG: &str = r#"{"model_type": "llama", "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
     "num_attention_heads": 2, "max_position_embeddings": 8, "rms_norm_eps": 1e-5, "tie_word_embeddings": true}"#;

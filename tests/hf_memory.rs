@@ -11,9 +11,10 @@ use std::path::Path;
 
 use common::{TempFolder, fixture};
 use counting::most;
-use ember::context::{ContextOptions, LoadOptions, LoadedModel, Pack, estimate, inspect};
+use ember::context::{ContextOptions, estimate};
 use ember::error::ember_status::*;
 use ember::hf;
+use ember::model::{LoadOptions, LoadedModel, Pack, inspect};
 use ember::tokenizer::Tokenizer;
 
 /// A copy of a sound folder with this file.

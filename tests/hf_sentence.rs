@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use common::{TempFolder, fixture, read_f32s, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions};
+use ember::model::{LoadOptions, LoadedModel};
 use serde_json::Value;
 
 const FAMILIES: [&str; 4] = ["bert", "gemma3", "llama", "qwen3"];

@@ -5,8 +5,9 @@
 mod common;
 
 use common::{TempFolder, fixture};
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::{Error, Result};
+use ember::model::{LoadOptions, LoadedModel};
 
 /// A copy of a small model's folder, whose vocabulary has `N_VOCAB` tokens, with this tokenizer.
 const MODEL: &str = "hf/qwen3-tied";

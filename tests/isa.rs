@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{all_logits, bundled_model, context, fixture, relative_rms};
-use ember::context::{ContextOptions, LoadOptions, LoadedModel};
+use ember::context::ContextOptions;
 use ember::kernels::{ISA_VARIABLE, Isa};
+use ember::model::{LoadOptions, LoadedModel};
 
 /// The highest level that the environment of this test leaves.
 fn ceiling() -> Isa {

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use common::context;
 use common::parts::Parts;
-use ember::context::{ContextOptions, LoadedModel, Tokens};
+use ember::context::{ContextOptions, Tokens};
 use ember::error::{Error, Result};
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, StringArray, Value};
+use ember::model::LoadedModel;
 use ember::tokenizer::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -161,7 +162,7 @@ fn descriptions_tell_of_long_texts_what_they_are() {
     let path =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("large-{}.gguf", ember::threads::process()));
     std::fs::write(&path, large().key("general.name", "x".repeat(N)).bytes()).unwrap();
-    let json = limited(4 << 20, || ember::context::inspect(&path)).unwrap();
+    let json = limited(4 << 20, || ember::model::inspect(&path)).unwrap();
     std::fs::remove_file(&path).unwrap();
     let object: serde_json::Value = serde_json::from_str(&json).unwrap();
     let keys = &object["metadata"];

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{context, real_model};
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
+use ember::model::{LoadOptions, LoadedModel, Pack};
 
 /// A line of `/proc/self/status`, in bytes: `VmRSS` now, `VmHWM` at most since [`forget_peak`].
 fn status(key: &str) -> f64 {

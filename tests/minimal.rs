@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ember::context::{Context, ContextOptions, LoadOptions, LoadedModel};
+use ember::context::{Context, ContextOptions};
 use ember::error::Error;
 use ember::gguf::writer::Writer;
 use ember::gguf::{Gguf, StringArray};
+use ember::model::{LoadOptions, LoadedModel};
 use ember::tokenizer::Tokenizer;
 
 fn path(file: &str) -> std::path::PathBuf {

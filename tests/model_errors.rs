@@ -5,9 +5,9 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::parts::Parts;
-use ember::context::{LoadOptions, LoadedModel};
 use ember::error::ember_status::{self, *};
 use ember::gguf::{StringArray, TensorType, Value};
+use ember::model::{LoadOptions, LoadedModel};
 
 const NAME: &str = "models/wrong.gguf";
 
@@ -306,7 +306,8 @@ fn vocabularies_that_do_not_fit() {
 #[cfg(any(feature = "chat", feature = "hf"))]
 #[test]
 fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
-    use ember::context::{ContextOptions, estimate, inspect};
+    use ember::context::{ContextOptions, estimate};
+    use ember::model::inspect;
 
     let path =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("told-{}.gguf", ember::threads::process()));

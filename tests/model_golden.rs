@@ -12,9 +12,10 @@ use common::{
     all_hidden, all_logits, argmax, context, fixture, ids, load, read_f32s, read_json, relative_rms,
 };
 use ember::backend::KvType;
-use ember::context::{BackendKind, ContextOptions, LoadOptions, LoadedModel, Pack};
+use ember::context::{BackendKind, ContextOptions};
 use ember::gguf::Gguf;
 use ember::kernels::{Kernels, Wide};
+use ember::model::{LoadOptions, LoadedModel, Pack};
 use ember::quant::{Dot, Format};
 
 /// Largest relative RMS error where activations stay f32: files in F32, F16, BF16 and the formats whose dot product

@@ -7,10 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use common::fixture;
-use ember::context::{Context, ContextOptions, EmbedOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::Error;
 use ember::gguf::writer::Writer;
 use ember::gguf::{Array, Gguf, Value};
+use ember::model::LoadedModel;
 
 const NAME: &str = "damaged.gguf";
 
@@ -86,7 +87,7 @@ fn damaged_hyper_parameters_are_refused_or_run() {
     for path in paths {
         let file = Gguf::open(&path).expect("a fixture");
         let arch = file.metadata().require_str("general.architecture").expect("its name");
-        if !ember::models::known().any(|known| known == arch) {
+        if !ember::arch::known().any(|known| known == arch) {
             continue;
         }
         let prefix = format!("{arch}.");

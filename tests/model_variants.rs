@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use common::parts::Parts;
 use common::{all_hidden, all_logits, context};
-use ember::context::{ContextOptions, LoadedModel};
+use ember::context::ContextOptions;
 use ember::error::ember_status;
 use ember::gguf::{Array, Value};
+use ember::model::LoadedModel;
 
 const TOKENS: [u32; 24] = [5, 9, 2, 33, 7, 7, 1, 40, 12, 3, 3, 28, 19, 6, 8, 11, 2, 30, 4, 17, 25, 9, 14, 21];
 

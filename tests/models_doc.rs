@@ -24,7 +24,7 @@ fn the_list_of_models_is_complete_and_true() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let doc = std::fs::read_to_string(root.join("docs/models.md")).expect("docs/models.md");
     let rows = rows(&doc);
-    for architecture in ember::models::known() {
+    for architecture in ember::arch::known() {
         let row = rows.iter().find(|row| row[0] == format!("`{architecture}`"));
         let row = row.unwrap_or_else(|| panic!("docs/models.md has no line for {architecture}"));
         let fixtures: Vec<&str> = quoted(row[2]).collect();

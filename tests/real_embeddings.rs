@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use common::{context, fixture, ids, load, read_json, real_model, relative_rms};
 use ember::backend::KvType;
-use ember::context::{ContextOptions, EmbedOptions, LoadedModel};
+use ember::context::{ContextOptions, EmbedOptions};
+use ember::model::LoadedModel;
 use serde_json::Value;
 
 /// Largest difference of a cosine.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use common::{argmax, context, fixture, ids, load, read_json, real_model};
 use ember::backend::KvType;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
+use ember::model::LoadedModel;
 use serde_json::Value;
 
 fn decode(context: &mut Context, ids: &[u32]) -> usize {

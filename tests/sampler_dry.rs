@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ember::context::{LoadOptions, LoadedModel};
 use ember::generate::breakers;
+use ember::model::{LoadOptions, LoadedModel};
 use ember::sampler::{Custom, Dry, Sampler, Stage};
 
 #[derive(serde::Deserialize)]

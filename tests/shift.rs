@@ -10,8 +10,9 @@ use std::sync::Arc;
 use common::parts::Parts;
 use common::{context, fixture, ids, load, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, LoadOptions, LoadedModel, Pack, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::error::Error;
+use ember::model::{LoadOptions, LoadedModel, Pack};
 
 /// With all positions, since what is forgotten here brings kept tokens into windows again.
 fn options(kv_type: KvType) -> ContextOptions {

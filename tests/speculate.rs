@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex as StdMutex};
 
 use common::{argmax, bundled_model, context, fixture, load};
 use ember::cancel::CancelToken;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::{Error, Result};
 use ember::generate::{
     DraftModel, EventKind, FinishReason, GenerateOptions, Generator, Lender, Lookup, Prompt, Shift, Usage,
 };
 use ember::gguf::Gguf;
 use ember::gguf::writer::Writer;
+use ember::model::LoadedModel;
 use ember::sampler::{Penalties, Sampler, Stage};
 
 const N_CTX: usize = 256;

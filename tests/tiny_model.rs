@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use ember::backend::KvType;
 use ember::capi;
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::ember_status::EMBER_OK;
 use ember::generate::{EventKind, GenerateOptions, Prompt, generate};
+use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
 fn model() -> Arc<LoadedModel> {

@@ -13,12 +13,13 @@ use common::parts::Parts;
 use common::windows::{
     MOST_HELD, MOST_IN_CALL, PAGE, WINDOW, model, n_held, options, pages, run, text, whole,
 };
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::{Error, Result};
 use ember::generate::{
     DraftModel, EventKind, GenerateOptions, Generator, Lender, Lookup, Prompt, Shift, Usage, generate,
 };
+use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
 #[test]

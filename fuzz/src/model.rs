@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use ember::backend::KvType;
-use ember::context::{
-    BackendKind, Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Pack, Tokens,
-};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::generate::{EventKind, GenerateOptions, Generator, Prompt};
 use ember::memory::MemoryOptions;
+use ember::model::{LoadOptions, LoadedModel, Pack};
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Sampler, Stage};
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arbitrary::{Result, Unstructured};
-use ember::context::LoadedModel;
+use ember::model::LoadedModel;
 use serde_json::{Map, Value};
 
 use super::edit::NUMBERS;

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use arbitrary::{Result, Unstructured};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, Tokens};
+use ember::model::LoadedModel;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes before the shape of the cache: magic, version, fingerprint. And of the checksum.

@@ -7,10 +7,10 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
-use crate::context::LoadedModel;
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::quoted;
 use crate::memory::{copied_text, expect_room};
+use crate::model::LoadedModel;
 use crate::tokenizer::Tokenizer;
 
 /// How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.

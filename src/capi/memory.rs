@@ -9,8 +9,9 @@ use super::error::ember_error;
 use super::guard::guard;
 use super::model::{ember_model, to_path};
 use super::model_options::{ember_model_options, options_or_default};
-use crate::context::{Context, Estimate, LoadedModel, estimate};
+use crate::context::{Context, Estimate, estimate};
 use crate::error::{Result, ember_status};
+use crate::model::LoadedModel;
 
 /// Bytes of the large buffers of a model and of a context. Tokenizer, metadata and the library, a few megabytes, are not
 /// counted. Set struct_size to sizeof(ember_memory) before the call.

@@ -13,9 +13,9 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, try_into_raw};
 use super::model_options::{ember_model_options, options_or_default};
-use crate::context::{LoadedModel, inspect};
 use crate::error::{Error, Result, ember_status};
 use crate::kernels::{ISAS, Isa};
+use crate::model::{LoadedModel, inspect};
 
 /// A loaded model: immutable, usable from any number of threads at once, reference-counted.
 #[allow(non_camel_case_types, reason = "the C name")]

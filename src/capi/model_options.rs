@@ -9,11 +9,11 @@ use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
-use crate::context::{LoadOptions, Pack, ProgressCallback};
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::{GgufString, Value};
 use crate::kernels::Isa;
 use crate::memory::{Allocator, expect_room};
+use crate::model::{LoadOptions, Pack, ProgressCallback};
 
 /// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]

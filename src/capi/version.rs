@@ -5,15 +5,15 @@ use std::sync::LazyLock;
 
 use super::args::text;
 use super::guard::guard_value;
+use crate::arch;
 use crate::kernels::Isa;
-use crate::models;
 use crate::quant::FORMATS;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
 /// Made on first use and never changed.
 static BUILD: LazyLock<CString> = LazyLock::new(|| {
-    let architectures: Vec<&str> = models::known().collect();
+    let architectures: Vec<&str> = arch::known().collect();
     let formats: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
     let levels: Vec<&str> = Isa::supported().map(Isa::name).collect();
     let line = format!(

@@ -2,12 +2,9 @@
 //! until it is known.
 #![forbid(unsafe_code)]
 
-use super::{Context, Tokens};
+use super::{Context, MAX_AHEAD, Tokens};
 use crate::cancel::{CancelToken, Watch};
 use crate::error::Result;
-
-/// Most tokens that lie ready.
-pub const MAX_AHEAD: usize = 32;
 
 impl Context {
     /// As [`Context::decode_under`] for the token `id` of sequence `seq`; `ahead`, up to [`MAX_AHEAD`] tokens that may follow it,

@@ -2,15 +2,15 @@
 #![forbid(unsafe_code)]
 
 use super::Context;
-use super::sequences::PAGE_LEN;
 use std::borrow::Cow;
 use std::time::Instant;
 
+use crate::arch::ModelInfo;
 use crate::backend::Run;
+use crate::cache::PAGE_LEN;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::memory::expect_room;
-use crate::models::ModelInfo;
 use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::pooling::{self, Pooling};
@@ -324,7 +324,7 @@ impl Context {
             };
             let watch = Watch::new(self.cancel.as_ref(), None);
             let batch = group.batch(first, end, self.options.n_ctx, watch);
-            let outcome = self.engine.forward(&batch, Output::Hidden(target));
+            let outcome = self.runner.forward(&batch, Output::Hidden(target));
             group.hidden = hidden;
             outcome?;
             written += len;

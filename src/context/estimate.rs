@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Context, ContextOptions, LoadOptions, LoadedModel};
+use super::{Context, ContextOptions};
 use crate::error::Result;
+use crate::model::{LoadOptions, LoadedModel};
 
 /// Bytes of large buffers. Tokenizer, metadata and the library itself, a few megabytes, are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,94 +10,40 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::NO_COLUMN;
+use crate::cache::{PAGE_LEN, Sequences, Window};
 use crate::cancel::{Asker, CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
+use crate::model::LoadedModel;
 use crate::nn::Shift;
 use crate::nn::head::Output;
 use crate::threads;
 
 mod ahead;
-mod check;
 mod embed;
-mod engine;
 mod estimate;
-mod inspect;
-mod load;
-mod loaded;
 mod logits;
 mod options;
 mod plan;
-mod pool;
-mod prefixes;
-mod sequences;
+mod runner;
 pub mod state;
 mod state_io;
 mod timings;
 
-pub use crate::backend::threaded::Pack;
-pub use ahead::MAX_AHEAD;
+pub use crate::cache::{MAX_AHEAD, Tokens};
 pub use embed::EmbedOptions;
-use engine::Engine;
 pub use estimate::{Estimate, estimate};
-pub use inspect::inspect;
-pub use load::{LoadOptions, ProgressCallback};
-pub use loaded::LoadedModel;
 use logits::{Origin, Place};
 pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
 use plan::Plan;
-use sequences::{Sequences, Window};
+use runner::Runner;
 pub use timings::Timings;
-
-/// Tokens to run, as flat arrays of the same length.
-#[derive(Debug, Clone, Copy)]
-pub struct Tokens<'a> {
-    /// Token ids.
-    pub ids: &'a [u32],
-    /// Position of each token; `None`: each goes to the end of its sequence. Given positions must say the same.
-    pub positions: Option<&'a [u32]>,
-    /// Sequence of each token; `None`: all belong to sequence 0.
-    pub seqs: Option<&'a [u32]>,
-    /// Whether each token's logits are wanted; `None`: the last token's only.
-    pub outputs: Option<&'a [bool]>,
-}
-
-impl<'a> Tokens<'a> {
-    /// Tokens at the end of sequence 0, with logits for the last.
-    pub fn next(ids: &'a [u32]) -> Tokens<'a> {
-        Tokens { ids, positions: None, seqs: None, outputs: None }
-    }
-
-    fn wants(&self, i: usize) -> bool {
-        self.outputs.map_or(i + 1 == self.ids.len(), |w| w[i])
-    }
-
-    fn check_lengths(&self) -> Result<()> {
-        let n = self.ids.len();
-        if n == 0 {
-            return Err(Error::InvalidArgument("there is no token to decode".into()));
-        }
-        let lengths = [
-            ("positions", self.positions.map(<[u32]>::len)),
-            ("sequence ids", self.seqs.map(<[u32]>::len)),
-            ("output flags", self.outputs.map(<[bool]>::len)),
-        ];
-        for (what, len) in lengths {
-            if let Some(len) = len
-                && len != n
-            {
-                return Err(Error::InvalidArgument(format!("there are {len} {what} for {n} tokens")));
-            }
-        }
-        Ok(())
-    }
-}
 
 /// One or more token sequences being processed over a model. Used by one thread at a time.
 pub struct Context {
     model: Arc<LoadedModel>,
     options: ContextOptions,
-    engine: Box<dyn Engine>,
+    runner: Box<dyn Runner>,
     /// The process that has the context's threads.
     process: u32,
     sequences: Sequences,
@@ -127,13 +73,13 @@ impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
-        let layout = engine::kv_shape(model.info(), &options, 1).layout();
+        let layout = runner::kv_shape(model.info(), &options, 1).layout();
         let most_pages = options.kv_limit.map_or(u64::MAX, |bytes| layout.pages_in(bytes));
         if most_pages == 0 {
             return Err(Error::InvalidArgument(format!(
                 "kv_limit is {} bytes, but a page of {} tokens has {}",
                 options.kv_limit.unwrap_or(0),
-                sequences::PAGE_LEN,
+                PAGE_LEN,
                 layout.page_bytes
             )));
         }
@@ -144,12 +90,12 @@ impl Context {
             Sequences::new(options.n_seq, options.n_ctx, most_pages, options.keep_prefixes, window)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
-        let (engine, kv_bytes) = engine::make(model, &options, sequences.n_pages(), &memory)?;
+        let (runner, kv_bytes) = runner::make(model, &options, sequences.n_pages(), &memory)?;
         let plan = Plan::new(&options)?;
         let mut context = Context {
             model: Arc::clone(model),
             options,
-            engine,
+            runner,
             process: threads::process(),
             sequences,
             plan,
@@ -265,7 +211,7 @@ impl Context {
         self.model.require_logits()?;
         self.check_process()?;
         self.check(&tokens)?;
-        let pages = self.engine.pages_mut();
+        let pages = self.runner.pages_mut();
         self.sequences.begin(&tokens)?.iter().for_each(|&(from, to)| pages.copy_page(from, to));
         let begin = Instant::now();
         let outcome = run(self);
@@ -299,7 +245,7 @@ impl Context {
             let (done, more) = (self.outputs.len(), self.plan.outputs().len());
             let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
             let watch = watch.with(self.cancel.as_ref());
-            self.engine.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
+            self.runner.forward(&self.plan.batch(tokens, watch), Output::Logits(logits))?;
             self.outputs.extend(self.plan.outputs().iter().map(|&row| first as u32 + row));
             let places = self.plan.output_places(tokens).zip(done as u32..);
             self.places.extend(places.map(|((seq, position), row)| Place { seq, position, row }));
@@ -321,7 +267,7 @@ impl Context {
             let done = best.len();
             best.resize(done + self.plan.outputs().len(), NO_COLUMN);
             let watch = watch.with(self.cancel.as_ref());
-            self.engine.forward(&self.plan.batch(tokens, watch), Output::Best(&mut best[done..]))?;
+            self.runner.forward(&self.plan.batch(tokens, watch), Output::Best(&mut best[done..]))?;
         }
         Ok(())
     }
@@ -341,7 +287,7 @@ impl Context {
             let watch = Watch::new(self.cancel.as_ref(), cancel);
             let mut look = |row: usize, logits: &[f32]| look(first + row, logits);
             let out = Output::Each { row: &mut self.row, look: &mut look };
-            self.engine.forward(&self.plan.batch(tokens, watch), out)?;
+            self.runner.forward(&self.plan.batch(tokens, watch), out)?;
         }
         Ok(())
     }
@@ -421,11 +367,11 @@ impl Context {
         self.check_process()?;
         let moves = self.sequences.shift(seq, keep, drop)?;
         if let Some((from, to)) = moves.copy {
-            self.engine.pages_mut().copy_page(from, to);
+            self.runner.pages_mut().copy_page(from, to);
         }
         self.shift_places(seq, keep, drop);
         let n_ctx = self.options.n_ctx;
-        self.engine.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
+        self.runner.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
     }
 
     /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`,

@@ -3,9 +3,9 @@
 
 #[cfg(doc)]
 use super::Context;
-use super::LoadedModel;
 use crate::backend::KvType;
 use crate::error::{Error, Result};
+use crate::model::LoadedModel;
 use crate::threads::{self, CpuSet};
 
 /// Default and largest number of positions taken without being asked for.

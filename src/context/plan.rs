@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::sequences::{PAGE_LEN, Sequences};
-use super::{ContextOptions, Tokens};
+use super::ContextOptions;
 use crate::backend::Run;
+use crate::cache::{PAGE_LEN, Sequences, Tokens, reserved};
 use crate::cancel::Watch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::nn::Batch;
 
 /// The planned arrays of a micro-batch.
@@ -101,12 +101,4 @@ impl Plan {
             watch,
         }
     }
-}
-
-/// An empty array with room for `n` elements.
-pub fn reserved<T>(n: usize) -> Result<Vec<T>> {
-    let mut array = Vec::new();
-    let no_memory = |_| Error::NoMemory(format!("no memory for a plan of {n} elements"));
-    array.try_reserve_exact(n).map_err(no_memory)?;
-    Ok(array)
 }

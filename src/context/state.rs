@@ -7,15 +7,14 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::engine::kv_shape;
-use super::sequences::{ALL, PAGE_LEN};
-use super::{Context, LoadedModel, Origin, Place};
+use super::runner::kv_shape;
+use super::{Context, Origin, Place};
 use crate::backend::KvType;
+use crate::cache::{ALL, PAGE_LEN};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"emberkv\n";
@@ -23,55 +22,15 @@ const VERSION: u32 = 3;
 /// Set in the number of sequences where they are all those of a context. (States of a context that were written before it was set
 /// there are told by having several.)
 const WHOLE: u32 = 1 << 31;
-/// Set in the number of sequences where keys are those of a long context ([`Model::n_ctx_short`](crate::models::Model)).
+/// Set in the number of sequences where keys are those of a long context ([`Model::n_ctx_short`](crate::arch::Model)).
 const LONG: u32 = 1 << 30;
 /// In place of a number of tokens: all of them.
 const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
 const HASH_BYTES: usize = 16;
-/// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
-const SAMPLE_BYTES: usize = 1024;
 
 /// Receives the bytes of a state, part by part.
 pub type Writer<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
-
-/// A number by which a model is told from others: of its dimensions, its keys but for the tokenizer's, and of the names,
-/// shapes and some bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
-pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
-    let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);
-    hash.add(format_args!("{:?}", model.info()));
-    let gguf = model.gguf();
-    for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
-        hash.add(format_args!("{key}={value:?};"));
-    }
-    for tensor in gguf.tensors() {
-        hash.add(format_args!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]));
-        let (file, end) = (gguf.file_of(tensor), tensor.offset + tensor.n_bytes);
-        let n = tensor.n_bytes.min(SAMPLE_BYTES);
-        for start in [tensor.offset, end - n] {
-            let sample = file.read_at(start..start + n, &mut sample);
-            hash.0.update(sample.map_err(|e| e.within(gguf.name()))?);
-        }
-    }
-    Ok(hash.0.digest128())
-}
-
-/// Hashes texts while they are written, so that none, however long, is in memory whole.
-struct TextHash(Xxh3);
-
-impl TextHash {
-    fn add(&mut self, text: fmt::Arguments<'_>) {
-        // Hashing never fails.
-        let _ = self.write_fmt(text);
-    }
-}
-
-impl fmt::Write for TextHash {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text.as_bytes());
-        Ok(())
-    }
-}
 
 /// Hashes and counts what passes through.
 struct Sink<'a, 'b> {
@@ -161,7 +120,7 @@ impl Context {
     pub fn state_len(&self, seq: Option<u32>) -> Result<u64> {
         self.model.require_logits()?;
         let range = self.range(seq)?;
-        let pages = self.pages_of(range.clone())?.len() * self.engine.pages().page_bytes();
+        let pages = self.pages_of(range.clone())?.len() * self.runner.pages().page_bytes();
         let mut len =
             MAGIC.len() + 4 + HASH_BYTES + 4 * self.state_shape().len() + 2 * 4 + pages + HASH_BYTES;
         for seq in range {
@@ -214,7 +173,7 @@ impl Context {
             sink.u32s(self.sequences.held_pages(seq as usize).iter().map(|page| numbers[page]))?;
             sink.bytes(bytemuck::cast_slice(ids))?;
         }
-        let pages = self.engine.pages();
+        let pages = self.runner.pages();
         let mut buffer = vec![0; pages.page_bytes()];
         for (page, used) in order {
             pages.read_page(page, used, &mut buffer);
@@ -230,7 +189,7 @@ impl Context {
     /// The most bytes that a state of this context can have.
     pub fn most_state_len(&self) -> u64 {
         let n_seq = self.sequences.n_seq() as u64;
-        let per_page = self.engine.pages().page_bytes() as u64;
+        let per_page = self.runner.pages().page_bytes() as u64;
         let per_seq = 16 + 8 * self.options.n_ctx as u64 + 4 * self.model.info().n_vocab as u64;
         // One that has all positions has pages that are left out when it is loaded.
         let n_pages = match self.sequences.ring() {
@@ -270,7 +229,7 @@ impl Context {
         self.sequences.lend(used.len(), &mut taken);
         let places: HashMap<u32, u32> = used.into_iter().zip(taken.iter().copied()).collect();
         for (&number, &page) in &places {
-            self.engine.pages_mut().write_page(page, pages[number as usize]);
+            self.runner.pages_mut().write_page(page, pages[number as usize]);
         }
         let n_vocab = self.model.info().n_vocab;
         for (seq, entry) in range.zip(entries) {
@@ -406,7 +365,7 @@ impl Context {
         if used.len() != n_pages {
             return Err(damaged("it has pages of no sequence"));
         }
-        let page_bytes = self.engine.pages().page_bytes();
+        let page_bytes = self.runner.pages().page_bytes();
         let n_bytes = n_pages.checked_mul(page_bytes).ok_or_else(|| damaged("it has too many pages"))?;
         let bytes = rest.take(n_bytes).ok_or_else(|| damaged("it ends too early"))?;
         for (entry, _) in entries.iter_mut().zip(with_logits).filter(|(_, has)| *has) {

@@ -18,9 +18,10 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
-use crate::context::{Context, ContextOptions, LoadedModel};
+use crate::context::{Context, ContextOptions};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, Generator, Prompt};
+use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 use crate::threads::{self, Background, Condvar, Mutex};
 

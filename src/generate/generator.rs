@@ -9,9 +9,10 @@ use super::speculate::Drafter;
 use super::text::TextAssembler;
 use super::{GenerateOptions, MAX_TOPS, Prompt, Shift};
 use crate::backend::NO_COLUMN;
-use crate::context::{Context, LoadedModel};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{copied, copied_text, expect_room, fallible};
+use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
 

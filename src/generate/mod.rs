@@ -9,8 +9,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::cancel::CancelToken;
-use crate::context::{Context, LoadedModel};
+use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
 mod breakers;

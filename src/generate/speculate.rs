@@ -8,9 +8,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
-use crate::context::{Context, LoadedModel, MAX_AHEAD, Tokens};
+use crate::context::{Context, MAX_AHEAD, Tokens};
 use crate::error::{Error, Result};
 use crate::memory::filled;
+use crate::model::LoadedModel;
 
 /// Most tokens that are drafted at a time.
 pub const MAX_DRAFT: usize = MAX_AHEAD;

@@ -7,7 +7,8 @@ pub mod windows;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ember::context::{Context, ContextOptions, EmbedOptions, LoadOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, EmbedOptions, Tokens};
+use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
 
 /// A file of `tests/fixtures`.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ember::context::{Context, ContextOptions, LoadedModel, Tokens};
+use ember::context::{Context, ContextOptions, Tokens};
+use ember::model::LoadedModel;
 
 use super::context;
 use super::parts::Parts;

@@ -3,7 +3,7 @@ Ember ignores there.
 
     python tests/oracle/gguf_keys.py PATH_OF_LLAMA_CPP
 
-The page shows the table src/models/keys_table.rs, which tests/gguf_keys.rs holds to what Ember does.
+The page shows the table src/arch/keys_table.rs, which tests/gguf_keys.rs holds to what Ember does.
 """
 
 import pathlib
@@ -40,9 +40,9 @@ def row_of(key, rows):
 def read_but_ignored(root, names, rows):
     """Keys that llama.cpp reads for one of Ember's architectures, and that Ember warns of and ignores there."""
     everywhere = re.search(r"::load_hparams\(.*?\n\}", (root / "src/llama-model.cpp").read_text(), re.S).group(0)
-    registry = (PAGE.parents[1] / "src/models/mod.rs").read_text()
+    registry = (PAGE.parents[1] / "src/arch/mod.rs").read_text()
     for arch in re.findall(r"\(\"([a-z0-9-]+)\", \|file\|", registry):
-        own = (root / f"src/models/{arch}.cpp").read_text()
+        own = (root / f"src/arch/{arch}.cpp").read_text()
         for kv in sorted(set(re.findall(r"LLM_KV_\w+", everywhere + own))):
             if kv not in names or kv in ELSEWHERE:
                 continue

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::{Generator, Phase};
 use crate::cancel::Watch;
-use crate::context::{Context, LoadedModel, Tokens};
+use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, Shift};
 use crate::memory::{filled, room_for};
+use crate::model::LoadedModel;
 
 /// Most tokens to come that a generator has room for from the beginning.
 const MOST_AHEAD: usize = 1 << 20;

@@ -24,11 +24,11 @@ mod with_json {
     use serde_json::{Map, Value as Json, json};
 
     use super::*;
-    use crate::context::load::{self, LoadOptions};
-    use crate::context::loaded::LoadedModel;
+    use crate::arch::ModelInfo;
     use crate::gguf::{Array, Gguf, Value, ValueType};
     use crate::memory::expect_room;
-    use crate::models::ModelInfo;
+    use crate::model::load::{self, LoadOptions};
+    use crate::model::loaded::LoadedModel;
 
     /// Arrays up to this length are written whole.
     const SHORT: usize = 16;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::check;
+use crate::arch::{self, Model};
 use crate::backend::host::Loading;
 use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
 use crate::cancel::{CancelToken, Progress, Watch};
@@ -18,7 +19,6 @@ use crate::hf::{self, HfFolder};
 use crate::kernels::{Isa, Kernels};
 use crate::memory::reserve::{self, Mark};
 use crate::memory::{Memory, MemoryOptions};
-use crate::models::{self, Model};
 use crate::threads::{self, ThreadPool};
 use crate::tokenizer::Tokenizer;
 #[cfg(feature = "hf")]
@@ -288,7 +288,7 @@ impl Binding {
         let mut backend = ThreadedBackend::new(self.kernels, pool, F32Products::Dots, self.memory)?;
         backend.set_pack(self.pack);
         backend.set_loading(self.loading);
-        models::build(gguf, &mut backend).map(Arc::from)
+        arch::build(gguf, &mut backend).map(Arc::from)
     }
 }
 

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::fingerprint::fingerprint;
 use super::load::{self, Load, LoadOptions, Origin, Parts};
-use super::state;
+use crate::arch::{Model, ModelInfo};
 use crate::backend::threaded::ThreadedBackend;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
 use crate::memory::{Memory, expect_room};
-use crate::models::{Model, ModelInfo};
 use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
@@ -96,7 +96,7 @@ impl LoadedModel {
 
     /// What [`LoadedModel::open`] would make, without weights: its memory only counts. Contexts over it cannot be used, but
     /// tell how much memory they would take.
-    pub(super) fn measured(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+    pub fn measured(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         Ok(LoadedModel::new(load::measure(path, options)?, Instant::now()))
     }
 
@@ -169,7 +169,7 @@ impl LoadedModel {
     }
 
     /// The functions of that level.
-    pub(super) fn kernels(&self) -> &'static Kernels {
+    pub fn kernels(&self) -> &'static Kernels {
         self.kernels
     }
 
@@ -184,11 +184,11 @@ impl LoadedModel {
     }
 
     /// A number by which saved states know their model.
-    pub(super) fn fingerprint(&self) -> Result<u128> {
+    pub fn fingerprint(&self) -> Result<u128> {
         match self.fingerprint.get() {
             Some(number) => Ok(*number),
             None => {
-                let number = state::fingerprint(self)?;
+                let number = fingerprint(self)?;
                 Ok(*self.fingerprint.get_or_init(|| number))
             }
         }
@@ -200,7 +200,7 @@ impl LoadedModel {
     }
 
     /// The weights as bound for the threaded backend.
-    pub(super) fn threaded(&self) -> Arc<dyn Model<ThreadedBackend>> {
+    pub fn threaded(&self) -> Arc<dyn Model<ThreadedBackend>> {
         Arc::clone(&self.threaded)
     }
 }

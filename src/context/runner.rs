@@ -3,27 +3,28 @@
 
 use std::sync::Arc;
 
-use super::{BackendKind, ContextOptions, LoadedModel};
+use super::{BackendKind, ContextOptions};
+use crate::arch::{Model, ModelInfo};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::backend::{Backend, KvPages, KvShape, KvType};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::models::{Model, ModelInfo};
+use crate::model::LoadedModel;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
 use crate::nn::{Batch, Shift};
 use crate::threads::ThreadPool;
 
 /// What a context needs of a backend with a model on it.
-pub trait Engine: Send {
+pub trait Runner: Send {
     /// See [`Model::forward`].
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
     /// See [`Model::shift`].
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()>;
     /// The KV cache's pages.
     fn pages(&self) -> &dyn KvPages;
-    /// As [`Engine::pages`], to be written.
+    /// As [`Runner::pages`], to be written.
     fn pages_mut(&mut self) -> &mut dyn KvPages;
 }
 
@@ -44,7 +45,7 @@ pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape
     }
 }
 
-struct EngineOn<B: Backend> {
+struct RunnerOn<B: Backend> {
     /// The model's name, for errors that blame its file.
     name: Box<str>,
     model: Arc<dyn Model<B>>,
@@ -53,8 +54,8 @@ struct EngineOn<B: Backend> {
     kv: B::Kv,
 }
 
-impl<B: Backend> EngineOn<B> {
-    /// The engine, and how many bytes of `memory` its KV cache takes.
+impl<B: Backend> RunnerOn<B> {
+    /// The runner, and how many bytes of `memory` its KV cache takes.
     fn new(
         name: &str,
         model: Arc<dyn Model<B>>,
@@ -67,11 +68,11 @@ impl<B: Backend> EngineOn<B> {
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let before = memory.used();
         let kv = backend.alloc_kv(&shape)?;
-        Ok((EngineOn { name: name.into(), model, backend, workspace, kv }, memory.used() - before))
+        Ok((RunnerOn { name: name.into(), model, backend, workspace, kv }, memory.used() - before))
     }
 }
 
-impl<B: Backend> Engine for EngineOn<B> {
+impl<B: Backend> Runner for RunnerOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
         let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out);
         outcome.map_err(|e| if let Error::Io(_) = e { e.within(&self.name) } else { e })
@@ -90,14 +91,14 @@ impl<B: Backend> Engine for EngineOn<B> {
     }
 }
 
-/// The engine that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
+/// The runner that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
 /// are. `memory` is the context's own.
 pub fn make(
     model: &LoadedModel,
     options: &ContextOptions,
     n_pages: usize,
     memory: &Memory,
-) -> Result<(Box<dyn Engine>, u64)> {
+) -> Result<(Box<dyn Runner>, u64)> {
     match options.backend {
         BackendKind::Auto => {
             // A cache that rounds would make the last bits that blocked products change as large as its own, 1e-4 of a
@@ -108,15 +109,15 @@ pub fn make(
             };
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
             let backend = ThreadedBackend::new(model.kernels(), pool, f32_products, memory.clone())?;
-            let (engine, kv) =
-                EngineOn::new(model.gguf().name(), model.threaded(), backend, options, n_pages, memory)?;
-            Ok((Box::new(engine), kv))
+            let (runner, kv) =
+                RunnerOn::new(model.gguf().name(), model.threaded(), backend, options, n_pages, memory)?;
+            Ok((Box::new(runner), kv))
         }
         BackendKind::Scalar => {
             let mut backend = CpuBackend::new(memory.clone());
-            let bound = Arc::from(crate::models::build_again(model.gguf(), &mut backend)?);
-            let (engine, kv) = EngineOn::new(model.gguf().name(), bound, backend, options, n_pages, memory)?;
-            Ok((Box::new(engine), kv))
+            let bound = Arc::from(crate::arch::build_again(model.gguf(), &mut backend)?);
+            let (runner, kv) = RunnerOn::new(model.gguf().name(), bound, backend, options, n_pages, memory)?;
+            Ok((Box::new(runner), kv))
         }
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::windows::cannot_shift;
 use super::{GONE, PAGE_LEN, Sequence, Sequences, take};
-use crate::context::plan::reserved;
-use crate::context::pool::Pool;
+use crate::cache::pool::Pool;
+use crate::cache::reserved;
 use crate::error::{Error, Result};
 
 /// What moves when tokens in the midst of a sequence are forgotten.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{PAGE_LEN, Sequence, Sequences};
-use crate::context::MAX_AHEAD;
+use crate::cache::MAX_AHEAD;
 use crate::error::{Error, Result};
 
 /// In place of a page that was given back.
@@ -195,7 +195,7 @@ pub(super) fn cannot_shift(what: &str, keep: usize, drop: usize, needed: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::Tokens;
+    use crate::cache::Tokens;
 
     /// A sequence, and which position is in each slot of the cache.
     struct Mirror {

@@ -1,0 +1,50 @@
+//! What a model is known by.
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Write as _};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::LoadedModel;
+use crate::error::Result;
+
+/// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
+const SAMPLE_BYTES: usize = 1024;
+
+/// A number by which a model is told from others: of its dimensions, its keys but for the tokenizer's, and of the names,
+/// shapes and some bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
+pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
+    let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);
+    hash.add(format_args!("{:?}", model.info()));
+    let gguf = model.gguf();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
+        hash.add(format_args!("{key}={value:?};"));
+    }
+    for tensor in gguf.tensors() {
+        hash.add(format_args!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]));
+        let (file, end) = (gguf.file_of(tensor), tensor.offset + tensor.n_bytes);
+        let n = tensor.n_bytes.min(SAMPLE_BYTES);
+        for start in [tensor.offset, end - n] {
+            let sample = file.read_at(start..start + n, &mut sample);
+            hash.0.update(sample.map_err(|e| e.within(gguf.name()))?);
+        }
+    }
+    Ok(hash.0.digest128())
+}
+
+/// Hashes texts while they are written, so that none, however long, is in memory whole.
+struct TextHash(Xxh3);
+
+impl TextHash {
+    fn add(&mut self, text: fmt::Arguments<'_>) {
+        // Hashing never fails.
+        let _ = self.write_fmt(text);
+    }
+}
+
+impl fmt::Write for TextHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}

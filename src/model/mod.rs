@@ -1,0 +1,13 @@
+//! A model file opened, checked and bound once, and shared by its contexts; and what a caller may choose about that.
+#![forbid(unsafe_code)]
+
+mod check;
+mod fingerprint;
+mod inspect;
+mod load;
+mod loaded;
+
+pub use crate::backend::threaded::Pack;
+pub use inspect::inspect;
+pub use load::{LoadOptions, ProgressCallback};
+pub use loaded::LoadedModel;
