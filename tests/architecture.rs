@@ -42,7 +42,7 @@ const NARROW: [(&str, &[&str]); 7] = [
 ];
 
 const MOST_LINES: usize = 500;
-const MOST_BACKEND_METHODS: usize = 30;
+const MOST_BACKEND_METHODS: usize = 36;
 
 /// One source file; `path` is relative to `src`.
 struct Source {
@@ -375,12 +375,12 @@ fn every_export_is_one_guarded_call() {
 #[test]
 fn the_backend_trait_is_small() {
     assert_clean(backend_is_small);
-    let methods: String = (0..31).map(|i| format!("fn f{i}();")).collect();
+    let methods: String = (0..37).map(|i| format!("fn f{i}();")).collect();
     assert_caught(
         backend_is_small,
         "backend/mod.rs",
         &format!("trait Backend {{ {methods} }}"),
-        "31 methods",
+        "37 methods",
     );
 }
 

@@ -108,6 +108,22 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(self.meta().u32(&self.key(name))?.unwrap_or(0))
     }
 
+    /// The numbers `ARCH.name` of `n_layer` layers, or one that is that of all; required.
+    pub fn counts(&self, name: &str, n_layer: usize) -> Result<Vec<u32>> {
+        let key = self.key(name);
+        let Some(Value::Array(_)) = self.meta().get(&key) else {
+            return Ok(vec![self.dim(name)? as u32; n_layer]);
+        };
+        match self.meta().u32s(&key)? {
+            Some(list) if list.len() == n_layer => Ok(list.to_vec()),
+            list => Err(Error::Format(format!(
+                "{} has {} entries for {n_layer} layers",
+                self.called(name),
+                list.map_or(0, |list| list.len())
+            ))),
+        }
+    }
+
     /// The boolean `ARCH.name`; `None` when absent.
     pub fn flag(&self, name: &str) -> Result<Option<bool>> {
         self.meta().bool(&self.key(name))
@@ -136,9 +152,14 @@ impl<'a, B: Backend> Binder<'a, B> {
 
     /// The dimensions common to most architectures, checked against each other and against the vocabulary.
     pub fn info(&self) -> Result<ModelInfo> {
+        self.info_of(self.optional_dim("attention.head_count_kv")?)
+    }
+
+    /// As [`Binder::info`] for layers with `n_head_kv` key/value heads; `None`: as many as query heads.
+    pub fn info_of(&self, n_head_kv: Option<usize>) -> Result<ModelInfo> {
         let n_embd = self.dim("embedding_length")?;
         let n_head = self.dim("attention.head_count")?;
-        let n_head_kv = self.optional_dim("attention.head_count_kv")?.unwrap_or(n_head);
+        let n_head_kv = n_head_kv.unwrap_or(n_head);
         if !n_head.is_multiple_of(n_head_kv) {
             return Err(Error::Format(format!(
                 "the head count {n_head} is no multiple of the key/value head count {n_head_kv}"
@@ -181,6 +202,7 @@ impl<'a, B: Backend> Binder<'a, B> {
             has_logits: self.gguf.further().has_head,
             pooling: self.pooling()?,
             window: None,
+            keeps: Vec::new(),
         })
     }
 
@@ -228,7 +250,7 @@ impl<'a, B: Backend> Binder<'a, B> {
 
     /// Binds elements `range` of the tensor (of its rows for a matrix, of its elements for a vector), after checking
     /// that the whole tensor has the shape `dims` (row length first, as in the file).
-    fn bind(
+    pub fn bind(
         &mut self,
         name: &str,
         dims: &[usize],

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::nn::decoder::Decoder;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
-use crate::nn::{Batch, Shift};
+use crate::nn::{Batch, Cache, Shift};
 
 /// A decoder and its dimensions.
 struct DecoderModel<B: Backend> {
@@ -17,7 +17,7 @@ struct DecoderModel<B: Backend> {
 
 /// What an architecture's `bind` returns, as a model.
 pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
-    let info = ModelInfo { window: decoder.window(), ..info };
+    let info = ModelInfo { window: decoder.window(), keeps: decoder.keeps(), ..info };
     Box::new(DecoderModel { info, decoder })
 }
 
@@ -34,11 +34,11 @@ impl<B: Backend> Model<B> for DecoderModel<B> {
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
-        let outcome = self.decoder.forward(backend, ws, kv, batch, out);
+        let outcome = self.decoder.forward(backend, ws, cache, batch, out);
         backend.finish().and(outcome)
     }
 

@@ -10,7 +10,7 @@ use crate::nn::encoder::{Encoder, EncoderLayer};
 use crate::nn::head::Output;
 use crate::nn::mlp::Mlp;
 use crate::nn::workspace::Workspace;
-use crate::nn::{Batch, Shift};
+use crate::nn::{Batch, Cache, Keeps, Shift};
 
 /// An encoder and its dimensions.
 struct EncoderModel<B: Backend> {
@@ -32,12 +32,12 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
         let outcome = match out {
-            Output::Hidden(out) => self.encoder.forward(backend, ws, kv, batch, out),
+            Output::Hidden(out) => self.encoder.forward(backend, ws, cache, batch, out),
             Output::Logits(_) | Output::Best(_) | Output::Each { .. } => {
                 Err(Error::Unsupported(self.info.no_logits()))
             }
@@ -54,7 +54,8 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
 pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     let causal = file.flag("attention.causal")? == Some(true);
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
-    Ok(ModelInfo { causal: false, has_logits: false, ..file.info()? })
+    // A layer's keys and values are of no use behind the layer: one store is enough.
+    Ok(ModelInfo { causal: false, has_logits: false, keeps: vec![Keeps::Kv], ..file.info()? })
 }
 
 /// Binds the embeddings, their norm, and the layers, whose feed-forward blocks are bound by `ffn`.

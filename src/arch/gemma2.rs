@@ -10,6 +10,7 @@ use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::head::Head;
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// The window where the file does not say.
@@ -49,9 +50,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     for (i, windowed) in windowed.into_iter().enumerate() {
         let name = |part: &str| format!("blk.{i}.{part}");
         layers.push(DecoderLayer {
-            attention: usize::from(windowed),
             attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
-            attn: file.attention(i, &info)?,
+            mixer: Mixer::Attention { kind: usize::from(windowed), block: file.attention(i, &info)? },
             post_attn_norm: Some(file.rms_norm(&name("post_attention_norm"), n_embd, eps)?),
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Gelu)?,

@@ -10,6 +10,7 @@ use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::head::Head;
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// Rotary bases of layers that see everything and of those with a window where the file does not say.
@@ -43,9 +44,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let mut attn = file.attention(i, &info)?;
         attn.qk_norm = Some(file.qk_head_norm(i, &info, eps)?);
         layers.push(DecoderLayer {
-            attention: usize::from(windowed),
             attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
-            attn,
+            mixer: Mixer::Attention { kind: usize::from(windowed), block: attn },
             post_attn_norm: Some(file.rms_norm(&name("post_attention_norm"), n_embd, eps)?),
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Gelu)?,

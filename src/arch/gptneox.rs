@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::error::Result;
 use crate::kernels::{GeluForm, RopeStyle};
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mixer::Mixer;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
@@ -22,9 +23,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let name = |part: &str| format!("blk.{i}.{part}");
         let ffn_norm = file.layer_norm(&name("ffn_norm"), n_embd, eps)?;
         layers.push(DecoderLayer {
-            attention: 0,
             attn_norm: Some(file.layer_norm(&name("attn_norm"), n_embd, eps)?),
-            attn: file.attention(i, &info)?,
+            mixer: Mixer::Attention { kind: 0, block: file.attention(i, &info)? },
             post_attn_norm: None,
             ffn_input: match parallel {
                 true => FfnInput::ParallelNorm(ffn_norm),

@@ -10,6 +10,7 @@ use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::head::Head;
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// Binds the weights.
@@ -32,9 +33,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
         layers.push(DecoderLayer {
-            attention: 0,
             attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
-            attn: file.attention(i, &info)?,
+            mixer: Mixer::Attention { kind: 0, block: file.attention(i, &info)? },
             post_attn_norm: None,
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,

@@ -12,7 +12,7 @@ use crate::gguf::{Gguf, quoted};
 use crate::nn::head::Output;
 use crate::nn::pooling::Pooling;
 use crate::nn::workspace::{Workspace, WorkspaceShape};
-use crate::nn::{Batch, Shift};
+use crate::nn::{Batch, Cache, Keeps, Shift};
 
 mod bind;
 mod decoder;
@@ -77,12 +77,28 @@ pub struct ModelInfo {
     pub pooling: Option<Pooling>,
     /// Positions that a token sees at most, its own included, where every layer has a window: the widest of them.
     pub window: Option<usize>,
+    /// What layers keep of a sequence, first to last; an encoder's share one store.
+    pub keeps: Vec<Keeps>,
 }
 
 impl ModelInfo {
-    /// Layers whose keys and values a KV cache keeps. An encoder's are of no use behind the layer: one store is enough.
+    /// Stores of keys and values in a KV cache.
     pub fn n_layer_kv(&self) -> usize {
-        if self.causal { self.n_layer } else { 1 }
+        self.keeps.iter().filter(|keeps| **keeps == Keeps::Kv).count()
+    }
+
+    /// Elements of each recurrent state.
+    pub fn state_lens(&self) -> Vec<usize> {
+        let lens = self.keeps.iter().filter_map(|keeps| match keeps {
+            Keeps::State(len) => Some(*len),
+            Keeps::Kv => None,
+        });
+        lens.collect()
+    }
+
+    /// Whether layers keep a recurrent state.
+    pub fn is_recurrent(&self) -> bool {
+        self.keeps.iter().any(|keeps| matches!(keeps, Keeps::State(_)))
     }
 
     /// The sentence for who asks a model for logits that has none.
@@ -102,6 +118,10 @@ impl ModelInfo {
     pub fn no_shift(&self) -> Option<String> {
         match self.n_ctx_max {
             _ if !self.causal => Some(self.no_logits()),
+            _ if self.is_recurrent() => Some(format!(
+                "the architecture \"{}\" has recurrent layers, whose state cannot forget tokens in the midst of a sequence",
+                self.architecture
+            )),
             Some(_) => Some(format!(
                 "the architecture \"{}\" has learned positions, which are added to tokens before all layers: what was \
                  computed at one position cannot be moved to another",
@@ -139,7 +159,7 @@ pub trait Model<B: Backend>: Send + Sync {
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()>;
@@ -158,6 +178,7 @@ pub trait Model<B: Backend>: Send + Sync {
             n_q: info.n_head * info.head_dim,
             n_kv: info.n_head_kv * info.head_dim,
             head_dim: info.head_dim,
+            n_mix: if info.is_recurrent() { info.n_embd } else { 0 },
             n_ff: match info.experts {
                 Some(_) => (experts.n_used * experts.n_ff).max(experts.n_ff_shared),
                 None => info.n_ff,

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::kernels::RopeStyle;
 use crate::nn::attention::QkNorm;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// Binds the weights.
@@ -29,9 +30,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             per_head: false,
         });
         layers.push(DecoderLayer {
-            attention: 0,
             attn_norm: None,
-            attn,
+            mixer: Mixer::Attention { kind: 0, block: attn },
             post_attn_norm: Some(file.rms_norm(&name("post_attention_norm"), n_embd, eps)?),
             ffn_input: FfnInput::Residual,
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,

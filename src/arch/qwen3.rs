@@ -7,6 +7,7 @@ use crate::backend::Backend;
 use crate::error::Result;
 use crate::kernels::RopeStyle;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// Binds the weights.
@@ -22,9 +23,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let mut attn = file.attention(i, &info)?;
         attn.qk_norm = Some(file.qk_head_norm(i, &info, eps)?);
         layers.push(DecoderLayer {
-            attention: 0,
             attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
-            attn,
+            mixer: Mixer::Attention { kind: 0, block: attn },
             post_attn_norm: None,
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::kernels::RopeStyle;
 use crate::nn::attention::QkNorm;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
 /// Binds the weights.
@@ -31,9 +32,8 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             });
         }
         layers.push(DecoderLayer {
-            attention: 0,
             attn_norm: Some(file.layer_norm(&name("attn_norm"), n_embd, eps)?),
-            attn,
+            mixer: Mixer::Attention { kind: 0, block: attn },
             post_attn_norm: None,
             ffn_input: match sequential || file.has(&name("ffn_norm.weight")) {
                 true => FfnInput::Norm(file.layer_norm(&name("ffn_norm"), n_embd, eps)?),

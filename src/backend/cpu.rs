@@ -5,10 +5,10 @@
 use std::ops::Deref;
 
 use super::arg_max;
-use super::host::{HostKv, HostWeight, Part, Zeroed};
+use super::host::{HostKv, HostStates, HostWeight, Part, Zeroed};
 use super::{
-    Attention, Backend, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Product, Rope,
-    Run, WeightSource,
+    Attention, Backend, CausalConv, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm,
+    Product, Rope, Run, StateShape, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
@@ -74,6 +74,7 @@ impl Backend for CpuBackend {
     type Buffer = Zeroed<f32>;
     type Weight = HostWeight;
     type Kv = HostKv;
+    type States = HostStates;
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         HostWeight::new(src, &self.memory)
@@ -85,6 +86,10 @@ impl Backend for CpuBackend {
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
         HostKv::new(shape, &self.memory)
+    }
+
+    fn alloc_states(&self, shape: &StateShape) -> Result<HostStates> {
+        HostStates::new(shape, &self.memory)
     }
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
@@ -228,6 +233,43 @@ impl Backend for CpuBackend {
                 let at = (row * args.n_head + head) * dim;
                 state.finish(0, &mut out[at..at + dim]);
             }
+        }
+    }
+
+    fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
+        let CausalConv { states, state, x, n_channels: n, len, .. } = args;
+        let weight = args.weight.f32s();
+        let n_before = len - 1;
+        for (run, slots) in args.runs.iter().zip(args.plan.runs) {
+            // Row `i` of the state's and, behind them, the run's.
+            let row = |i: usize| (i >= n_before).then(|| &x[(run.first + i - n_before) * n..][..n]);
+            for (t, out) in args.out[run.first * n..][..run.len * n].chunks_exact_mut(n).enumerate() {
+                for (c, out) in out.iter_mut().enumerate() {
+                    *out = args.bias.map_or(0.0, |bias| bias.f32s()[c]);
+                    for j in 0..len {
+                        let before = |slot| states.get(slot, state)[(t + j) * n + c];
+                        let x = row(t + j).map_or_else(|| slots.from.map_or(0.0, before), |row| row[c]);
+                        *out += weight[c * len + j] * x;
+                    }
+                }
+            }
+            let mut keep = |n_rows: usize, slot: u32| {
+                for i in 0..n_before {
+                    let to = states.range(slot, state).start + i * n;
+                    match (row(n_rows + i), slots.from) {
+                        (Some(row), _) => states.values_mut()[to..to + n].copy_from_slice(row),
+                        (None, Some(from)) => {
+                            let from = states.range(from, state).start + (n_rows + i) * n;
+                            states.values_mut().copy_within(from..from + n, to);
+                        }
+                        (None, None) => states.values_mut()[to..to + n].fill(0.0),
+                    }
+                }
+            };
+            for copy in args.plan.copies_of(run) {
+                keep(copy.row as usize + 1 - run.first, copy.to);
+            }
+            keep(run.len, slots.to);
         }
     }
 

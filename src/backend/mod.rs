@@ -20,11 +20,13 @@ use crate::quant::Format;
 mod arg_max;
 pub mod cpu;
 pub mod host;
+mod states;
 #[cfg(test)]
 mod tests;
 pub mod threaded;
 
 pub use arg_max::NO_COLUMN;
+pub use states::{CausalConv, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
 /// A weight as it lies in the model file.
 pub struct WeightSource<'a> {
@@ -318,6 +320,8 @@ pub trait Backend: Send + Sized + 'static {
     type Weight: Send + Sync;
     /// Keys and values of all layers.
     type Kv: KvPages + Send;
+    /// Recurrent states of all layers.
+    type States: StateStore + Send;
 
     /// Makes a weight usable; `src` was validated against its file. What takes long may wait for [`Backend::finish`],
     /// which has to come before the first operation with the weight.
@@ -326,6 +330,8 @@ pub trait Backend: Send + Sized + 'static {
     fn alloc(&self, len: usize) -> Result<Self::Buffer>;
     /// An empty KV cache.
     fn alloc_kv(&self, shape: &KvShape) -> Result<Self::Kv>;
+    /// Recurrent states, all zero.
+    fn alloc_states(&self, shape: &StateShape) -> Result<Self::States>;
     /// Takes scratch memory for calls up to `limits`; afterwards operations allocate nothing, but for products of
     /// F32 weights with many rows of `x`, for which a backend may use a library that does.
     fn reserve(&mut self, limits: &Limits) -> Result<()>;
@@ -371,6 +377,8 @@ pub trait Backend: Send + Sized + 'static {
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
     /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
+    /// A causal convolution in each channel, whose last rows are its state.
+    fn causal_conv(&mut self, args: CausalConv<'_, Self>);
     /// Chooses the experts of each row.
     fn moe_route(&mut self, args: MoeRoute<'_, Self>);
     /// The products of rows with the matrices of their experts.

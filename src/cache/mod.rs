@@ -5,9 +5,11 @@ use crate::error::{Error, Result};
 
 mod pool;
 mod prefixes;
+mod recurrent;
 mod sequences;
 mod tokens;
 
+pub use recurrent::{EMBED_SLOTS, Recurrent};
 pub use sequences::{ALL, PAGE_LEN, Sequences, Window};
 pub use tokens::Tokens;
 

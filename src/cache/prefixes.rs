@@ -4,6 +4,7 @@
 
 use ahash::AHashMap;
 
+use super::recurrent::Snapshot;
 use super::sequences::PAGE_LEN;
 
 /// The tokens of a page.
@@ -18,6 +19,8 @@ struct Node {
     /// `None`: it was given up, or never there, and only pages behind it are.
     page: Option<u32>,
     n_children: u32,
+    /// The recurrent state behind the page.
+    state: Option<Snapshot>,
     /// When it was of use last.
     used: u64,
 }
@@ -52,7 +55,7 @@ impl Prefixes {
     pub fn insert(&mut self, parent: Option<u32>, tokens: &Tokens) -> u32 {
         let parent = parent.unwrap_or(ROOT);
         self.clock += 1;
-        let node = Node { parent, tokens: *tokens, page: None, n_children: 0, used: self.clock };
+        let node = Node { parent, tokens: *tokens, page: None, n_children: 0, state: None, used: self.clock };
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.nodes[id as usize] = Some(node);
@@ -71,6 +74,16 @@ impl Prefixes {
     /// Gives node `id`, which has none, a page.
     pub fn fill(&mut self, id: u32, page: u32) {
         self.nodes[id as usize].iter_mut().for_each(|node| node.page = Some(page));
+    }
+
+    /// Has node `id` know the recurrent state behind its page.
+    pub fn set_state(&mut self, id: u32, state: Snapshot) {
+        self.nodes[id as usize].iter_mut().for_each(|node| node.state = Some(state));
+    }
+
+    /// The recurrent state behind the page of node `id`, if one was set.
+    pub fn state(&self, id: u32) -> Option<Snapshot> {
+        self.nodes[id as usize].as_ref()?.state
     }
 
     fn count_child(&mut self, parent: u32, change: impl FnOnce(u32) -> u32) {

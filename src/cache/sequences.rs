@@ -4,14 +4,16 @@
 
 use std::ops::Range;
 
-use super::Tokens;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
+use super::{Recurrent, Tokens};
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
 mod copies;
+mod reuse;
 mod shift;
+mod states;
 mod windows;
 
 use windows::GONE;
@@ -51,6 +53,8 @@ pub struct Sequences {
     copies: Vec<(u32, u32)>,
     n_ctx: usize,
     window: Option<Window>,
+    /// The states of recurrent layers.
+    recurrent: Option<Recurrent>,
 }
 
 impl Sequences {
@@ -62,6 +66,7 @@ impl Sequences {
         most_pages: usize,
         keeps_prefixes: bool,
         window: Option<Window>,
+        recurrent: Option<Recurrent>,
     ) -> Result<Sequences> {
         let per_seq = n_ctx.div_ceil(PAGE_LEN);
         let too_many = || {
@@ -90,7 +95,7 @@ impl Sequences {
                 plain: ALL,
             });
         }
-        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx, window })
+        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx, window, recurrent })
     }
 
     /// Pages in all.
@@ -138,12 +143,17 @@ impl Sequences {
 
     /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
     /// changes. What is returned has to be copied, from page to page, before anything is written.
-    pub fn begin(&mut self, tokens: &Tokens<'_>) -> Result<&[(u32, u32)]> {
+    pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<&[(u32, u32)]> {
         self.forget_plan();
         let planned = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
         if let Err(error) = planned.and_then(|()| self.take_pages()) {
             self.forget_plan();
             return Err(error);
+        }
+        if let Some(recurrent) = &mut self.recurrent {
+            for (i, s) in self.sequences.iter().enumerate() {
+                recurrent.begin(i, s.len, s.planned, if s.planned > s.len { n_ahead } else { 0 });
+            }
         }
         Ok(&self.copies)
     }
@@ -218,93 +228,6 @@ impl Sequences {
         Ok(())
     }
 
-    /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind
-    /// the same ones, takes the place of the sequence's own.
-    fn keep_prefix(&mut self, seq: usize) {
-        self.match_prefix(seq, true);
-    }
-
-    /// As [`Sequences::keep_prefix`], and without `adds` only until a page is not there already.
-    fn match_prefix(&mut self, seq: usize, adds: bool) {
-        let (s, pool) = (&mut self.sequences[seq], &mut self.pool);
-        let has_gaps = pool.prefixes.as_ref().is_some_and(|tree| tree.has_gaps);
-        let n_whole = s.len.min(s.plain) / PAGE_LEN;
-        if n_whole * PAGE_LEN <= s.from || (s.from > 0 && !has_gaps) {
-            return;
-        }
-        while s.nodes.len() < n_whole {
-            let (i, parent) = (s.nodes.len(), s.nodes.last().copied());
-            let Some(tokens) = s.ids[i * PAGE_LEN..].first_chunk::<PAGE_LEN>() else { return };
-            let Some(tree) = &mut pool.prefixes else { return };
-            let own = Some(s.pages[i]).filter(|&page| page != GONE);
-            let (node, page) = match tree.find(parent, tokens) {
-                Some(found) if adds || found.1.is_some() || own.is_none() => found,
-                None if adds => (tree.insert(parent, tokens), None),
-                _ => break,
-            };
-            s.nodes.push(node);
-            match (own, page) {
-                (Some(own), None) => {
-                    tree.fill(node, own);
-                    pool.share(own);
-                }
-                (Some(own), Some(page)) if own != page => {
-                    pool.share(page);
-                    s.pages[i] = page;
-                    pool.give_back(own);
-                }
-                _ => {}
-            }
-        }
-        let ends_in_gap =
-            |s: &Sequence| s.nodes.len().checked_sub(1).is_some_and(|last| s.pages[last] == GONE);
-        while ends_in_gap(s) {
-            s.nodes.pop();
-        }
-    }
-
-    /// Shortens sequence `seq` to what `ids` begins with too, `most` tokens at most, or, if pages of other texts were kept
-    /// that are more of it, makes it those. Returns its length.
-    pub fn reuse(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
-        let i = self.index(seq)?;
-        let ids = &ids[..ids.len().min(most).min(self.n_ctx)];
-        let common = self.tokens(seq)?.iter().zip(ids).take_while(|(a, b)| a == b).count();
-        let own = if self.can_cut(i, common) { common } else { 0 };
-        let (mut nodes, mut pages) = (Vec::<u32>::new(), Vec::new());
-        // The longest beginning that can go on, and behind which of its pages none is missing.
-        let (mut n_pages, mut first, mut behind_missing) = (0, 0, 0);
-        if let Some(tree) = &mut self.pool.prefixes {
-            for tokens in ids.as_chunks::<PAGE_LEN>().0 {
-                let Some((node, page)) = tree.find(nodes.last().copied(), tokens) else { break };
-                nodes.push(node);
-                pages.push(page.unwrap_or(GONE));
-                behind_missing = if page.is_none() { nodes.len() } else { behind_missing };
-                let len = nodes.len() * PAGE_LEN;
-                let needed = self.window.map_or(0, |window| window.needed(len));
-                if needed >= behind_missing * PAGE_LEN {
-                    (n_pages, first) = (nodes.len(), behind_missing);
-                }
-            }
-        }
-        let kept = n_pages * PAGE_LEN;
-        if kept <= own {
-            self.truncate(i, own);
-            return Ok(own);
-        }
-        let first = first.max(self.kept(kept) / PAGE_LEN);
-        nodes.truncate(n_pages);
-        pages.truncate(n_pages);
-        pages[..first].fill(GONE);
-        pages[first..].iter().for_each(|&page| self.pool.share(page));
-        self.truncate(i, 0);
-        let s = &mut self.sequences[i];
-        s.nodes = nodes;
-        s.pages.extend(pages);
-        s.ids.extend_from_slice(&ids[..kept]);
-        (s.len, s.planned, s.placed, s.from) = (kept, kept, kept, first * PAGE_LEN);
-        Ok(kept)
-    }
-
     /// Makes `to` the first `n` tokens of `from`, whose pages both have then. What `to` held is gone.
     pub fn copy(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         let (source, target) = (self.index(from)?, self.index(to)?);
@@ -323,6 +246,7 @@ impl Sequences {
             &format!("the first {n} of sequence {from}'s {len} tokens cannot be copied"),
         )?;
         self.truncate(target, 0);
+        self.recurrent.iter_mut().for_each(|recurrent| recurrent.copy(source, target, n));
         let [source, target] = match self.sequences.get_disjoint_mut([source, target]) {
             Ok(both) => both,
             Err(_) => return Err(Error::Internal("two sequences are one".into())),
@@ -399,6 +323,8 @@ impl Sequences {
         }
         s.len += 1;
         (s.planned, s.placed) = (s.len, s.len);
+        let len = s.len;
+        self.recurrent.iter_mut().for_each(|recurrent| recurrent.advance(seq as usize, len));
         self.settle(seq as usize);
         true
     }
@@ -425,8 +351,10 @@ impl Sequences {
     /// The call under way succeeded.
     pub fn commit(&mut self) {
         for i in 0..self.sequences.len() {
-            self.sequences[i].len = self.sequences[i].planned;
+            let len = self.sequences[i].planned;
+            self.sequences[i].len = len;
             self.sequences[i].end_ring();
+            self.recurrent.iter_mut().for_each(|recurrent| recurrent.commit(i, len));
             self.settle(i);
         }
     }
@@ -434,6 +362,7 @@ impl Sequences {
     /// Has sequence `i`, which has grown, keep what is of use.
     fn settle(&mut self, i: usize) {
         self.keep_prefix(i);
+        self.keep_states(i);
         self.give_back_behind(i);
     }
 
@@ -476,6 +405,7 @@ impl Sequences {
         if len == 0 {
             s.from = 0;
         }
+        self.recurrent.iter_mut().for_each(|recurrent| recurrent.truncate(seq, len));
     }
 }
 

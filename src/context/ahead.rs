@@ -8,7 +8,7 @@ use crate::error::Result;
 
 impl Context {
     /// As [`Context::decode_under`] for the token `id` of sequence `seq`; `ahead`, up to [`MAX_AHEAD`] tokens that may follow it,
-    /// run with it and lie ready for [`Context::advance`], until the next call that decodes or that changes the sequence. With
+    /// run with it (in models with recurrent layers no more than there are snapshots) and lie ready for [`Context::advance`], until the next call that decodes or that changes the sequence. With
     /// the default types of the KV cache they give the same bits as when they are run one after another.
     pub fn decode_ahead(
         &mut self,
@@ -17,14 +17,15 @@ impl Context {
         ahead: &[u32],
         cancel: Option<&CancelToken>,
     ) -> Result<()> {
-        let ahead = &ahead[..ahead.len().min(MAX_AHEAD)];
+        let ahead = &ahead[..ahead.len().min(MAX_AHEAD).min(self.sequences.most_ahead())];
         let n = 1 + ahead.len();
         let mut ids = [id; 1 + MAX_AHEAD];
         ids[1..n].copy_from_slice(ahead);
         let (seqs, outputs) = ([seq; 1 + MAX_AHEAD], [true; 1 + MAX_AHEAD]);
         let tokens =
             Tokens { ids: &ids[..n], positions: None, seqs: Some(&seqs[..n]), outputs: Some(&outputs[..n]) };
-        self.decode_with(tokens, ahead.len(), |context| context.run(&tokens, Watch::new(None, cancel)))
+        let watch = Watch::new(None, cancel);
+        self.decode_with(tokens, ahead.len(), watch, |context, watch| context.run(&tokens, watch))
     }
 
     /// Takes token `id` into sequence `seq` without running it, if it is the next that lies ready there and its logits are;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::arch::ModelInfo;
-use crate::backend::Run;
-use crate::cache::PAGE_LEN;
+use crate::backend::{Run, StatePlan, StateRun};
+use crate::cache::{EMBED_SLOTS, PAGE_LEN};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::memory::expect_room;
@@ -57,6 +57,7 @@ pub(super) struct Group {
     pages: Vec<u32>,
     /// Of the micro-batch under way, as are the following.
     runs: Vec<Run>,
+    state_runs: Vec<StateRun>,
     outputs: Vec<u32>,
     /// Hidden states that are still to be added up.
     hidden: Vec<f32>,
@@ -86,6 +87,7 @@ impl Group {
     /// Plans rows `first..end`: their runs, and the rows that `pooling` wants.
     fn plan(&mut self, first: usize, end: usize, pooling: Pooling) {
         self.runs.clear();
+        self.state_runs.clear();
         self.outputs.clear();
         for span in &self.spans {
             let rows = span.first.max(first)..(span.first + span.len).min(end);
@@ -94,6 +96,11 @@ impl Group {
             }
             let position = rows.start - span.first;
             self.runs.push(Run { first: rows.start - first, len: rows.len(), position, pages: span.pages });
+            let [carried, done] = EMBED_SLOTS;
+            self.state_runs.push(StateRun {
+                from: (position > 0).then_some(carried),
+                to: if rows.end < span.first + span.len { carried } else { done },
+            });
             let wanted = rows.filter(|row| pooling.wants(row - span.first, span.len));
             self.outputs.extend(wanted.map(|row| (row - first) as u32));
         }
@@ -108,6 +115,7 @@ impl Group {
             runs: &self.runs,
             pages: &self.pages,
             outputs: &self.outputs,
+            states: StatePlan { runs: &self.state_runs, copies: &[] },
             n_ctx,
             watch,
         }

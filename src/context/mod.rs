@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::NO_COLUMN;
-use crate::cache::{PAGE_LEN, Sequences, Window};
+use crate::cache::{PAGE_LEN, Recurrent, Sequences, Window};
 use crate::cancel::{Asker, CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
@@ -25,6 +25,7 @@ mod estimate;
 mod logits;
 mod options;
 mod plan;
+mod replay;
 mod runner;
 pub mod state;
 mod state_io;
@@ -34,7 +35,7 @@ pub use crate::cache::{MAX_AHEAD, Tokens};
 pub use embed::EmbedOptions;
 pub use estimate::{Estimate, estimate};
 use logits::{Origin, Place};
-pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
+pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, MAX_SNAPSHOTS};
 use plan::Plan;
 use runner::Runner;
 pub use timings::Timings;
@@ -86,11 +87,22 @@ impl Context {
         let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);
         let n_batch = (!options.keep_all_positions).then_some(options.n_batch);
         let window = model.info().window.map(|len| Window::new(len, n_batch));
-        let sequences =
-            Sequences::new(options.n_seq, options.n_ctx, most_pages, options.keep_prefixes, window)?;
+        let n_snapshots = options.n_snapshots.unwrap_or(0);
+        let is_recurrent = model.info().is_recurrent();
+        let recurrent =
+            is_recurrent.then(|| Recurrent::new(options.n_seq, n_snapshots, options.snapshot_distance));
+        let n_slots = if is_recurrent { Recurrent::n_slots(options.n_seq, n_snapshots) } else { 0 };
+        let sequences = Sequences::new(
+            options.n_seq,
+            options.n_ctx,
+            most_pages,
+            options.keep_prefixes,
+            window,
+            recurrent,
+        )?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
-        let (runner, kv_bytes) = runner::make(model, &options, sequences.n_pages(), &memory)?;
+        let (runner, kv_bytes) = runner::make(model, &options, (sequences.n_pages(), n_slots), &memory)?;
         let plan = Plan::new(&options)?;
         let mut context = Context {
             model: Arc::clone(model),
@@ -174,19 +186,20 @@ impl Context {
 
     /// As [`Context::decode`], which `cancel` may end too.
     pub fn decode_under(&mut self, tokens: Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run(&tokens, Watch::new(None, cancel)))
+        self.decode_with(tokens, 0, Watch::new(None, cancel), |context, watch| context.run(&tokens, watch))
     }
 
     /// As [`Context::decode`], which ends too when all of `askers`, those that it is done for, are cancelled.
     pub fn decode_for(&mut self, tokens: Tokens<'_>, askers: &[Asker]) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run(&tokens, Watch::of_all(askers)))
+        self.decode_with(tokens, 0, Watch::of_all(askers), |context, watch| context.run(&tokens, watch))
     }
 
     /// As [`Context::decode_for`], but of the logits that were asked for only the token of the largest is kept, which is what a
     /// greedy sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error it
     /// means nothing.
     pub fn decode_best(&mut self, tokens: Tokens<'_>, askers: &[Asker], best: &mut Vec<u32>) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run_best(&tokens, Watch::of_all(askers), best))
+        let watch = Watch::of_all(askers);
+        self.decode_with(tokens, 0, watch, |context, watch| context.run_best(&tokens, watch, best))
     }
 
     /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
@@ -197,7 +210,8 @@ impl Context {
         cancel: Option<&CancelToken>,
         look: &mut dyn FnMut(usize, &[f32]),
     ) -> Result<()> {
-        self.decode_with(tokens, 0, |context| context.run_each(&tokens, cancel, look))
+        let watch = Watch::new(None, cancel);
+        self.decode_with(tokens, 0, watch, |context, watch| context.run_each(&tokens, watch, look))
     }
 
     /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds. The last `n_ahead`, which are of the first one's
@@ -206,15 +220,17 @@ impl Context {
         &mut self,
         tokens: Tokens<'_>,
         n_ahead: usize,
-        run: impl FnOnce(&mut Context) -> Result<()>,
+        watch: Watch<'_>,
+        run: impl FnOnce(&mut Context, Watch<'_>) -> Result<()>,
     ) -> Result<()> {
         self.model.require_logits()?;
         self.check_process()?;
         self.check(&tokens)?;
+        self.catch_up(&tokens, watch)?;
         let pages = self.runner.pages_mut();
-        self.sequences.begin(&tokens)?.iter().for_each(|&(from, to)| pages.copy_page(from, to));
+        self.sequences.begin(&tokens, n_ahead)?.iter().for_each(|&(from, to)| pages.copy_page(from, to));
         let begin = Instant::now();
-        let outcome = run(self);
+        let outcome = run(self, watch);
         match outcome {
             Ok(()) if n_ahead > 0 => {
                 self.sequences.hold_back(tokens.seqs.map_or(0, |seqs| seqs[0]), n_ahead);
@@ -276,7 +292,7 @@ impl Context {
     fn run_each(
         &mut self,
         tokens: &Tokens<'_>,
-        cancel: Option<&CancelToken>,
+        watch: Watch<'_>,
         look: &mut dyn FnMut(usize, &[f32]),
     ) -> Result<()> {
         self.forget_logits();
@@ -284,7 +300,7 @@ impl Context {
         for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
             let rows = first..tokens.ids.len().min(first + self.options.n_batch);
             self.plan.fill(tokens, rows, &mut self.sequences);
-            let watch = Watch::new(self.cancel.as_ref(), cancel);
+            let watch = watch.with(self.cancel.as_ref());
             let mut look = |row: usize, logits: &[f32]| look(first + row, logits);
             let out = Output::Each { row: &mut self.row, look: &mut look };
             self.runner.forward(&self.plan.batch(tokens, watch), out)?;

@@ -12,6 +12,14 @@ use crate::threads::{self, CpuSet};
 const DEFAULT_N_CTX: usize = 4096;
 /// Default number of rows in a micro-batch.
 const DEFAULT_N_BATCH: usize = 256;
+/// Snapshots of recurrent states for each sequence, where the caller does not say.
+const SNAPSHOTS_OF_SEQ: usize = 8;
+/// The most of these.
+const MOST_DEFAULT_SNAPSHOTS: usize = 64;
+/// Most snapshots of recurrent states in a context.
+pub const MAX_SNAPSHOTS: usize = 1 << 16;
+/// Tokens between two snapshots within a prompt, where the caller does not say.
+const DEFAULT_SNAPSHOT_DISTANCE: usize = 256;
 /// Most sequences of one context.
 pub const MAX_SEQ: usize = 4096;
 /// Most rows of a micro-batch.
@@ -62,6 +70,11 @@ pub struct ContextOptions {
     /// Keep all positions of a sequence where every layer of the model has a window. By default pages that no token to come
     /// sees are given back while it grows, and it cannot be cut where the window would reach them ([`Context::rewind`]).
     pub keep_all_positions: bool,
+    /// In models with recurrent layers, states that a sequence may come back to: kept at the ends of prompts and of answers and
+    /// within prompts, until the room is needed. `None`: 8 for each sequence, but no more than 64.
+    pub n_snapshots: Option<usize>,
+    /// Tokens between two snapshots within a prompt, rounded up to whole pages. 0: 256.
+    pub snapshot_distance: usize,
 }
 
 impl Default for ContextOptions {
@@ -79,6 +92,8 @@ impl Default for ContextOptions {
             kv_limit: None,
             keep_prefixes: false,
             keep_all_positions: false,
+            n_snapshots: None,
+            snapshot_distance: 0,
         }
     }
 }
@@ -123,6 +138,16 @@ impl ContextOptions {
             o.n_threads = threads::default_threads(o.worker_cpus.as_ref());
         }
         o.n_threads = threads::possible(o.n_threads);
+        let n_snapshots = o.n_snapshots.unwrap_or((SNAPSHOTS_OF_SEQ * o.n_seq).min(MOST_DEFAULT_SNAPSHOTS));
+        if n_snapshots > MAX_SNAPSHOTS {
+            return Err(Error::InvalidArgument(format!(
+                "n_snapshots must be at most {MAX_SNAPSHOTS}, got {n_snapshots}"
+            )));
+        }
+        o.n_snapshots = Some(if info.is_recurrent() { n_snapshots } else { 0 });
+        if o.snapshot_distance == 0 {
+            o.snapshot_distance = DEFAULT_SNAPSHOT_DISTANCE;
+        }
         Ok(o)
     }
 }

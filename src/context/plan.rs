@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::ContextOptions;
-use crate::backend::Run;
+use crate::backend::{Run, StateCopy, StatePlan, StateRun};
 use crate::cache::{PAGE_LEN, Sequences, Tokens, reserved};
 use crate::cancel::Watch;
 use crate::error::Result;
@@ -19,6 +19,10 @@ pub struct Plan {
     runs: Vec<Run>,
     pages: Vec<u32>,
     outputs: Vec<u32>,
+    /// The sequence of each run, and what it does with recurrent states.
+    run_seqs: Vec<u32>,
+    state_runs: Vec<StateRun>,
+    state_copies: Vec<StateCopy>,
     /// Where each sequence's page table begins in `pages`, if it is there already.
     page_start: Vec<Option<usize>>,
     n_ctx: usize,
@@ -37,6 +41,9 @@ impl Plan {
             runs: reserved(n)?,
             pages: reserved(n_pages)?,
             outputs: reserved(n)?,
+            run_seqs: reserved(n)?,
+            state_runs: reserved(n)?,
+            state_copies: reserved(n)?,
             page_start: vec![None; options.n_seq],
             n_ctx: options.n_ctx,
         })
@@ -44,12 +51,7 @@ impl Plan {
 
     /// Plans rows `rows` of `tokens`, whose pages [`Sequences::begin`] took.
     pub fn fill(&mut self, tokens: &Tokens<'_>, rows: Range<usize>, sequences: &mut Sequences) {
-        self.positions.clear();
-        self.slots.clear();
-        self.runs.clear();
-        self.pages.clear();
-        self.outputs.clear();
-        self.page_start.fill(None);
+        self.clear();
         let mut last_seq = None;
         for (row, i) in rows.clone().enumerate() {
             let seq = tokens.seqs.map_or(0, |s| s[i]) as usize;
@@ -64,6 +66,7 @@ impl Plan {
                         self.pages.len() - sequences.pages(seq).len()
                     });
                     self.runs.push(Run { first: row, len: 1, position, pages });
+                    self.run_seqs.push(seq as u32);
                 }
             }
             last_seq = Some(seq);
@@ -71,7 +74,45 @@ impl Plan {
                 self.outputs.push(row as u32);
             }
         }
+        for (run, &seq) in self.runs.iter().zip(&self.run_seqs) {
+            let Some((states, copies)) = sequences.states(seq as usize, run.position, run.len, run.first)
+            else {
+                break;
+            };
+            self.state_runs.push(states);
+            self.state_copies.extend(copies);
+        }
         self.rows = rows;
+    }
+
+    /// Plans the tokens `ids` of `seq`, which it has already from `position` on, to be run again for the states of recurrent
+    /// layers alone: keys and values stay as they are.
+    pub fn fill_again(
+        &mut self,
+        seq: u32,
+        position: usize,
+        n: usize,
+        states: StateRun,
+        sequences: &Sequences,
+    ) {
+        self.clear();
+        self.positions.extend(position as u32..(position + n) as u32);
+        self.pages.extend_from_slice(sequences.pages(seq as usize));
+        self.runs.push(Run { first: 0, len: n, position, pages: 0 });
+        self.state_runs.push(states);
+        self.rows = 0..n;
+    }
+
+    fn clear(&mut self) {
+        self.positions.clear();
+        self.slots.clear();
+        self.runs.clear();
+        self.pages.clear();
+        self.outputs.clear();
+        self.run_seqs.clear();
+        self.state_runs.clear();
+        self.state_copies.clear();
+        self.page_start.fill(None);
     }
 
     /// Rows of the micro-batch whose logits are wanted.
@@ -97,6 +138,7 @@ impl Plan {
             runs: &self.runs,
             pages: &self.pages,
             outputs: &self.outputs,
+            states: StatePlan { runs: &self.state_runs, copies: &self.state_copies },
             n_ctx: self.n_ctx,
             watch,
         }

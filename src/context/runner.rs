@@ -7,13 +7,13 @@ use super::{BackendKind, ContextOptions};
 use crate::arch::{Model, ModelInfo};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
-use crate::backend::{Backend, KvPages, KvShape, KvType};
+use crate::backend::{Backend, KvPages, KvShape, KvType, StateShape, StateStore};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::model::LoadedModel;
 use crate::nn::head::Output;
 use crate::nn::workspace::Workspace;
-use crate::nn::{Batch, Shift};
+use crate::nn::{Batch, Cache, Shift};
 use crate::threads::ThreadPool;
 
 /// What a context needs of a backend with a model on it.
@@ -26,6 +26,10 @@ pub trait Runner: Send {
     fn pages(&self) -> &dyn KvPages;
     /// As [`Runner::pages`], to be written.
     fn pages_mut(&mut self) -> &mut dyn KvPages;
+    /// The recurrent states.
+    fn states(&self) -> &dyn StateStore;
+    /// As [`Runner::states`], to be written.
+    fn states_mut(&mut self) -> &mut dyn StateStore;
 }
 
 /// The shape of a context's KV cache of `n_pages`.
@@ -51,52 +55,62 @@ struct RunnerOn<B: Backend> {
     model: Arc<dyn Model<B>>,
     backend: B,
     workspace: Workspace<B>,
-    kv: B::Kv,
+    cache: Cache<B>,
 }
 
 impl<B: Backend> RunnerOn<B> {
-    /// The runner, and how many bytes of `memory` its KV cache takes.
+    /// The runner, and how many bytes of `memory` what it keeps of sequences takes.
     fn new(
         name: &str,
         model: Arc<dyn Model<B>>,
         mut backend: B,
         o: &ContextOptions,
-        n_pages: usize,
+        (n_pages, n_slots): (usize, usize),
         memory: &Memory,
     ) -> Result<(Self, u64)> {
         let shape = kv_shape(model.info(), o, n_pages);
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let before = memory.used();
         let kv = backend.alloc_kv(&shape)?;
-        Ok((RunnerOn { name: name.into(), model, backend, workspace, kv }, memory.used() - before))
+        let states = backend.alloc_states(&StateShape { lens: model.info().state_lens(), n_slots })?;
+        let cache = Cache { kv, states };
+        Ok((RunnerOn { name: name.into(), model, backend, workspace, cache }, memory.used() - before))
     }
 }
 
 impl<B: Backend> Runner for RunnerOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
-        let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.kv, batch, out);
+        let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.cache, batch, out);
         outcome.map_err(|e| if let Error::Io(_) = e { e.within(&self.name) } else { e })
     }
 
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
-        self.model.shift(&mut self.backend, &mut self.kv, shift)
+        self.model.shift(&mut self.backend, &mut self.cache.kv, shift)
     }
 
     fn pages(&self) -> &dyn KvPages {
-        &self.kv
+        &self.cache.kv
     }
 
     fn pages_mut(&mut self) -> &mut dyn KvPages {
-        &mut self.kv
+        &mut self.cache.kv
+    }
+
+    fn states(&self) -> &dyn StateStore {
+        &self.cache.states
+    }
+
+    fn states_mut(&mut self) -> &mut dyn StateStore {
+        &mut self.cache.states
     }
 }
 
 /// The runner that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
-/// are. `memory` is the context's own.
+/// are. `sizes` are the numbers of pages and of slots for recurrent states; `memory` is the context's own.
 pub fn make(
     model: &LoadedModel,
     options: &ContextOptions,
-    n_pages: usize,
+    sizes: (usize, usize),
     memory: &Memory,
 ) -> Result<(Box<dyn Runner>, u64)> {
     match options.backend {
@@ -110,13 +124,13 @@ pub fn make(
             let pool = ThreadPool::new(options.n_threads, options.worker_cpus.as_ref())?;
             let backend = ThreadedBackend::new(model.kernels(), pool, f32_products, memory.clone())?;
             let (runner, kv) =
-                RunnerOn::new(model.gguf().name(), model.threaded(), backend, options, n_pages, memory)?;
+                RunnerOn::new(model.gguf().name(), model.threaded(), backend, options, sizes, memory)?;
             Ok((Box::new(runner), kv))
         }
         BackendKind::Scalar => {
             let mut backend = CpuBackend::new(memory.clone());
             let bound = Arc::from(crate::arch::build_again(model.gguf(), &mut backend)?);
-            let (runner, kv) = RunnerOn::new(model.gguf().name(), bound, backend, options, n_pages, memory)?;
+            let (runner, kv) = RunnerOn::new(model.gguf().name(), bound, backend, options, sizes, memory)?;
             Ok((Box::new(runner), kv))
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Little-endian: magic, version, fingerprint of the model, shape of the cache; for each sequence its length, whether its
 //! logits follow, how many tokens stand before those that a shift moved, from which position on it was there, the numbers of
-//! its pages from that one on and its tokens; the pages, each once however many sequences have it; logits; a checksum of all
-//! that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
+//! its pages from that one on and its tokens; the pages, each once however many sequences have it; logits; in models with recurrent
+//! layers the states of each sequence; a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -79,6 +79,8 @@ struct Entry<'a> {
     plain: usize,
     /// From which position on keys and values are there.
     from: usize,
+    /// Recurrent states and behind how many tokens each is, ascending.
+    states: Vec<(usize, &'a [u8])>,
 }
 
 /// A state that was found to be whole and to fit.
@@ -126,6 +128,9 @@ impl Context {
         for seq in range {
             let logits = self.end_logits(seq).map_or(0, <[f32]>::len);
             len += 4 * (4 + self.sequences.held_pages(seq as usize).len() + self.n_past(seq)? + logits);
+            if let Some(held) = self.sequences.held_states(seq as usize) {
+                len += 4 + held.len() * (4 + self.runner.states().slot_bytes());
+            }
         }
         Ok(len as u64)
     }
@@ -179,8 +184,19 @@ impl Context {
             pages.read_page(page, used, &mut buffer);
             sink.bytes(&buffer)?;
         }
+        let all = range.clone();
         for logits in range.filter_map(|seq| self.end_logits(seq).ok()) {
             sink.bytes(bytemuck::cast_slice(logits))?;
+        }
+        let states = self.runner.states();
+        let mut buffer = vec![0; states.slot_bytes()];
+        for held in all.filter_map(|seq| self.sequences.held_states(seq as usize)) {
+            sink.u32s([held.len() as u32])?;
+            sink.u32s(held.iter().map(|&(at, _)| at as u32))?;
+            for (_, slot) in held {
+                states.read_slot(slot, &mut buffer);
+                sink.bytes(&buffer)?;
+            }
         }
         let checksum = sink.hash.digest128();
         (sink.write)(&checksum.to_le_bytes())
@@ -196,7 +212,9 @@ impl Context {
             usize::MAX => self.sequences.n_pages() as u64,
             _ => n_seq.saturating_mul(self.options.n_ctx.div_ceil(PAGE_LEN) as u64),
         };
-        n_pages.saturating_mul(per_page).saturating_add(128 + n_seq * per_seq)
+        let n_states = self.options.n_snapshots.map_or(0, |n| n as u64 + 2 * n_seq);
+        let states = n_states.saturating_mul(8 + self.runner.states().slot_bytes() as u64);
+        n_pages.saturating_mul(per_page).saturating_add(states).saturating_add(128 + n_seq * per_seq)
     }
 
     /// Makes sequence `seq` what a state of one sequence says, or all sequences what a state of a context says, those that
@@ -236,6 +254,11 @@ impl Context {
             let ids = entry.ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id));
             let pages = entry.pages.iter().map(|number| places[number]);
             self.sequences.restore(seq as usize, ids, pages, (entry.plain, entry.from), is_whole);
+            for (at, state) in entry.states {
+                let slot =
+                    self.sequences.recurrent().and_then(|recurrent| recurrent.restore(seq as usize, at));
+                slot.into_iter().for_each(|slot| self.runner.states_mut().write_slot(slot, state));
+            }
             let at = self.outputs.len();
             for (to, from) in self.logits[at * n_vocab..].iter_mut().zip(entry.logits.as_chunks::<4>().0) {
                 *to = f32::from_le_bytes(*from);
@@ -360,7 +383,7 @@ impl Context {
             // This context may keep less than the one that saved it.
             let kept = self.sequences.kept(n_tokens).max(from);
             let pages = pages[kept / PAGE_LEN - from / PAGE_LEN..].to_vec();
-            entries.push(Entry { pages, ids, logits: &[], plain, from: kept });
+            entries.push(Entry { pages, ids, logits: &[], plain, from: kept, states: Vec::new() });
         }
         if used.len() != n_pages {
             return Err(damaged("it has pages of no sequence"));
@@ -372,10 +395,31 @@ impl Context {
             let n_bytes = 4 * self.model.info().n_vocab;
             entry.logits = rest.take(n_bytes).ok_or_else(|| damaged("it ends too early"))?;
         }
+        if self.model.info().is_recurrent() {
+            for entry in &mut entries {
+                entry.states = self.parse_states(&mut rest, entry)?;
+            }
+        }
         match rest.0.is_empty() {
             true => Ok(Parsed { entries, pages: bytes.chunks_exact(page_bytes).collect() }),
             false => Err(damaged("something follows its end")),
         }
+    }
+
+    /// The recurrent states of a sequence.
+    fn parse_states<'a>(&self, rest: &mut Rest<'a>, entry: &Entry<'_>) -> Result<Vec<(usize, &'a [u8])>> {
+        let damaged = |what: &str| Error::Format(format!("the state is damaged: {what}"));
+        let n_tokens = entry.ids.len() / 4;
+        let n = rest.u32()? as usize;
+        let at = rest.u32s(n)?;
+        let is_ascending = at.is_sorted_by(|a, b| a < b) && at.first().is_none_or(|&at| at > 0);
+        let end = at.last().map_or(0, |&at| at as usize);
+        if !is_ascending || end > n_tokens || !self.sequences.goes_on(entry.from, end) {
+            return Err(damaged("it has recurrent states of no token"));
+        }
+        let slot_bytes = self.runner.states().slot_bytes();
+        let state = |at: u32| Some((at as usize, rest.take(slot_bytes)?));
+        at.into_iter().map(state).collect::<Option<_>>().ok_or_else(|| damaged("it ends too early"))
     }
 }
 

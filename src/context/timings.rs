@@ -22,6 +22,10 @@ pub struct Timings {
     pub n_embed: u64,
     /// Their time.
     pub embed: Duration,
+    /// Tokens that were run once more for the states of recurrent layers, since their sequence was shortened.
+    pub n_replay: u64,
+    /// Their time.
+    pub replay: Duration,
 }
 
 impl Timings {
@@ -40,6 +44,11 @@ impl Timings {
     pub(super) fn add_step(&mut self, time: Duration) {
         self.n_decode += 1;
         self.decode += time;
+    }
+
+    pub(super) fn add_replay(&mut self, n: usize, time: Duration) {
+        self.n_replay += n as u64;
+        self.replay += time;
     }
 
     pub(super) fn add_texts(&mut self, n_tokens: u64, time: Duration) {
@@ -70,8 +79,15 @@ mod tests {
         timings.add_tokens(&Tokens::next(&[1, 2, 3, 4, 5]), ms);
         timings.add_tokens(&Tokens { seqs: Some(&[0, 0]), ..Tokens::next(&[1, 2]) }, ms);
         timings.add_texts(3, ms);
-        let expected =
-            Timings { n_prefill: 7, prefill: 2 * ms, n_decode: 4, decode: 2 * ms, n_embed: 3, embed: ms };
+        let expected = Timings {
+            n_prefill: 7,
+            prefill: 2 * ms,
+            n_decode: 4,
+            decode: 2 * ms,
+            n_embed: 3,
+            embed: ms,
+            ..Timings::default()
+        };
         assert_eq!(timings, expected);
     }
 }

@@ -3,12 +3,13 @@
 //! fields and so says all that is particular to it.
 #![forbid(unsafe_code)]
 
-use super::attention::{self, AttentionParams, SelfAttention};
+use super::attention::{self, AttentionParams};
 use super::head::{Head, Output};
+use super::mixer::Mixer;
 use super::mlp::Mlp;
 use super::norm::{NormKind, NormLayer};
 use super::workspace::Workspace;
-use super::{Batch, Shift, Source};
+use super::{Batch, Cache, Keeps, Shift, Source};
 use crate::backend::{AddNorm, Backend, Embed};
 use crate::error::Result;
 
@@ -44,13 +45,11 @@ pub enum FfnInput<B: Backend> {
 
 /// One layer.
 pub struct DecoderLayer<B: Backend> {
-    /// Index into [`Decoder::attention`].
-    pub attention: usize,
-    /// Before attention; without one attention reads the residual stream.
+    /// Before the mixer; without one it reads the residual stream.
     pub attn_norm: Option<NormLayer<B>>,
-    /// Attention.
-    pub attn: SelfAttention<B>,
-    /// On what attention gives, before it is added.
+    /// What mixes the tokens: attention, as a rule.
+    pub mixer: Mixer<B>,
+    /// On what the mixer gives, before it is added.
     pub post_attn_norm: Option<NormLayer<B>>,
     /// What feed-forward reads.
     pub ffn_input: FfnInput<B>,
@@ -66,7 +65,7 @@ impl<B: Backend> Decoder<B> {
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
@@ -83,10 +82,17 @@ impl<B: Backend> Decoder<B> {
         if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
             norm.forward(backend, &ws.x, None, n, &mut ws.norm);
         }
+        // Layers so far that keep keys and values, and that keep a state.
+        let (mut n_kv, mut n_states) = (0, 0);
         for (i, layer) in self.layers.iter().enumerate() {
             batch.watch.check()?;
+            let kept = match layer.mixer.keeps() {
+                Keeps::Kv => &mut n_kv,
+                Keeps::State(_) => &mut n_states,
+            };
             let input = if layer.attn_norm.is_some() { Source::Norm } else { Source::Residual };
-            layer.attn.forward(&self.attention[layer.attention], i, input, backend, ws, kv, batch);
+            layer.mixer.forward(&self.attention, *kept, input, backend, ws, cache, batch);
+            *kept += 1;
             let input = match &layer.ffn_input {
                 FfnInput::Norm(norm) => {
                     self.add(layer.post_attn_norm.as_ref(), Some(norm), backend, ws, n);
@@ -113,9 +119,22 @@ impl<B: Backend> Decoder<B> {
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
-    /// The widest window, if every layer has one.
+    /// What each layer keeps of a sequence.
+    pub fn keeps(&self) -> Vec<Keeps> {
+        self.layers.iter().map(|layer| layer.mixer.keeps()).collect()
+    }
+
+    /// The kinds of the layers that have attention.
+    fn kinds(&self) -> impl Iterator<Item = usize> + '_ {
+        self.layers.iter().filter_map(|layer| match layer.mixer {
+            Mixer::Attention { kind, .. } => Some(kind),
+            Mixer::ShortConv(_) => None,
+        })
+    }
+
+    /// The widest window, if every layer with attention has one.
     pub fn window(&self) -> Option<usize> {
-        let windows = self.layers.iter().map(|layer| self.attention[layer.attention].window);
+        let windows = self.kinds().map(|kind| self.attention[kind].window);
         windows.reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
@@ -127,8 +146,8 @@ impl<B: Backend> Decoder<B> {
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
     pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
         let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
-        for (i, layer) in self.layers.iter().enumerate() {
-            attention::shift(backend, kv, i, shift, turns[layer.attention].as_ref());
+        for (i, kind) in self.kinds().enumerate() {
+            attention::shift(backend, kv, i, shift, turns[kind].as_ref());
         }
     }
 

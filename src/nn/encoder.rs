@@ -6,7 +6,7 @@ use super::attention::{AttentionParams, SelfAttention};
 use super::mlp::Mlp;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Source};
+use super::{Batch, Cache, Source};
 use crate::backend::{Backend, Embed};
 use crate::error::Result;
 
@@ -46,7 +46,7 @@ impl<B: Backend> Encoder<B> {
         &self,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: &mut [f32],
     ) -> Result<()> {
@@ -62,7 +62,7 @@ impl<B: Backend> Encoder<B> {
         self.embd_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
         for layer in &self.layers {
             batch.watch.check()?;
-            layer.attn.forward(&self.attention, 0, Source::Residual, backend, ws, kv, batch);
+            layer.attn.forward(&self.attention, 0, Source::Residual, backend, ws, &mut cache.kv, batch);
             backend.add(&mut ws.proj, &ws.x, n * n_embd);
             layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
             layer.ffn.forward(Source::Residual, backend, ws, n);

@@ -2,7 +2,7 @@
 //! parameters; its `forward` reads and writes named buffers of the [`workspace::Workspace`].
 #![forbid(unsafe_code)]
 
-use crate::backend::Run;
+use crate::backend::{Backend, Run, StatePlan};
 use crate::cancel::Watch;
 
 pub mod attention;
@@ -10,10 +10,12 @@ pub mod decoder;
 pub mod encoder;
 pub mod head;
 pub mod linear;
+pub mod mixer;
 pub mod mlp;
 pub mod moe;
 pub mod norm;
 pub mod pooling;
+pub mod short_conv;
 pub mod workspace;
 
 /// Where a block reads its input.
@@ -23,6 +25,23 @@ pub enum Source {
     Norm,
     /// The residual stream, the workspace's `x`.
     Residual,
+}
+
+/// What layers keep of sequences.
+pub struct Cache<B: Backend> {
+    /// Keys and values.
+    pub kv: B::Kv,
+    /// Recurrent states.
+    pub states: B::States,
+}
+
+/// What one layer keeps of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// Keys and values of each token.
+    Kv,
+    /// A state of so many f32 elements, however long the sequence is.
+    State(usize),
 }
 
 /// Tokens whose keys and values move, as if they had been run some positions earlier.
@@ -51,6 +70,8 @@ pub struct Batch<'a> {
     pub runs: &'a [Run],
     /// Page tables that `runs` point into.
     pub pages: &'a [u32],
+    /// The recurrent states of `runs`.
+    pub states: StatePlan<'a>,
     /// The rows whose logits or hidden states are wanted, ascending.
     pub outputs: &'a [u32],
     /// Positions that a sequence of this context can have: LongRoPE chooses its factors by it.

@@ -20,6 +20,8 @@ pub struct WorkspaceShape {
     pub n_kv: usize,
     /// Length of a head.
     pub head_dim: usize,
+    /// Channels of recurrent layers; 0 where there are none.
+    pub n_mix: usize,
     /// Hidden elements of a feed-forward block per row: its width, or that of all experts of a row together.
     pub n_ff: usize,
     /// Experts; 0 where there are none.
@@ -46,6 +48,8 @@ pub struct Workspace<B: Backend> {
     pub v: B::Buffer,
     /// Output of attention before its projection, `[n, n_q]`.
     pub attn: B::Buffer,
+    /// What recurrent layers make of their input, `[n, n_mix]` each.
+    pub mix: [B::Buffer; 3],
     /// Output of a block, to be added to `x`, `[n, n_embd]`.
     pub proj: B::Buffer,
     /// Feed-forward gate, or its only hidden layer, `[n, n_ff]`.
@@ -71,7 +75,7 @@ impl<B: Backend> Workspace<B> {
     pub fn new(backend: &mut B, shape: WorkspaceShape, n_ctx: usize) -> Result<Workspace<B>> {
         let s = shape;
         let n_out = N_OUT.min(s.n_tokens);
-        let n_cols = s.n_embd.max(s.n_q).max(s.n_ff);
+        let n_cols = s.n_embd.max(s.n_q).max(s.n_ff).max(s.n_mix);
         backend.reserve(&Limits {
             n_tokens: s.n_tokens,
             n_out,
@@ -90,6 +94,7 @@ impl<B: Backend> Workspace<B> {
             k_norm: rows(s.n_kv)?,
             v: rows(s.n_kv)?,
             attn: rows(s.n_q)?,
+            mix: [rows(s.n_mix)?, rows(s.n_mix)?, rows(s.n_mix)?],
             proj: rows(s.n_embd)?,
             gate: rows(s.n_ff)?,
             up: rows(s.n_ff)?,
@@ -122,6 +127,7 @@ mod tests {
             n_q: 64,
             n_kv: 64,
             head_dim: 64,
+            n_mix: 0,
             n_ff: wide,
             n_expert: 0,
             n_expert_used: 0,

@@ -4,10 +4,12 @@
 mod kv;
 mod kv_block;
 mod packer;
+mod states;
 mod weight;
 
 pub use crate::memory::Zeroed;
 pub use kv::{HostKv, Part, turn_head};
 pub use kv_block::{put, take};
 pub use packer::{Loading, Packer};
+pub use states::HostStates;
 pub use weight::HostWeight;

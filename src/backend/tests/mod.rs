@@ -6,7 +6,7 @@
 use std::ops::DerefMut;
 
 use super::cpu::CpuBackend;
-use super::host::{HostKv, HostWeight};
+use super::host::{HostKv, HostStates, HostWeight};
 use super::threaded::{F32Products, Pack, ThreadedBackend};
 use super::*;
 use crate::error::Error;
@@ -17,7 +17,10 @@ use crate::quant::tests::sample_row;
 use crate::threads::ThreadPool;
 
 /// Backends of these tests share their memory types, so one helper can run an operation on each.
-pub trait Host: Backend<Buffer: DerefMut<Target = [f32]>, Weight = HostWeight, Kv = HostKv> {}
+pub trait Host:
+    Backend<Buffer: DerefMut<Target = [f32]>, Weight = HostWeight, Kv = HostKv, States = HostStates>
+{
+}
 impl Host for CpuBackend {}
 impl Host for ThreadedBackend {}
 
@@ -112,6 +115,7 @@ macro_rules! check {
 }
 
 mod attention;
+mod states;
 
 /// `x`, of `n` rows, times `w`.
 fn product<B: Host>(b: &mut B, w: &HostWeight, n: usize, x: &B::Buffer) -> Vec<f32> {

@@ -5,6 +5,7 @@
 mod activations;
 mod angles;
 mod attention;
+mod conv;
 mod course;
 mod embed;
 mod gated;
@@ -23,10 +24,10 @@ pub use activations::Activations;
 
 use super::arg_max;
 use super::cpu::{group, norm_row, route_row, sigmoid};
-use super::host::{HostKv, HostWeight, Loading, Packer, Zeroed};
+use super::host::{HostKv, HostStates, HostWeight, Loading, Packer, Zeroed};
 use super::{
-    Activation, AddNorm, Attention, Backend, Embed, GatedMatmul, KvAppend, KvShape, Limits, MoeMatmul,
-    MoeRoute, Norm, Product, Rope, WeightRole, WeightSource,
+    Activation, AddNorm, Attention, Backend, CausalConv, Embed, GatedMatmul, KvAppend, KvShape, Limits,
+    MoeMatmul, MoeRoute, Norm, Product, Rope, StateShape, WeightRole, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::{GeluForm, Kernels};
@@ -171,6 +172,7 @@ impl Backend for ThreadedBackend {
     type Buffer = Activations;
     type Weight = HostWeight;
     type Kv = HostKv;
+    type States = HostStates;
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<HostWeight> {
         let mut weight = HostWeight::new(src, &self.memory)?;
@@ -201,6 +203,10 @@ impl Backend for ThreadedBackend {
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<HostKv> {
         HostKv::new(shape, &self.memory)
+    }
+
+    fn alloc_states(&self, shape: &StateShape) -> Result<HostStates> {
+        HostStates::new(shape, &self.memory)
     }
 
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
@@ -444,6 +450,10 @@ impl Backend for ThreadedBackend {
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Activations) {
         attention::run(self.kernels, &mut self.pool, &mut self.attention, args, &mut self.rounded, out);
+    }
+
+    fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
+        conv::run(&mut self.pool, args);
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {

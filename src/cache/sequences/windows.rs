@@ -99,7 +99,7 @@ impl Sequences {
 
     /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
     pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
-        n == 0 || self.goes_on(self.sequences[i].from, n)
+        n == 0 || self.goes_on(self.sequences[i].from, self.state_at(i, n))
     }
 
     /// `InvalidArgument` if the first `n` tokens of sequence `i` cannot go on; `what` the sentence begins with.
@@ -221,7 +221,7 @@ mod tests {
         /// A call of `n` tokens, which succeeds or fails at its end.
         fn call(&mut self, n: usize, succeeds: bool, what: &str) {
             let len = self.sequences.len(0).expect("a sequence");
-            self.sequences.begin(&Tokens::next(&vec![7; n])).unwrap_or_else(|e| panic!("{what}: {e}"));
+            self.sequences.begin(&Tokens::next(&vec![7; n]), 0).unwrap_or_else(|e| panic!("{what}: {e}"));
             for first in (0..n).step_by(self.n_batch) {
                 let rows = first..n.min(first + self.n_batch);
                 for _ in rows.clone() {
@@ -257,7 +257,7 @@ mod tests {
             for start in (0..70).step_by(3).chain([400]) {
                 let what = format!("a window of {window}, batches of {n_batch}, {start} tokens before");
                 let own = Some(Window::new(window, Some(n_batch)));
-                let sequences = Sequences::new(1, 5000, usize::MAX, false, own).expect("small");
+                let sequences = Sequences::new(1, 5000, usize::MAX, false, own, None).expect("small");
                 let slots = vec![usize::MAX; sequences.n_pages() * PAGE_LEN];
                 assert!(slots.len() < 2 * window + n_batch + 12 * PAGE_LEN, "{what}: {}", slots.len());
                 let mut mirror = Mirror { sequences, slots, window, n_batch };

@@ -1,0 +1,97 @@
+//! Recurrent states: what a layer keeps of a sequence in a fixed number of elements, and the operations that use it.
+#![forbid(unsafe_code)]
+
+use super::{Backend, Run};
+
+/// Shape of a store of recurrent states. A slot has the states of all layers behind one token of one sequence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StateShape {
+    /// f32 elements of each state in a slot.
+    pub lens: Vec<usize>,
+    /// Slots.
+    pub n_slots: usize,
+}
+
+impl StateShape {
+    /// Elements of a slot; `None` if they cannot be counted.
+    pub fn slot_len(&self) -> Option<usize> {
+        self.lens.iter().try_fold(0usize, |sum, &len| sum.checked_add(len))
+    }
+
+    /// Bytes of a slot, as many as can be counted.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_len().and_then(|len| len.checked_mul(size_of::<f32>())).unwrap_or(usize::MAX)
+    }
+}
+
+/// A store of recurrent states, for those who copy and keep slots.
+pub trait StateStore {
+    /// Bytes of a slot.
+    fn slot_bytes(&self) -> usize;
+    /// Writes slot `slot` to `out`.
+    fn read_slot(&self, slot: u32, out: &mut [u8]);
+    /// Fills a slot with what was read.
+    fn write_slot(&mut self, slot: u32, bytes: &[u8]);
+}
+
+/// The slots that a [`Run`] reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateRun {
+    /// The state before the first row; `None`: zeros, as at the beginning of a text.
+    pub from: Option<u32>,
+    /// Where the state behind the last row goes. It may be `from`.
+    pub to: u32,
+}
+
+/// A state that is kept within a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateCopy {
+    /// The row of the batch behind which it is the state.
+    pub row: u32,
+    /// The slot it goes to, which nothing else in the batch reads or writes.
+    pub to: u32,
+}
+
+/// The recurrent states of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StatePlan<'a> {
+    /// One for each run; none for models without recurrent layers.
+    pub runs: &'a [StateRun],
+    /// By ascending rows.
+    pub copies: &'a [StateCopy],
+}
+
+impl<'a> StatePlan<'a> {
+    /// The copies within the rows of `run`.
+    pub fn copies_of(&self, run: &Run) -> &'a [StateCopy] {
+        let before = |end: usize| self.copies.partition_point(|copy| (copy.row as usize) < end);
+        &self.copies[before(run.first)..before(run.first + run.len)]
+    }
+}
+
+/// Arguments of [`Backend::causal_conv`]: a convolution over time in each channel by itself.
+///
+/// `out[t][c] = Σ_j weight[c][j] · x[t - (len - 1) + j][c] + bias[c]`, where rows before the run are those of its state: the last
+/// `len - 1` rows, `[len - 1, n_channels]`, the oldest first.
+pub struct CausalConv<'a, B: Backend> {
+    /// The states to read and write.
+    pub states: &'a mut B::States,
+    /// Which of a slot's states.
+    pub state: usize,
+    /// `[n, n_channels]`.
+    pub x: &'a B::Buffer,
+    /// Channels.
+    pub n_channels: usize,
+    /// Rows that an output sees, its own included; at least 1.
+    pub len: usize,
+    /// `[n_channels, len]`.
+    pub weight: &'a B::Weight,
+    /// `[n_channels]`.
+    pub bias: Option<&'a B::Weight>,
+    /// The rows, by sequence.
+    pub runs: &'a [Run],
+    /// Their states.
+    pub plan: StatePlan<'a>,
+    /// `[n, n_channels]`.
+    pub out: &'a mut B::Buffer,
+}

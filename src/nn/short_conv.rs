@@ -1,0 +1,69 @@
+//! The short convolution of LFM2 (Liquid AI 2025): a causal convolution of a few tokens between two gates that depend on the
+//! token.
+#![forbid(unsafe_code)]
+
+use super::linear::Linear;
+use super::workspace::Workspace;
+use super::{Batch, Source};
+use crate::backend::{Backend, CausalConv};
+
+/// `out(c · conv(b · x))`, where `b`, `c` and `x` are projections of the input.
+pub struct ShortConv<B: Backend> {
+    /// Of the gate before the convolution, `[n_embd, n_embd]`.
+    pub b: Linear<B>,
+    /// Of the gate behind it, `[n_embd, n_embd]`.
+    pub c: Linear<B>,
+    /// Of what is convolved, `[n_embd, n_embd]`.
+    pub x: Linear<B>,
+    /// `[n_embd, len]`.
+    pub conv: B::Weight,
+    /// `[n_embd]`.
+    pub conv_bias: Option<B::Weight>,
+    /// `[n_embd, n_embd]`.
+    pub output: Linear<B>,
+    /// Channels.
+    pub n_embd: usize,
+    /// Tokens that the convolution sees.
+    pub len: usize,
+}
+
+impl<B: Backend> ShortConv<B> {
+    /// Elements of the state: what the next token sees of those before it.
+    pub fn state_len(&self) -> usize {
+        (self.len - 1) * self.n_embd
+    }
+
+    /// `ws.proj = short_conv(input)`, with the state number `state`.
+    pub fn forward(
+        &self,
+        state: usize,
+        input: Source,
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        states: &mut B::States,
+        batch: &Batch<'_>,
+    ) {
+        let n = batch.tokens.len();
+        let input = match input {
+            Source::Norm => &ws.norm,
+            Source::Residual => &ws.x,
+        };
+        let [b, c, x] = &mut ws.mix;
+        Linear::forward_many([(&self.b, &mut *b), (&self.c, &mut *c), (&self.x, &mut *x)], backend, input, n);
+        backend.mul(x, b, n * self.n_embd);
+        backend.causal_conv(CausalConv {
+            states,
+            state,
+            x,
+            n_channels: self.n_embd,
+            len: self.len,
+            weight: &self.conv,
+            bias: self.conv_bias.as_ref(),
+            runs: batch.runs,
+            plan: batch.states,
+            out: &mut *b,
+        });
+        backend.mul(b, c, n * self.n_embd);
+        self.output.forward(backend, b, n, &mut ws.proj);
+    }
+}
