@@ -55,7 +55,8 @@ const N: usize = 64;
 const N_CTX: usize = N + 1;
 
 fn models() -> Vec<PathBuf> {
-    let fixtures = ["gpt2-quant-f16", "gpt2-untied", "llama-tied-f32", "llama-tied-q4_0", "llama-tied-q8_0"];
+    let fixtures =
+        ["lfm2", "gpt2-quant-f16", "gpt2-untied", "llama-tied-f32", "llama-tied-q4_0", "llama-tied-q8_0"];
     let mut models: Vec<PathBuf> = fixtures.iter().map(|m| fixture(&format!("models/{m}.gguf"))).collect();
     models.push(bundled_model());
     models

@@ -158,6 +158,22 @@ func WithKeepPrefixes(keep bool) ContextOption {
 	}}
 }
 
+// WithSnapshots says how many snapshots of recurrent states there is room for, in models with recurrent layers (LFM2): a sequence
+// that is shortened goes on from the nearest one, and what lies between is run once more. 0, the default: 8 for each sequence, but
+// no more than 64.
+func WithSnapshots(n int) ContextOption {
+	return numbered("the number of snapshots", n, func(o *C.ember_context_options, n C.uint32_t, err **C.ember_error) C.ember_status {
+		return C.ember_context_options_set_n_snapshots(o, n, err)
+	})
+}
+
+// WithSnapshotDistance says how many tokens lie between two snapshots within a prompt; 0, the default: 256.
+func WithSnapshotDistance(n int) ContextOption {
+	return numbered("the distance of snapshots", n, func(o *C.ember_context_options, n C.uint32_t, err **C.ember_error) C.ember_status {
+		return C.ember_context_options_set_snapshot_distance(o, n, err)
+	})
+}
+
 // WithKeepAllPositions says whether sequences keep all their positions where every layer of the model has a window. By default
 // they give back what no token to come sees, and cannot be cut ([Context.Rewind], [Context.CopySequence]) where it would be
 // seen again.

@@ -76,6 +76,8 @@ type Timings struct {
 	Decode        time.Duration
 	EmbedTokens   uint64 // of texts that were embedded
 	Embed         time.Duration
+	ReplayTokens  uint64 // run once more for the states of recurrent layers, since their sequence was shortened
+	Replay        time.Duration
 }
 
 // Timings tells what the context has done since it was made, or since ResetTimings.
@@ -92,6 +94,8 @@ func (c *Context) Timings() (timings Timings, err error) {
 			Decode:        time.Duration(out.decode_ns),
 			EmbedTokens:   uint64(out.n_embed),
 			Embed:         time.Duration(out.embed_ns),
+			ReplayTokens:  uint64(out.n_replay),
+			Replay:        time.Duration(out.replay_ns),
 		}
 		return err
 	})

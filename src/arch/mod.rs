@@ -29,6 +29,7 @@ mod gemma3;
 mod gpt2;
 mod gptneox;
 mod granite;
+mod lfm2;
 mod llama;
 mod nomic_bert;
 mod olmo2;
@@ -194,7 +195,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 19] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 20] {
     [
         ("bert", |file| bert::bind(file).map(encoder::boxed)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
@@ -203,6 +204,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 19] {
         ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
+        ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),

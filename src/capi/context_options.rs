@@ -6,7 +6,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model_options::to_limit;
 use crate::backend::KvType;
-use crate::context::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ};
+use crate::context::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, MAX_SNAPSHOTS};
 use crate::error::{Error, Result, ember_status};
 use crate::threads::{CpuSet, MAX_THREADS};
 
@@ -294,6 +294,40 @@ pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
 ) -> ember_status {
     guard(err, || {
         handle!(options).lock("options")?.keep_all_positions = keep_all_positions;
+        Ok(())
+    })
+}
+
+/// How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2). Such a layer keeps one
+/// state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
+/// and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
+/// within prompts (ember_context_options_set_snapshot_distance); the one that was of no use for the longest time makes room for a
+/// new one. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
+/// part of the KV cache. 0, the default: 8 for each sequence, but no more than 64. Errors: EMBER_E_INVALID_ARGUMENT for more than
+/// 65536.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
+    options: *mut ember_context_options,
+    n_snapshots: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let n = in_range("n_snapshots", n_snapshots, 0, MAX_SNAPSHOTS)?;
+        handle!(options).lock("options")?.n_snapshots = (n > 0).then_some(n);
+        Ok(())
+    })
+}
+
+/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. Where these would
+/// be more than half of all snapshots, they lie further apart. 0, the default: 256.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
+    options: *mut ember_context_options,
+    n_tokens: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.snapshot_distance = n_tokens as usize;
         Ok(())
     })
 }

@@ -32,6 +32,11 @@ pub struct ember_timings {
     pub n_embed: u64,
     /// Their nanoseconds.
     pub embed_ns: u64,
+    /// Tokens that were run once more for the states of recurrent layers (LFM2), since their sequence was shortened to where it
+    /// has no snapshot.
+    pub n_replay: u64,
+    /// Their nanoseconds.
+    pub replay_ns: u64,
 }
 
 fn to_timings(context: &Context) -> ember_timings {
@@ -46,6 +51,8 @@ fn to_timings(context: &Context) -> ember_timings {
         decode_ns: ns(t.decode),
         n_embed: t.n_embed,
         embed_ns: ns(t.embed),
+        n_replay: t.n_replay,
+        replay_ns: ns(t.replay),
     }
 }
 

@@ -111,6 +111,10 @@ fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<us
 
 /// Refuses layers of another kind than the model has, and windows in a model without.
 fn check_layer_types(config: &Config<'_>, keys: &Keys, n_layer: Option<usize>) -> Result<()> {
+    if keys.is_list("attention.head_count_kv") {
+        // The family has kinds of its own, and has read which layer is of which.
+        return Ok(());
+    }
     let windowed = family::windowed_layers(config, n_layer)?.unwrap_or_default();
     match keys.count(family::WINDOW) {
         None | Some(0) if windowed.contains(&true) => Err(config.unsupported(

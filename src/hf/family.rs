@@ -87,6 +87,12 @@ impl Keys {
         }
     }
 
+    /// Whether `ARCH.name` was set to a list.
+    pub fn is_list(&self, name: &str) -> bool {
+        let key = format!("{}.{name}", self.architecture);
+        self.entries.iter().any(|(k, value)| **k == *key && matches!(value, Value::Array(_)))
+    }
+
     /// Lowers the count that `ARCH.name` was set to, if it is above `most`.
     pub fn at_most(&mut self, name: &str, most: u32) {
         let key = format!("{}.{name}", self.architecture);

@@ -25,6 +25,8 @@ pub enum Change {
     SplitHeads,
     /// A single row becomes a vector.
     Flatten,
+    /// `[n, 1, len]` becomes `[n, len]`.
+    Squeeze,
     /// Tensors with consecutive numbers become one, along a new first dimension.
     Stack,
 }
@@ -106,6 +108,14 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
         Change::Flatten => match shape[..] {
             [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads, memory)? }),
             _ => return Err(misshapen(tensor, "a single row")),
+        },
+        Change::Squeeze => match shape[..] {
+            [n, 1, len] => {
+                return Ok(Tensor { shape: vec![n, len], ..apply(Change::Same, tensor, heads, memory)? });
+            }
+            // The bias.
+            [_] => return apply(Change::Same, tensor, heads, memory),
+            _ => return Err(misshapen(tensor, "three dimensions, the second of 1")),
         },
         Change::PlusOne => {
             let data = plus_one(tensor, memory)?;

@@ -13,13 +13,13 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("block_count", N_LAYER),
     ("context_length", N_CTX),
     ("embedding_length", HIDDEN_SIZE),
-    ("feed_forward_length", &["intermediate_size", "n_inner"]),
+    ("feed_forward_length", &["block_ff_dim", "intermediate_size", "n_inner"]),
     ("vocab_size", &["vocab_size"]),
     ("attention.head_count", N_HEAD),
-    ("attention.head_count_kv", &["num_key_value_heads"]),
+    ("attention.head_count_kv", &["num_key_value_heads", "layer_types", "full_attn_idxs"]),
     ("attention.key_length", &["head_dim"]),
     ("attention.value_length", &["head_dim"]),
-    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps"]),
+    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps"]),
     ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
     ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar"]),
     ("attention.sliding_window", &["sliding_window"]),
@@ -33,6 +33,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("residual_scale", &["residual_multiplier"]),
     ("logit_scale", &["logits_scaling"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
+    ("shortconv.l_cache", &["conv_L_cache"]),
     ("expert_count", &["num_experts", "num_local_experts"]),
     ("expert_used_count", &["num_experts_per_tok"]),
     ("expert_feed_forward_length", &["moe_intermediate_size"]),
@@ -155,6 +156,7 @@ impl Origin for Names {
         match (change, dims) {
             (Some(Change::Transpose), _) => dims.to_vec(),
             (Some(Change::Flatten), [n]) => vec![1, *n],
+            (Some(Change::Squeeze), [len, n]) => vec![*n, 1, *len],
             _ => dims.iter().rev().copied().collect(),
         }
     }

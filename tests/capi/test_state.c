@@ -253,6 +253,49 @@ static void windows(void)
     ember_model_release(windowed);
 }
 
+/* A sequence of a model with recurrent layers goes on from its nearest snapshot. */
+static void recurrent_layers(void)
+{
+    ember_model *recurrent = load_model("tests/fixtures/models/lfm2.gguf");
+    ember_context_options *options = NULL;
+    uint32_t tokens[100];
+    for (size_t i = 0; i < 100; i++)
+        tokens[i] = (uint32_t)(i * 7 % 101);
+    OK(ember_context_options_new(&options, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "n_snapshots", ember_context_options_set_n_snapshots(options, 65537, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_n_snapshots(NULL, 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_context_options_set_snapshot_distance(NULL, 1, E));
+    for (uint32_t distance = 0; distance <= 32; distance += 32) {
+        ember_context *context = NULL, *fresh = NULL;
+        ember_memory few = {.struct_size = sizeof few}, many = {.struct_size = sizeof many};
+        OK(ember_context_options_set_snapshot_distance(options, distance, E));
+        OK(ember_context_options_set_n_snapshots(options, 4, E));
+        OK(ember_context_new(recurrent, options, &fresh, E));
+        OK(ember_context_options_set_n_snapshots(options, 5, E));
+        OK(ember_context_new(recurrent, options, &context, E));
+        OK(ember_context_memory(fresh, &few, E));
+        OK(ember_context_memory(context, &many, E));
+        /* Three layers that keep two rows of 48 numbers. */
+        CHECK(many.kv - few.kv == 3 * 2 * 48 * sizeof(float));
+        OK(ember_context_decode(context, tokens, NULL, NULL, NULL, 100, E));
+        OK(ember_context_rewind(context, 0, 70, E));
+        OK(ember_context_decode(context, tokens + 70, NULL, NULL, NULL, 1, E));
+        OK(ember_context_decode(fresh, tokens, NULL, NULL, NULL, 71, E));
+        const float *a = NULL, *b = NULL;
+        OK(ember_context_logits(context, 0, &a, E));
+        OK(ember_context_logits(fresh, 70, &b, E));
+        CHECK(memcmp(a, b, 101 * sizeof *a) == 0);
+        ember_timings timings = {.struct_size = sizeof timings};
+        OK(ember_context_timings_get(context, &timings, E));
+        CHECK(timings.n_replay == (distance == 0 ? 70 : 6) && timings.replay_ns > 0);
+        FAILS(EMBER_E_UNSUPPORTED, "recurrent layers", ember_context_sequence_shift(context, 0, 10, 10, E));
+        ember_context_free(context);
+        ember_context_free(fresh);
+    }
+    ember_context_options_free(options);
+    ember_model_release(recurrent);
+}
+
 static void states_in_buffers(void)
 {
     float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
@@ -476,6 +519,7 @@ int main(int argc, char **argv)
     few_pages();
     prefixes();
     windows();
+    recurrent_layers();
     states_in_buffers();
     states_through_callbacks();
     states_in_files(argv[0]);

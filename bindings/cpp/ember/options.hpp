@@ -153,6 +153,8 @@ class ContextOptions {
     EMBER_OPTION(ContextOptions, std::uint32_t, n_seq)
     EMBER_OPTION(ContextOptions, std::uint32_t, n_batch)
     EMBER_OPTION(ContextOptions, std::uint32_t, n_threads)
+    EMBER_OPTION(ContextOptions, std::uint32_t, n_snapshots)
+    EMBER_OPTION(ContextOptions, std::uint32_t, snapshot_distance)
     EMBER_OPTION(ContextOptions, std::vector<std::uint32_t>, worker_cpus)
     EMBER_OPTION(ContextOptions, ember_kv_type, kv_type)
     EMBER_OPTION(ContextOptions, ember_kv_type, k_type)
@@ -171,6 +173,8 @@ public:
         detail::set(options, ember_context_options_set_n_seq, n_seq_);
         detail::set(options, ember_context_options_set_n_batch, n_batch_);
         detail::set(options, ember_context_options_set_n_threads, n_threads_);
+        detail::set(options, ember_context_options_set_n_snapshots, n_snapshots_);
+        detail::set(options, ember_context_options_set_snapshot_distance, snapshot_distance_);
         if (worker_cpus_)
             detail::call(ember_context_options_set_worker_cpus, options.get(), worker_cpus_->data(),
                          worker_cpus_->size());

@@ -6,6 +6,7 @@ mod gemma;
 mod gpt2;
 mod gptneox;
 mod granite;
+mod lfm2;
 mod llama;
 mod nomic_bert;
 mod olmo2;
@@ -22,7 +23,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 13] = [
+    const FAMILIES: [&[Family]; 14] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         gemma::FAMILIES,
@@ -35,6 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         olmo2::FAMILIES,
         smollm3::FAMILIES,
         granite::FAMILIES,
+        lfm2::FAMILIES,
         nomic_bert::FAMILIES,
     ];
     FAMILIES.into_iter().flatten()

@@ -239,6 +239,8 @@ class ember_timings(ctypes.Structure):
         ("decode_ns", c_uint64),
         ("n_embed", c_uint64),
         ("embed_ns", c_uint64),
+        ("n_replay", c_uint64),
+        ("replay_ns", c_uint64),
     ]
 
 
@@ -522,7 +524,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_context_options_set_n_snapshots": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_context_options_set_n_threads": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_context_options_set_snapshot_distance": (
         c_int32,
         [
             c_void_p,

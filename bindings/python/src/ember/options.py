@@ -59,6 +59,9 @@ class CommonOptions(TypedDict, total=False):
     # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
     kv_limit: int | None
     keep_all_positions: bool | None  # whether sequences keep what the windows of a model without other layers do not reach
+    # Snapshots of the states of recurrent layers, from which a sequence that is shortened goes on. 8 for each sequence.
+    n_snapshots: int | None
+    snapshot_distance: int | None  # tokens between two of them within a prompt; 256
     memory_limit: int | None  # most bytes of its large buffers; 0: no limit of its own
 
 
@@ -156,7 +159,7 @@ def context_options(options: Mapping[str, Any], known: type = ContextOptions) ->
     wanted = given(options, known)
     handle = Handle("options object", lib.ember_context_options_free, lib.ember_context_options_new)
     with handle as pointer:
-        for name in ("n_ctx", "n_seq", "n_batch", "n_threads"):
+        for name in ("n_ctx", "n_seq", "n_batch", "n_threads", "n_snapshots", "snapshot_distance"):
             if name in wanted:
                 call(getattr(lib, f"ember_context_options_set_{name}"), pointer, unsigned(name, wanted[name]))
         for name, kind in (("kv_type", KvType), ("k_type", KvType), ("v_type", KvType), ("backend", Backend)):

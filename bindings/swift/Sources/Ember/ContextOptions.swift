@@ -52,12 +52,18 @@ public struct ContextOptions: Hashable, Sendable {
     /// Whether sequences keep all their positions where every layer of the model has a window. By default they give back what
     /// no token to come sees, and cannot be cut where it would be seen again.
     public var keepAllPositions = false
+    /// How many snapshots of recurrent states there is room for, in models with recurrent layers (LFM2): a sequence that is
+    /// shortened goes on from the nearest one, and what lies between is run once more. 0: 8 for each sequence, 64 at most.
+    public var snapshots = 0
+    /// Tokens between two snapshots within a prompt; 0: 256.
+    public var snapshotDistance = 0
 
     /// The defaults, or what differs from them. `kvType` is for keys and values alike.
     public init(
         size: Int = 0, sequences: Int = 1, batch: Int = 0, threads: Int = 0, workerCPUs: [UInt32] = [],
         kvType: KVType = .auto, backend: Backend = .auto, memoryLimit: UInt64 = 0,
-        kvLimit: UInt64 = 0, keepPrefixes: Bool = false, keepAllPositions: Bool = false
+        kvLimit: UInt64 = 0, keepPrefixes: Bool = false, keepAllPositions: Bool = false,
+        snapshots: Int = 0, snapshotDistance: Int = 0
     ) {
         self.size = size
         self.sequences = sequences
@@ -71,6 +77,8 @@ public struct ContextOptions: Hashable, Sendable {
         self.kvLimit = kvLimit
         self.keepPrefixes = keepPrefixes
         self.keepAllPositions = keepAllPositions
+        self.snapshots = snapshots
+        self.snapshotDistance = snapshotDistance
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -80,6 +88,8 @@ public struct ContextOptions: Hashable, Sendable {
         let sequences = try number("the number of sequences", sequences)
         let batch = try number("the batch", batch)
         let threads = try number("the number of threads", threads)
+        let snapshots = try number("the number of snapshots", snapshots)
+        let snapshotDistance = try number("the distance of snapshots", snapshotDistance)
         try check { ember_context_options_set_n_ctx(options, size, $0) }
         try check { ember_context_options_set_n_seq(options, sequences, $0) }
         try check { ember_context_options_set_n_batch(options, batch, $0) }
@@ -92,6 +102,8 @@ public struct ContextOptions: Hashable, Sendable {
         try check { ember_context_options_set_kv_limit(options, kvLimit, $0) }
         try check { ember_context_options_set_keep_prefixes(options, keepPrefixes, $0) }
         try check { ember_context_options_set_keep_all_positions(options, keepAllPositions, $0) }
+        try check { ember_context_options_set_n_snapshots(options, snapshots, $0) }
+        try check { ember_context_options_set_snapshot_distance(options, snapshotDistance, $0) }
         return try body(options)
     }
 }

@@ -16,6 +16,10 @@ public struct Timings: Hashable, Sendable {
     public let embedTokens: UInt64
     /// Their time.
     public let embed: Duration
+    /// Tokens that were run once more for the states of recurrent layers, since their sequence was shortened.
+    public let replayTokens: UInt64
+    /// Their time.
+    public let replay: Duration
 }
 
 extension Context {
@@ -29,7 +33,8 @@ extension Context {
                 load: duration(timings.load_ns),
                 prefillTokens: timings.n_prefill, prefill: duration(timings.prefill_ns),
                 decodeTokens: timings.n_decode, decode: duration(timings.decode_ns),
-                embedTokens: timings.n_embed, embed: duration(timings.embed_ns))
+                embedTokens: timings.n_embed, embed: duration(timings.embed_ns),
+                replayTokens: timings.n_replay, replay: duration(timings.replay_ns))
         }
     }
 

@@ -1,0 +1,80 @@
+//! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block in
+//! all.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope};
+use crate::backend::{Backend, WeightRole};
+use crate::error::{Error, Result};
+use crate::kernels::RopeStyle;
+use crate::nn::attention::AttentionParams;
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
+use crate::nn::mixer::Mixer;
+use crate::nn::mlp::Activation;
+use crate::nn::short_conv::ShortConv;
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    // Layers without key/value heads are convolutions.
+    let n_head_kv = file.counts("attention.head_count_kv", file.dim("block_count")?)?;
+    let info = file.info_of(Some(one_of(file, &n_head_kv)?))?;
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    let n_embd = info.n_embd;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
+    let len = file.dim("shortconv.l_cache")?;
+    let mut layers = Vec::new();
+    for (i, n_head_kv) in n_head_kv.into_iter().enumerate() {
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let mixer = match n_head_kv {
+            0 => Mixer::ShortConv(short_conv(file, i, n_embd, len)?),
+            _ => {
+                let mut block = file.attention(i, &info)?;
+                block.qk_norm = Some(file.qk_head_norm(i, &info, eps)?);
+                Mixer::Attention { kind: 0, block }
+            }
+        };
+        layers.push(DecoderLayer {
+            attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
+            mixer,
+            post_attn_norm: None,
+            ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
+            ffn: file.gated_mlp(i, &info, Activation::Silu)?,
+            post_ffn_norm: None,
+        });
+    }
+    let norm = file.rms_norm("token_embd_norm", n_embd, eps)?;
+    let decoder = file.decoder(&info, vec![attention], layers, norm)?;
+    Ok((info, decoder))
+}
+
+/// The one number of key/value heads that layers with attention have.
+fn one_of<B: Backend>(file: &Binder<'_, B>, n_head_kv: &[u32]) -> Result<usize> {
+    let mut counts = n_head_kv.iter().filter(|&&n| n > 0);
+    let called = || file.called("attention.head_count_kv");
+    match counts.next() {
+        None => Err(Error::Unsupported(format!("models without attention ({}) are not supported", called()))),
+        Some(first) if counts.any(|n| n != first) => Err(Error::Unsupported(format!(
+            "layers with different numbers in {} are not supported",
+            called()
+        ))),
+        Some(&first) => Ok(first as usize),
+    }
+}
+
+/// The convolution of layer `i`, which sees `len` tokens.
+fn short_conv<B: Backend>(
+    file: &mut Binder<'_, B>,
+    i: usize,
+    n_embd: usize,
+    len: usize,
+) -> Result<ShortConv<B>> {
+    let name = |part: &str| format!("blk.{i}.shortconv.{part}");
+    let mut part =
+        |k: usize| file.linear_part(&name("in_proj"), k * n_embd..(k + 1) * n_embd, 3 * n_embd, n_embd);
+    let (b, c, x) = (part(0)?, part(1)?, part(2)?);
+    let conv = file.bind(&name("conv.weight"), &[len, n_embd], 0..n_embd, WeightRole::Vector)?;
+    let conv_bias = file.bias(&name("conv"), 0..n_embd, n_embd)?;
+    let output = file.linear(&name("out_proj"), n_embd, n_embd)?;
+    Ok(ShortConv { b, c, x, conv, conv_bias, output, n_embd, len })
+}

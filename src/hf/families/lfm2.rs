@@ -1,0 +1,118 @@
+//! LFM2: short convolutions in some layers, attention in the others.
+#![forbid(unsafe_code)]
+
+use crate::error::{Error, Result};
+use crate::gguf::quoted;
+use crate::hf::config::Config;
+use crate::hf::family::When::{If, Never};
+use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, plain_sizes, set_head_dim};
+use crate::hf::layout::Change::{Same, Squeeze};
+use crate::hf::names::{MODEL, ROTARY_BUFFERS};
+use crate::hf::rope::{Rotary, WHOLE_HEADS};
+
+const NAMES: &[Name] = &[
+    ("embed_tokens", "token_embd", Same),
+    ("embedding_norm", "token_embd_norm", Same),
+    ("lm_head", "output", Same),
+    ("layers.{}.operator_norm", "blk.{}.attn_norm", Same),
+    ("layers.{}.ffn_norm", "blk.{}.ffn_norm", Same),
+    ("layers.{}.self_attn.q_proj", "blk.{}.attn_q", Same),
+    ("layers.{}.self_attn.k_proj", "blk.{}.attn_k", Same),
+    ("layers.{}.self_attn.v_proj", "blk.{}.attn_v", Same),
+    ("layers.{}.self_attn.out_proj", "blk.{}.attn_output", Same),
+    ("layers.{}.self_attn.q_layernorm", "blk.{}.attn_q_norm", Same),
+    ("layers.{}.self_attn.k_layernorm", "blk.{}.attn_k_norm", Same),
+    ("layers.{}.conv.in_proj", "blk.{}.shortconv.in_proj", Same),
+    ("layers.{}.conv.conv", "blk.{}.shortconv.conv", Squeeze),
+    ("layers.{}.conv.out_proj", "blk.{}.shortconv.out_proj", Same),
+    ("layers.{}.feed_forward.w1", "blk.{}.ffn_gate", Same),
+    ("layers.{}.feed_forward.w3", "blk.{}.ffn_up", Same),
+    ("layers.{}.feed_forward.w2", "blk.{}.ffn_down", Same),
+];
+
+/// LFM2.
+pub const FAMILIES: &[Family] = &[Family {
+    model_type: "lfm2",
+    architecture: "lfm2",
+    prefixes: MODEL,
+    names: &[NAMES],
+    ignored: ROTARY_BUFFERS,
+    conditions: &[
+        ("*.in_proj.bias", If("conv_bias", false)),
+        ("*.conv.conv.bias", If("conv_bias", false)),
+        ("*.conv.out_proj.bias", If("conv_bias", false)),
+        ("*.bias", Never),
+    ],
+    head: Head::TiedByDefault,
+    keys,
+}];
+
+fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    const TIED: &str = "tie_embedding";
+    let tied = config.bool("tie_word_embeddings")?.unwrap_or(true);
+    if let Some(found) = config.bool(TIED)?.filter(|found| *found != tied) {
+        let supported = format!("{tied}, as \"tie_word_embeddings\"");
+        return Err(config.unsupported(TIED, &found.to_string(), &supported));
+    }
+    plain_sizes(config, keys)?;
+    set_head_dim(config, keys)?;
+    let n_head_kv = config.optional_count(&["num_key_value_heads"])?.unwrap_or(8);
+    // As GGUF's own package writes a list of integers.
+    let heads = |attends: bool| if attends { n_head_kv.try_into().unwrap_or(i32::MAX) } else { 0 };
+    let n_head_kv: Vec<i32> = attends(config)?.into_iter().map(heads).collect();
+    keys.set("attention.head_count_kv", n_head_kv);
+    keys.set("feed_forward_length", feed_forward_length(config)?);
+    let eps = config.f64(&["norm_eps"])?.unwrap_or(1e-5);
+    keys.set_f32("attention.layer_norm_rms_epsilon", Some(eps));
+    keys.set("shortconv.l_cache", config.optional_count(&["conv_L_cache"])?.unwrap_or(3));
+    Rotary { theta: 1e6, ..WHOLE_HEADS }.write(config, keys)
+}
+
+/// Which layers have attention.
+fn attends(config: &Config<'_>) -> Result<Vec<bool>> {
+    const TYPES: &str = "layer_types";
+    let n_layer = config.count(N_LAYER)? as usize;
+    let Some(types) = config.strs(TYPES)? else {
+        let listed = config.f64s("full_attn_idxs")?;
+        let attends = |i: usize| listed.as_ref().is_none_or(|listed| listed.contains(&(i as f64)));
+        return Ok((0..n_layer).map(attends).collect());
+    };
+    if types.len() != n_layer {
+        let (place, n) = (config.place(TYPES).unwrap_or_default(), types.len());
+        return Err(Error::Format(format!("{place} has {n} entries for {n_layer} layers")));
+    }
+    let attends = |found: &&str| match *found {
+        "full_attention" => Ok(true),
+        "conv" => Ok(false),
+        other => Err(config.unsupported(TYPES, &quoted(other.as_bytes()), "conv, full_attention")),
+    };
+    types.iter().map(attends).collect()
+}
+
+/// The width of the feed-forward block, which is a part of the number that is written, unless the configuration says otherwise.
+fn feed_forward_length(config: &Config<'_>) -> Result<u32> {
+    const MULTIPLE: &str = "block_multiple_of";
+    let written = match config.optional_count(&["block_ff_dim"])? {
+        Some(n) => n,
+        None => config.count(&["intermediate_size"])?,
+    };
+    if config.bool("block_auto_adjust_ff_dim")? == Some(false) {
+        return Ok(written);
+    }
+    let n = (2.0 * f64::from(written) / 3.0).floor();
+    const FACTOR: &str = "block_ffn_dim_multiplier";
+    let n = match config.is_null(FACTOR) {
+        true => n,
+        false => {
+            let multiple = f64::from(config.optional_count(&[MULTIPLE])?.unwrap_or(256));
+            let n = (config.positive(&[FACTOR])?.unwrap_or(1.0) * n).floor();
+            (n / multiple).ceil() * multiple
+        }
+    };
+    match n {
+        1.0..=4294967295.0 => Ok(n as u32),
+        _ => {
+            Err(config.unsupported("intermediate_size", &format!("{written}, adjusted to {n}"), "1 and more"))
+        }
+    }
+}
