@@ -214,7 +214,9 @@ fn every_key_has_a_name() {
         let own =
             ["general.architecture", "tokenizer.ggml.token_type_count", "phi3.attention.sliding_window"];
         // The architecture or the model's class implies these.
-        let implied = |key: &str| key.ends_with(".attention.causal") || key.ends_with(".pooling_type");
+        let implied = |key: &str| {
+            [".attention.causal", ".pooling_type", ".expert_gating_func"].iter().any(|end| key.ends_with(end))
+        };
         let others = nameless.filter(|key| !own.contains(key) && !implied(key));
         assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{}", path.display());
     }

@@ -15,7 +15,7 @@ use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generat
 use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
-const MODELS: [&str; 2] = ["lfm2", "lfm2-long"];
+const MODELS: [&str; 3] = ["lfm2", "lfm2-long", "lfm2moe-7-3"];
 const N_VOCAB: u32 = 101;
 
 fn model(name: &str) -> Arc<LoadedModel> {

@@ -1,8 +1,9 @@
-//! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block in
-//! all.
+//! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block or
+//! experts in all.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
+use super::parts::MoeStyle;
 use super::{ModelInfo, parts, rope};
 use crate::backend::{Backend, WeightRole};
 use crate::error::{Error, Result};
@@ -13,11 +14,30 @@ use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 use crate::nn::short_conv::ShortConv;
 
-/// Binds the weights.
+/// Binds the weights of a model without experts.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    bind_with(file, None)
+}
+
+/// Binds the weights of a model whose layers have experts, but for the first few.
+pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let style = MoeStyle { normalize: true, shared: false, divided: false, sigmoid: Some(1e-6) };
+    bind_with(file, Some(&style))
+}
+
+fn bind_with<B: Backend>(
+    file: &mut Binder<'_, B>,
+    experts: Option<&MoeStyle>,
+) -> Result<(ModelInfo, Decoder<B>)> {
     // Layers without key/value heads are convolutions.
     let n_head_kv = file.counts("attention.head_count_kv", file.dim("block_count")?)?;
-    let info = file.info_of(Some(one_of(file, &n_head_kv)?))?;
+    let mut info = file.info_of(Some(one_of(file, &n_head_kv)?))?;
+    let mut n_dense = info.n_layer;
+    if let Some(style) = experts {
+        n_dense = n_dense.min(file.count("leading_dense_block_count")? as usize);
+        info = file.with_experts(info, style)?;
+        info.experts.iter_mut().for_each(|experts| experts.n_dense = n_dense);
+    }
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
@@ -39,7 +59,10 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             mixer,
             post_attn_norm: None,
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
-            ffn: file.gated_mlp(i, &info, Activation::Silu)?,
+            ffn: match experts {
+                Some(style) if i >= n_dense => file.moe(i, &info, style)?,
+                _ => file.gated_mlp(i, &info, Activation::Silu)?,
+            },
             post_ffn_norm: None,
         });
     }

@@ -16,7 +16,7 @@ use crate::nn::mlp::Activation;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: true, shared: false, divided: false };
+    let style = MoeStyle { normalize: true, shared: false, divided: false, sigmoid: None };
     let info = file.info_with_experts(&style)?;
     file.refuse(
         "attention.causal",

@@ -144,6 +144,8 @@ pub struct ExpertInfo {
     pub n_ff: usize,
     /// Width of the hidden layer of the expert that all tokens take, 0 where the architecture has none.
     pub n_ff_shared: usize,
+    /// Layers before the first with experts: they have one feed-forward block of width [`ModelInfo::n_ff`].
+    pub n_dense: usize,
 }
 
 /// A model bound to the weights of one backend. Immutable; shared by all contexts.
@@ -172,7 +174,13 @@ pub trait Model<B: Backend>: Send + Sync {
     /// The workspace shape for batches of up to `n_tokens` rows.
     fn workspace_shape(&self, n_tokens: usize) -> WorkspaceShape {
         let info = self.info();
-        let experts = info.experts.unwrap_or(ExpertInfo { n_expert: 0, n_used: 0, n_ff: 0, n_ff_shared: 0 });
+        let experts = info.experts.unwrap_or(ExpertInfo {
+            n_expert: 0,
+            n_used: 0,
+            n_ff: 0,
+            n_ff_shared: 0,
+            n_dense: 0,
+        });
         WorkspaceShape {
             n_tokens,
             n_embd: info.n_embd,
@@ -181,7 +189,10 @@ pub trait Model<B: Backend>: Send + Sync {
             head_dim: info.head_dim,
             n_mix: if info.is_recurrent() { info.n_embd } else { 0 },
             n_ff: match info.experts {
-                Some(_) => (experts.n_used * experts.n_ff).max(experts.n_ff_shared),
+                Some(_) => {
+                    let dense = if experts.n_dense > 0 { info.n_ff } else { 0 };
+                    (experts.n_used * experts.n_ff).max(experts.n_ff_shared).max(dense)
+                }
                 None => info.n_ff,
             },
             n_expert: experts.n_expert,
@@ -195,7 +206,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 20] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 21] {
     [
         ("bert", |file| bert::bind(file).map(encoder::boxed)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
@@ -205,6 +216,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 20] {
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
+        ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),

@@ -3,7 +3,7 @@
 
 use super::bind::Binder;
 use super::{ExpertInfo, ModelInfo};
-use crate::backend::Backend;
+use crate::backend::{Backend, Gating};
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
 use crate::nn::attention::{AttentionParams, QkNorm, RopeParams, SelfAttention};
@@ -37,6 +37,9 @@ pub struct MoeStyle {
     /// Whether a token's experts are together as wide as `feed_forward_length` says, where the file has no
     /// `expert_feed_forward_length`; otherwise each is.
     pub divided: bool,
+    /// Of routers whose shares are sigmoids, where the file does not say: what is added to the sum that shares are divided by.
+    /// `None`: shares are parts of a softmax, whatever the file says.
+    pub sigmoid: Option<f32>,
 }
 
 impl<B: Backend> Binder<'_, B> {
@@ -96,7 +99,11 @@ impl<B: Backend> Binder<'_, B> {
 
     /// As [`Binder::info`], with the numbers of the experts; `None` without `expert_count` or with 0.
     pub fn info_with_experts(&self, style: &MoeStyle) -> Result<ModelInfo> {
-        let info = self.info()?;
+        self.with_experts(self.info()?, style)
+    }
+
+    /// `info` with the numbers of the experts; as it is without `expert_count` or with 0.
+    pub fn with_experts(&self, info: ModelInfo, style: &MoeStyle) -> Result<ModelInfo> {
         if self.count("expert_count")? == 0 {
             return Ok(info);
         }
@@ -117,7 +124,10 @@ impl<B: Backend> Binder<'_, B> {
             true => self.optional_dim("expert_shared_feed_forward_length")?.unwrap_or(info.n_ff),
             false => 0,
         };
-        Ok(ModelInfo { experts: Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared }), ..info })
+        Ok(ModelInfo {
+            experts: Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared, n_dense: 0 }),
+            ..info
+        })
     }
 
     /// The experts of layer `i`.
@@ -148,6 +158,17 @@ impl<B: Backend> Binder<'_, B> {
                 })
             }
         };
+        let (gating, epsilon) = match style.sigmoid {
+            Some(epsilon) => (self.gating(Gating::Sigmoid)?, epsilon),
+            None => (Gating::Softmax, 0.0),
+        };
+        let (bias, scale) = match style.sigmoid {
+            Some(_) => {
+                let bias = self.bias(&name("exp_probs_b"), 0..n_expert, n_expert)?;
+                (bias, self.optional_positive("expert_weights_scale")?.unwrap_or(1.0))
+            }
+            None => (None, 1.0),
+        };
         Ok(Mlp::Moe(Box::new(Moe {
             router: self.matrix(&name("ffn_gate_inp.weight"), n_expert, n_embd)?,
             gate: self.matrices(&name("ffn_gate_exps.weight"), n_expert, n_ff, n_embd)?,
@@ -157,8 +178,25 @@ impl<B: Backend> Binder<'_, B> {
             n_expert,
             n_used: experts.n_used,
             n_ff,
-            normalize: self.flag("expert_weights_norm")?.unwrap_or(style.normalize),
+            gating,
+            bias,
+            normalize: self.flag("expert_weights_norm")?.unwrap_or(style.normalize).then_some(epsilon),
+            scale,
         })))
+    }
+
+    /// What makes shares of a router's logits, `default` where the file does not say.
+    fn gating(&self, default: Gating) -> Result<Gating> {
+        let name = "expert_gating_func";
+        match self.count(name)? {
+            0 => Ok(default),
+            1 => Ok(Gating::Softmax),
+            2 => Ok(Gating::Sigmoid),
+            n => Err(Error::Unsupported(format!(
+                "{} is {n}, which is not supported; supported are: 1 (softmax), 2 (sigmoid)",
+                self.called(name)
+            ))),
+        }
     }
 
     /// A decoder with the parts that every one has; others are fields to be set.

@@ -13,7 +13,7 @@ use crate::nn::mixer::Mixer;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: false, shared: true, divided: true };
+    let style = MoeStyle { normalize: false, shared: true, divided: true, sigmoid: None };
     let info = file.info_with_experts(&style)?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;

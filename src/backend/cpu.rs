@@ -7,8 +7,8 @@ use std::ops::Deref;
 use super::arg_max;
 use super::host::{HostKv, HostStates, HostWeight, Part, Zeroed};
 use super::{
-    Attention, Backend, CausalConv, Embed, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm,
-    Product, Rope, Run, StateShape, WeightSource,
+    Attention, Backend, CausalConv, Embed, Gating, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute,
+    Norm, Product, Rope, Run, StateShape, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
@@ -274,9 +274,9 @@ impl Backend for CpuBackend {
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
-        let logits = args.logits.chunks_exact(args.n_expert).take(args.n);
+        let (routing, logits) = (Routing::of(&args), args.logits.chunks_exact(args.n_expert).take(args.n));
         for (logits, route) in logits.zip(args.route.chunks_exact_mut(2 * args.n_used)) {
-            route_row(logits, args.normalize, args.scale, route);
+            route_row(logits, routing, route);
         }
     }
 
@@ -323,29 +323,56 @@ pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
 
-/// One row of [`MoeRoute`]: `route` is `[n_used, 2]`.
-pub(super) fn route_row(logits: &[f32], normalize: bool, scale: f32, route: &mut [f32]) {
-    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
-    let total: f32 = logits.iter().map(|&x| libm::expf(x - max)).sum();
-    let (route, _) = route.as_chunks_mut::<2>();
-    choose(logits, route);
-    let mut chosen = 0.0;
-    for [expert, share] in route.iter_mut() {
-        *share = libm::expf(logits[*expert as usize] - max) / total;
-        chosen += *share;
+/// What [`route_row`] needs beside the logits.
+#[derive(Clone, Copy)]
+pub(super) struct Routing<'a> {
+    gating: Gating,
+    bias: Option<&'a [f32]>,
+    normalize: Option<f32>,
+    scale: f32,
+}
+
+impl<'a> Routing<'a> {
+    pub(super) fn of<B: Backend<Weight = HostWeight>>(args: &MoeRoute<'a, B>) -> Routing<'a> {
+        let MoeRoute { gating, bias, normalize, scale, .. } = *args;
+        Routing { gating, bias: bias.map(HostWeight::f32s), normalize, scale }
     }
-    let factor = if normalize { scale / chosen } else { scale };
+}
+
+/// One row of [`MoeRoute`]: `route` is `[n_used, 2]`.
+pub(super) fn route_row(logits: &[f32], routing: Routing<'_>, route: &mut [f32]) {
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+    let total: f32 = match routing.gating {
+        Gating::Softmax => logits.iter().map(|&x| libm::expf(x - max)).sum(),
+        Gating::Sigmoid => 1.0,
+    };
+    let share = |logit: f32| match routing.gating {
+        Gating::Softmax => libm::expf(logit - max) / total,
+        Gating::Sigmoid => sigmoid(logit),
+    };
+    let (route, _) = route.as_chunks_mut::<2>();
+    match routing.bias {
+        Some(bias) => choose(logits.iter().zip(bias).map(|(&x, bias)| share(x) + bias), route),
+        // Shares are in the order of logits.
+        None => choose(logits.iter().copied(), route),
+    }
+    let mut chosen = 0.0;
+    for [expert, weight] in route.iter_mut() {
+        *weight = share(logits[*expert as usize]);
+        chosen += *weight;
+    }
+    let factor = routing.normalize.map_or(routing.scale, |epsilon| routing.scale / (chosen + epsilon));
     route.iter_mut().for_each(|[_, share]| *share *= factor);
 }
 
-/// Makes `chosen`, which has room for as many, the numbers and logits of the largest of `logits` in their order, of equal ones
+/// Makes `chosen`, which has room for as many, the numbers and values of the largest of `values` in their order, of equal ones
 /// the lower number first. NaN is as good as `-inf`.
-fn choose(logits: &[f32], chosen: &mut [[f32; 2]]) {
+fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
     let order = |a: &[f32; 2], b: &[f32; 2]| b[1].total_cmp(&a[1]).then(a[0].total_cmp(&b[0]));
     // -0 is as large as 0.
     let entry =
-        |(expert, &x): (usize, &f32)| [expert as f32, if x.is_nan() { f32::NEG_INFINITY } else { x + 0.0 }];
-    let mut entries = logits.iter().enumerate().map(entry);
+        |(expert, x): (usize, f32)| [expert as f32, if x.is_nan() { f32::NEG_INFINITY } else { x + 0.0 }];
+    let mut entries = values.enumerate().map(entry);
     chosen.iter_mut().zip(&mut entries).for_each(|(chosen, entry)| *chosen = entry);
     // A heap, whose root is the one to go next.
     let sink = |heap: &mut [[f32; 2]], mut at: usize| {

@@ -258,9 +258,17 @@ pub struct Attention<'a, B: Backend> {
     pub softcap: Option<f32>,
 }
 
-/// Arguments of [`Backend::moe_route`]: `logits` to the `n_used` likeliest experts of each row and their shares.
-///
-/// An expert's share is its part of the softmax over all experts; among equal ones the lower number goes first.
+/// What makes an expert's share of its logit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gating {
+    /// Its part of the softmax over all experts.
+    Softmax,
+    /// Its sigmoid.
+    Sigmoid,
+}
+
+/// Arguments of [`Backend::moe_route`]: `logits` to the `n_used` experts of each row with the largest shares, and these shares.
+/// Among equal ones the lower number goes first.
 pub struct MoeRoute<'a, B: Backend> {
     /// `[n, n_expert]`.
     pub logits: &'a B::Buffer,
@@ -270,8 +278,12 @@ pub struct MoeRoute<'a, B: Backend> {
     pub n_expert: usize,
     /// Experts a row goes to.
     pub n_used: usize,
-    /// Whether the shares of the chosen are divided by their sum.
-    pub normalize: bool,
+    /// What makes shares of the logits.
+    pub gating: Gating,
+    /// Added to the shares where experts are chosen, and only there, `[n_expert]`.
+    pub bias: Option<&'a B::Weight>,
+    /// Whether the shares of the chosen are divided by their sum, and what is added to that sum.
+    pub normalize: Option<f32>,
     /// Factor on the shares.
     pub scale: f32,
     /// `[n, n_used, 2]`: the expert's number (exact as f32) and its share.

@@ -343,13 +343,13 @@ impl Recurrent {
         Some(slot)
     }
 
-    /// The next call of `seq` brings its state nearer to the end of its tokens. A run that is given back by
-    /// [`Recurrent::end_replay`].
-    pub fn begin_replay(&mut self, seq: usize) -> StateRun {
+    /// The next call of `seq` brings its state nearer to the end of its tokens: from which slot to which, until
+    /// [`Recurrent::end_replay`]. `None` if no slot is left, which cannot be: each sequence has two.
+    pub fn begin_replay(&mut self, seq: usize) -> Option<StateRun> {
         self.forget_call(seq);
         let s = &mut self.sequences[seq];
         s.next = self.slots.take();
-        StateRun { from: s.live, to: s.next.unwrap_or(EMBED_SLOTS[1]) }
+        Some(StateRun { from: s.live, to: s.next? })
     }
 
     /// The state of `seq` is behind `at` tokens now; `None`: the replay failed.

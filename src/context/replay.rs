@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Context, Tokens};
 use crate::cancel::Watch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::head::Output;
 
 impl Context {
@@ -31,9 +31,8 @@ impl Context {
     fn replay(&mut self, seq: u32, at: usize, watch: Watch<'_>) -> Result<()> {
         let begin = Instant::now();
         let end = self.n_past(seq)?.min(at + self.options.n_batch);
-        let Some(states) = self.sequences.recurrent().map(|states| states.begin_replay(seq as usize)) else {
-            return Ok(());
-        };
+        let states = self.sequences.recurrent().and_then(|states| states.begin_replay(seq as usize));
+        let states = states.ok_or_else(|| Error::Internal("no slot is left for a recurrent state".into()))?;
         self.plan.fill_again(seq, at, end - at, states, &self.sequences);
         let ids = &self.sequences.tokens(seq)?[at..end];
         let watch = watch.with(self.cancel.as_ref());

@@ -63,6 +63,9 @@ pub const LLAMA_BIASES: &[(&str, When)] = &[
     ("*.bias", Never),
 ];
 
+/// How the names of vectors end that are biases and have no `.bias` behind their name.
+pub const BARE_BIAS: &str = "expert_bias";
+
 /// What a family makes of a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -89,9 +92,11 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     }
     let (stem, suffix) = rest.rsplit_once('.')?;
     // The first BERT checkpoints have the names of the norms' authors.
-    let suffix = match suffix {
-        "weight" | "gamma" => "weight",
-        "bias" | "beta" => "bias",
+    let (stem, suffix) = match suffix {
+        "weight" | "gamma" => (stem, "weight"),
+        "bias" | "beta" => (stem, "bias"),
+        // A vector of its own, and no part of a layer.
+        BARE_BIAS => (rest, "bias"),
         _ => return None,
     };
     let mut numbers = [0; 2];

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::config::Config;
 use super::family::{Family, HIDDEN_SIZE, Keys, N_CTX, N_HEAD, N_LAYER};
 use super::layout::Change;
+use super::names::BARE_BIAS;
 use crate::gguf::Origin;
 
 /// Keys without their architecture, and what they are read from: the first that is there.
@@ -39,6 +40,8 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("expert_feed_forward_length", &["moe_intermediate_size"]),
     ("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
     ("expert_weights_norm", &["norm_topk_prob"]),
+    ("expert_weights_scale", &["routed_scaling_factor"]),
+    ("leading_dense_block_count", &["num_dense_layers"]),
     (
         "rope.dimension_count",
         &[
@@ -130,7 +133,8 @@ impl Names {
             };
             layer.bytes().all(|b| b.is_ascii_digit()).then(|| {
                 let name = own.replacen("{}", layer, 1).replacen("{}", "*", 1);
-                (format!("{name}.{suffix}"), *change)
+                let suffix = if name.ends_with(BARE_BIAS) { String::new() } else { format!(".{suffix}") };
+                (name + &suffix, *change)
             })
         })
     }

@@ -6,7 +6,7 @@ use super::Source;
 use super::linear::Linear;
 use super::mlp::GatedMlp;
 use super::workspace::Workspace;
-use crate::backend::{Activation, Backend, MoeMatmul, MoeRoute, Product};
+use crate::backend::{Activation, Backend, Gating, MoeMatmul, MoeRoute, Product};
 
 /// A block of experts with SiLU gates, and perhaps one that every token takes.
 pub struct Moe<B: Backend> {
@@ -26,8 +26,14 @@ pub struct Moe<B: Backend> {
     pub n_used: usize,
     /// Width of an expert's hidden layer.
     pub n_ff: usize,
-    /// Whether the shares of a token's experts are divided by their sum.
-    pub normalize: bool,
+    /// What makes shares of the router's logits.
+    pub gating: Gating,
+    /// Added to the shares where experts are chosen, `[n_expert]`.
+    pub bias: Option<B::Weight>,
+    /// Whether the shares of a token's experts are divided by their sum, and what is added to that sum.
+    pub normalize: Option<f32>,
+    /// Factor on the shares.
+    pub scale: f32,
 }
 
 /// An expert that every token takes, weighted by a sigmoid of its own.
@@ -41,14 +47,15 @@ pub struct SharedExpert<B: Backend> {
 impl<B: Backend> Moe<B> {
     /// `ws.proj = moe(input)` for the first `n` rows.
     pub fn forward(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        let &Moe { n_expert, n_used, normalize, .. } = self;
+        let &Moe { n_expert, n_used, gating, normalize, scale, .. } = self;
         let x = match input {
             Source::Norm => &ws.norm,
             Source::Residual => &ws.x,
         };
         backend.matmul(x, n, Product { weight: &self.router, out: &mut ws.router });
         let (logits, route) = (&ws.router, &mut ws.route);
-        backend.moe_route(MoeRoute { logits, n, n_expert, n_used, normalize, scale: 1.0, route });
+        let bias = self.bias.as_ref();
+        backend.moe_route(MoeRoute { logits, n, n_expert, n_used, gating, bias, normalize, scale, route });
         let route = &ws.route;
         for (weight, out) in [(&self.gate, &mut ws.gate), (&self.up, &mut ws.up)] {
             backend.moe_matmul(MoeMatmul { x, n, weight, n_expert, n_used, route, reduce: false, out });

@@ -45,7 +45,7 @@ BASES = {
     "gemma3_text": "gemma3", "gemma3": "gemma3", "gpt2": "gpt2-untied", "bert": "bert", "nomic_bert": "nomic-bert",
     "phi": "phi2", "phi3": "phi3-longrope-short", "gpt_neox": "gptneox-sequential", "starcoder2": "starcoder2-window",
     "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite",
-    "lfm2": "lfm2-long",
+    "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3",
 }
 # What is set in that folder before, since `transformers` 5.24 fails on YaRN beside a `head_dim` that is null.
 OVERRIDES = {"mixtral": {"head_dim": 8}}
@@ -58,6 +58,7 @@ LEGACY = {
     "gemma3_text": ["rope_local_base_freq", "sliding_window_pattern"],
     "gemma3": ["rope_local_base_freq", "sliding_window_pattern"],
     "gemma2": ["hidden_act", "sliding_window_pattern"],
+    "lfm2_moe": ["tie_embedding", "num_local_experts"],
     "lfm2": ["tie_embedding", "block_ff_dim", "theta", "conv_dim", "conv_use_xavier_init", "block_use_swiglu", "use_pos_enc"],
     "gemma": ["hidden_activation"],
     "gpt_neox": ["rotary_pct", "rotary_emb_base"],

@@ -25,7 +25,7 @@ DEFAULT_OUTPUT = Path(__file__).resolve().parents[1] / "fixtures" / "hf"
 # Cases of make_fixtures.py: one of each family at least.
 SAME = ["llama-yarn", "llama-window", "llama-moe-4-2", "qwen2-tied", "qwen3-tied", "qwen3moe-8-2", "gemma", "gemma2",
         "gemma3", "gpt2-untied", "bert", "nomic-bert", "phi2", "phi3-longrope-short", "gptneox-sequential",
-        "starcoder2-window", "stablelm-parallel-qknorm", "olmo2", "smollm3", "granite", "lfm2", "lfm2-long"]
+        "starcoder2-window", "stablelm-parallel-qknorm", "olmo2", "smollm3", "granite", "lfm2", "lfm2-long", "lfm2moe-7-3", "lfm2moe-5-2"]
 
 # Folders of their own: how they are saved, and as what.
 ROPE = dict(rope_type="default", rope_theta=10000.0)

@@ -261,16 +261,79 @@ fn experts_are_chosen_by_their_share() {
             let logits = buffer(b, &logits);
             let mut route = b.alloc(2 * 3 * 2).expect("memory");
             let (n, n_expert, n_used, scale) = (2, 5, 3, 1.0);
-            let args = MoeRoute { logits: &logits, n, n_expert, n_used, normalize, scale, route: &mut route };
+            let (gating, bias, normalize) = (Gating::Softmax, None, normalize.then_some(0.0));
+            let args = MoeRoute {
+                logits: &logits,
+                n,
+                n_expert,
+                n_used,
+                gating,
+                bias,
+                normalize,
+                scale,
+                route: &mut route,
+            };
             b.moe_route(args);
             // Equal logits in the order of their numbers, NaN last; the second row has shares near a third each.
             let experts: Vec<f32> = route.iter().step_by(2).copied().collect();
             assert_eq!(experts, [2.0, 3.0, 0.0, 1.0, 2.0, 3.0]);
             let shares = &route[6..];
             let total = 3.0 + f64::exp(-6.0) + f64::exp(-7.0);
-            let expected = if normalize { 1.0 / 3.0 } else { 1.0 / total };
+            let expected = if normalize.is_some() { 1.0 / 3.0 } else { 1.0 / total };
             assert!(shares.iter().skip(1).step_by(2).all(|&s| (f64::from(s) - expected).abs() < 1e-6));
             shares.to_vec()
+        });
+    }
+}
+
+/// Sigmoids, of which a bias chooses others than the largest; the shares themselves know nothing of it.
+#[test]
+fn experts_are_chosen_by_their_sigmoid_and_a_bias() {
+    let logits = [0.5, -1.0, 2.0, 0.1];
+    let share = |x: f64| 1.0 / (1.0 + (-x).exp());
+    for (gating, normalize) in [
+        (Gating::Sigmoid, None),
+        (Gating::Sigmoid, Some(1e-6)),
+        (Gating::Softmax, None),
+        (Gating::Softmax, Some(0.0)),
+    ] {
+        check!("moe_route with a bias", 0.0, |b| {
+            let file = Arc::new(
+                FileBytes::copy(bytemuck::cast_slice(&[0.0f32, 0.9, -0.9, 0.3]), &Memory::default())
+                    .expect("memory"),
+            );
+            let (format, role) = (Format::F32, WeightRole::Vector);
+            let source =
+                WeightSource { name: "b", file: &file, offset: 0, format, n_rows: 1, n_cols: 4, role };
+            let bias = b.upload(&source).expect("memory");
+            b.finish().expect("memory");
+            let x = buffer(b, &logits);
+            let mut route = b.alloc(4).expect("memory");
+            let (logits, bias) = (&x, Some(&bias));
+            let (n, n_expert, n_used, scale) = (1, 4, 2, 2.5);
+            b.moe_route(MoeRoute {
+                logits,
+                n,
+                n_expert,
+                n_used,
+                gating,
+                bias,
+                normalize,
+                scale,
+                route: &mut route,
+            });
+            assert_eq!([route[0], route[2]], [1.0, 3.0], "{gating:?}");
+            let of = |expert: f32| match gating {
+                Gating::Sigmoid => share(f64::from(x[expert as usize])),
+                Gating::Softmax => {
+                    f64::from(x[expert as usize]).exp() / x.iter().map(|&x| f64::from(x).exp()).sum::<f64>()
+                }
+            };
+            let total = normalize.map_or(1.0, |epsilon| of(1.0) + of(3.0) + f64::from(epsilon));
+            for (expert, found) in [(1.0, route[1]), (3.0, route[3])] {
+                assert!((f64::from(found) - 2.5 * of(expert) / total).abs() < 1e-6, "{gating:?} {found}");
+            }
+            route.to_vec()
         });
     }
 }
@@ -291,7 +354,9 @@ fn however_many_experts_are_chosen_in_their_order() {
                 n: 1,
                 n_expert,
                 n_used,
-                normalize: false,
+                gating: Gating::Softmax,
+                bias: None,
+                normalize: None,
                 scale: 1.0,
                 route: &mut route,
             });

@@ -23,7 +23,7 @@ use shares::{Shares, rows_among};
 pub use activations::Activations;
 
 use super::arg_max;
-use super::cpu::{group, norm_row, route_row, sigmoid};
+use super::cpu::{Routing, group, norm_row, route_row, sigmoid};
 use super::host::{HostKv, HostStates, HostWeight, Loading, Packer, Zeroed};
 use super::{
     Activation, AddNorm, Attention, Backend, CausalConv, Embed, GatedMatmul, KvAppend, KvShape, Limits,
@@ -457,9 +457,10 @@ impl Backend for ThreadedBackend {
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
-        let MoeRoute { logits, n_expert, n_used, normalize, scale, .. } = args;
+        let (routing, logits, n_expert, n_used) =
+            (Routing::of(&args), args.logits, args.n_expert, args.n_used);
         self.pool.for_parts(&mut args.route[..args.n * 2 * n_used], 2 * n_used, |i, route| {
-            route_row(&logits[i * n_expert..(i + 1) * n_expert], normalize, scale, route);
+            route_row(&logits[i * n_expert..(i + 1) * n_expert], routing, route);
         });
     }
 

@@ -4,9 +4,9 @@
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
 use crate::hf::config::Config;
-use crate::hf::family::When::{If, Never};
+use crate::hf::family::When::{self, If, Never};
 use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, plain_sizes, set_head_dim};
-use crate::hf::layout::Change::{Same, Squeeze};
+use crate::hf::layout::Change::{Same, Squeeze, Stack};
 use crate::hf::names::{MODEL, ROTARY_BUFFERS};
 use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
@@ -30,24 +30,72 @@ const NAMES: &[Name] = &[
     ("layers.{}.feed_forward.w2", "blk.{}.ffn_down", Same),
 ];
 
-/// LFM2.
-pub const FAMILIES: &[Family] = &[Family {
-    model_type: "lfm2",
-    architecture: "lfm2",
-    prefixes: MODEL,
-    names: &[NAMES],
-    ignored: ROTARY_BUFFERS,
-    conditions: &[
-        ("*.in_proj.bias", If("conv_bias", false)),
-        ("*.conv.conv.bias", If("conv_bias", false)),
-        ("*.conv.out_proj.bias", If("conv_bias", false)),
-        ("*.bias", Never),
-    ],
-    head: Head::TiedByDefault,
-    keys,
-}];
+const EXPERTS: &[Name] = &[
+    ("layers.{}.feed_forward.gate", "blk.{}.ffn_gate_inp", Same),
+    ("layers.{}.feed_forward.experts.{}.w1", "blk.{}.ffn_gate_exps", Stack),
+    ("layers.{}.feed_forward.experts.{}.w3", "blk.{}.ffn_up_exps", Stack),
+    ("layers.{}.feed_forward.experts.{}.w2", "blk.{}.ffn_down_exps", Stack),
+    ("layers.{}.feed_forward.expert_bias", "blk.{}.exp_probs_b", Same),
+];
+
+const CONV_BIASES: &[(&str, When)] = &[
+    ("*.in_proj.bias", If("conv_bias", false)),
+    ("*.conv.conv.bias", If("conv_bias", false)),
+    ("*.conv.out_proj.bias", If("conv_bias", false)),
+    ("*.expert_bias.bias", If("use_expert_bias", true)),
+    ("*.bias", Never),
+];
+
+/// LFM2, and with experts.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        model_type: "lfm2",
+        architecture: "lfm2",
+        prefixes: MODEL,
+        names: &[NAMES],
+        ignored: ROTARY_BUFFERS,
+        conditions: CONV_BIASES,
+        head: Head::TiedByDefault,
+        keys,
+    },
+    Family {
+        model_type: "lfm2_moe",
+        architecture: "lfm2moe",
+        prefixes: MODEL,
+        names: &[NAMES, EXPERTS],
+        ignored: ROTARY_BUFFERS,
+        conditions: CONV_BIASES,
+        head: Head::TiedByDefault,
+        keys: mixture,
+    },
+];
 
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    shared(config, keys)?;
+    keys.set("feed_forward_length", feed_forward_length(config)?);
+    Ok(())
+}
+
+fn mixture(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    shared(config, keys)?;
+    let n_layer = config.count(N_LAYER)?;
+    let n_dense = config.u32(&["num_dense_layers"])?.unwrap_or(2).min(n_layer);
+    keys.set("feed_forward_length", config.count(&["intermediate_size"])?);
+    keys.set("leading_dense_block_count", n_dense);
+    keys.set("expert_count", config.count(&["num_experts", "num_local_experts"])?);
+    keys.set("expert_used_count", config.count(&["num_experts_per_tok"])?);
+    keys.set("expert_feed_forward_length", config.count(&["moe_intermediate_size"])?);
+    keys.set("expert_gating_func", 2u32);
+    let scale = config.positive(&["routed_scaling_factor"])?.filter(|scale| *scale != 1.0);
+    keys.set_f32("expert_weights_scale", scale);
+    if config.bool("norm_topk_prob")? == Some(false) {
+        keys.set("expert_weights_norm", false);
+    }
+    Ok(())
+}
+
+/// The keys of both.
+fn shared(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     const TIED: &str = "tie_embedding";
     let tied = config.bool("tie_word_embeddings")?.unwrap_or(true);
     if let Some(found) = config.bool(TIED)?.filter(|found| *found != tied) {
@@ -61,7 +109,6 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     let heads = |attends: bool| if attends { n_head_kv.try_into().unwrap_or(i32::MAX) } else { 0 };
     let n_head_kv: Vec<i32> = attends(config)?.into_iter().map(heads).collect();
     keys.set("attention.head_count_kv", n_head_kv);
-    keys.set("feed_forward_length", feed_forward_length(config)?);
     let eps = config.f64(&["norm_eps"])?.unwrap_or(1e-5);
     keys.set_f32("attention.layer_norm_rms_epsilon", Some(eps));
     keys.set("shortconv.l_cache", config.optional_count(&["conv_L_cache"])?.unwrap_or(3));

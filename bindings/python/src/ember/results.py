@@ -42,8 +42,8 @@ class Timings(NamedTuple):
     decode_ns: int
     n_embed: int  # tokens of texts that were embedded
     embed_ns: int
-    n_replay: int  # tokens run once more for the states of recurrent layers, since their sequence was shortened
-    replay_ns: int
+    n_replay: int = 0  # tokens run once more for the states of recurrent layers, since their sequence was shortened
+    replay_ns: int = 0
 
 
 class TokenScore(NamedTuple):
