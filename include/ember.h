@@ -976,7 +976,7 @@ typedef struct ember_timings {
      */
     uint64_t embed_ns;
     /**
-     * Tokens that were run once more for the states of recurrent layers (LFM2), since their sequence was shortened to where it
+     * Tokens that were run once more for the states of recurrent layers (LFM2, Qwen 3.5), since their sequence was shortened to where it
      * has no snapshot.
      */
     uint64_t n_replay;
@@ -1339,7 +1339,7 @@ ember_status ember_context_options_set_keep_all_positions(struct ember_context_o
                                                           struct ember_error **err);
 
 /**
- * How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2). Such a layer keeps one
+ * How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
  * state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
  * and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
  * within prompts (ember_context_options_set_snapshot_distance); the one that was of no use for the longest time makes room for a
@@ -1352,8 +1352,8 @@ ember_status ember_context_options_set_n_snapshots(struct ember_context_options 
                                                    struct ember_error **err);
 
 /**
- * How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. Where these would
- * be more than half of all snapshots, they lie further apart. 0, the default: 256.
+ * How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. A long prompt has
+ * them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
  */
 ember_status ember_context_options_set_snapshot_distance(struct ember_context_options *options,
                                                          uint32_t n_tokens,
@@ -1791,7 +1791,7 @@ ember_status ember_generate_options_set_cancel_token(struct ember_generate_optio
  * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
  * two numbers together are not below n_ctx, or of the first `n_keep` tokens would be seen again what was given back
  * (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2) or recurrent
- * layers (LFM2), and in an
+ * layers (LFM2, Qwen 3.5), and in an
  * engine.
  */
 ember_status ember_generate_options_set_shift(struct ember_generate_options *options,
@@ -2657,7 +2657,7 @@ ember_status ember_context_sequence_reuse(struct ember_context *context,
  * stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
  * seen again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned
- * positions (GPT-2) or recurrent layers (LFM2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+ * positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
  * that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_shift(struct ember_context *context,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use common::{bundled_model, context, fixture, load};
-use ember::backend::KvType;
+use ember::backend::{KvHeads, KvType};
 use ember::capi;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::ember_status;
@@ -55,23 +55,32 @@ const N: usize = 64;
 const N_CTX: usize = N + 1;
 
 fn models() -> Vec<PathBuf> {
-    let fixtures =
-        ["lfm2", "gpt2-quant-f16", "gpt2-untied", "llama-tied-f32", "llama-tied-q4_0", "llama-tied-q8_0"];
+    let fixtures = [
+        "lfm2",
+        "qwen35",
+        "granitehybrid",
+        "nemotron-h-moe",
+        "gpt-oss",
+        "gemma3n",
+        "gemma4-shared",
+        "gemma4-experts",
+        "deepseek2-groups",
+        "gpt2-quant-f16",
+        "gpt2-untied",
+        "llama-tied-f32",
+        "llama-tied-q4_0",
+        "llama-tied-q8_0",
+    ];
     let mut models: Vec<PathBuf> = fixtures.iter().map(|m| fixture(&format!("models/{m}.gguf"))).collect();
     models.push(bundled_model());
     models
 }
 
-/// What keys and values can be rounded to in heads of this length.
-fn kv_types(head_dim: usize) -> impl Iterator<Item = (KvType, KvType)> {
+/// What keys and values can be rounded to in heads of these lengths.
+fn kv_types(layers: &[KvHeads]) -> impl Iterator<Item = (KvType, KvType)> {
     let f16 = KvType::F16;
-    let all = [
-        (f16, f16, 1),
-        (KvType::F32, KvType::F32, 1),
-        (KvType::Q8_0, f16, 32),
-        (KvType::I16, KvType::I16, 16),
-    ];
-    all.into_iter().filter(move |(.., piece)| head_dim.is_multiple_of(*piece)).map(|(k, v, _)| (k, v))
+    let all = [(f16, f16), (KvType::F32, KvType::F32), (KvType::Q8_0, f16), (KvType::I16, KvType::I16)];
+    all.into_iter().filter(|(k, v)| layers.iter().all(|heads| heads.takes(*k) && heads.takes(*v)))
 }
 
 fn samplers() -> [Sampler; 4] {
@@ -102,7 +111,7 @@ fn check_rust(path: &std::path::Path) {
     let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 1);
     for backend in [BackendKind::Auto, BackendKind::Scalar] {
         for n_threads in [1, 2] {
-            for (k_type, v_type) in kv_types(model.info().head_dim) {
+            for (k_type, v_type) in kv_types(&model.info().kv_layers()) {
                 let options = ContextOptions {
                     n_ctx: n + 1,
                     backend,

@@ -49,6 +49,11 @@ impl Folder {
         self
     }
 
+    fn of_type(mut self, tensor: &str, dtype: &str) -> Folder {
+        self.header[tensor]["dtype"] = json!(dtype);
+        self
+    }
+
     fn without(mut self, tensor: &str) -> Folder {
         self.header.remove(tensor).unwrap();
         self
@@ -71,7 +76,12 @@ impl Folder {
         for (name, info) in &mut self.header {
             if name != "__metadata__" {
                 let n: u64 = info["shape"].as_array().unwrap().iter().map(|d| d.as_u64().unwrap()).product();
-                let end = at + n * if info["dtype"] == "F32" { 4 } else { 2 };
+                let size = match info["dtype"].as_str() {
+                    Some("F32") => 4,
+                    Some("U8") => 1,
+                    _ => 2,
+                };
+                let end = at + n * size;
                 info["data_offsets"] = json!([at, end]);
                 at = end;
             }
@@ -117,6 +127,48 @@ fn tensors() {
     llama()
         .with("norm.weight", "model.norm.weight")
         .refused("the tensors \"model.norm.weight\" and \"norm.weight\" mean the same");
+
+    // Codes and scales of MXFP4.
+    let packed = || Folder::of("gpt-oss-mxfp4");
+    let part = |part: &str| format!("model.layers.0.mlp.experts.{part}");
+    let (codes, scales) = (part("down_proj_blocks"), part("down_proj_scales"));
+    packed()
+        .without(&scales)
+        .refused(&format!("the tensor {codes:?} is there, but the one with its scales is missing"));
+    packed()
+        .without(&codes)
+        .refused(&format!("the tensor {scales:?} is there, but the one with its codes is missing"));
+    packed()
+        .without(&codes)
+        .without(&scales)
+        .refused(&format!("the tensor {:?} is missing", part("down_proj")));
+    let [n, n_out, n_blocks, _] = packed().dims(&codes)[..] else { unreachable!() };
+    packed().shape(&scales, &[n, n_out, n_blocks + 1]).refused(&format!(
+        "the tensor {scales:?} has the shape [{n}, {n_out}, {}], expected [{n}, {n_out}, {n_blocks}]",
+        n_blocks + 1
+    ));
+    packed().shape(&codes, &[n, n_out, n_blocks, 8]).refused(&format!(
+        "the tensor {codes:?} has the shape [{n}, {n_out}, {n_blocks}, 8], expected four dimensions, the last of 16"
+    ));
+    packed()
+        .of_type(&codes, "F16")
+        .refused(&format!("the tensor {codes:?} is of type F16, which is not supported; supported is: U8"));
+    let router = "model.layers.0.mlp.router.weight";
+    packed().of_type(router, "U8").refused(&format!(
+        "the tensor {router:?} is of type U8, which is not supported; supported are: F32, F16, BF16"
+    ));
+    let bias = part("down_proj_bias");
+    packed()
+        .shape(&bias, &[n, n_out + 1])
+        .refused(&format!("the tensor {bias:?} has shape [{n}, {}], expected [{n}, {n_out}]", n_out + 1));
+    let quantized =
+        "config.json: the key \"quantization_config\" is there, which is not supported; supported is";
+    llama()
+        .set("quantization_config", json!({"quant_method": "mxfp4"}))
+        .refused(&format!("{quantized}: weights in F32, F16 and BF16"));
+    packed()
+        .set("quantization_config", json!({"quant_method": "fp8"}))
+        .refused(&format!("{quantized}: weights in F32, F16 and BF16, experts in MXFP4"));
 
     // Stored the other way round, without the prefix of the others, and in stacks.
     let gpt2 = || Folder::of("gpt2-untied");
@@ -194,6 +246,17 @@ fn keys() {
     Folder::of("llama-moe-4-2").set("num_experts_per_tok", json!(5)).refused(
         "\"num_experts_per_tok\" of config.json is 5, but there are 4 experts (\"num_local_experts\" of config.json)",
     );
+    // Lists that the configuration does not have are made for as many layers as a model may have.
+    let lfm2 = || {
+        let mut folder = Folder::of("lfm2").set("num_hidden_layers", json!(4_000_000_000u32));
+        folder.config.remove("layer_types");
+        folder
+    };
+    lfm2().set("full_attn_idxs", json!([1])).refused(
+        "config.json: the key \"num_hidden_layers\" is 4000000000, beside \"full_attn_idxs\", which is not supported; \
+         supported is: 65536 at most",
+    );
+    lfm2().refused(&too_many("num_hidden_layers").replace("16777217", "4000000000"));
     Folder::of("gemma2")
         .set("layer_types", json!(["full_attention"]))
         .refused("\"layer_types\" of config.json has 1 entries for 3 layers");

@@ -13,13 +13,21 @@ use common::{
 };
 use ember::backend::KvType;
 use ember::context::{BackendKind, ContextOptions};
-use ember::gguf::{Gguf, TensorType, Value};
+use ember::gguf::{Array, Gguf, TensorType, Value};
 use ember::hf;
 
 const TOLERANCE: f64 = 1e-4;
 
-/// What a file says that `config.json` does not.
-const NOTES: [&str; 4] = ["general.name", "general.file_type", "tokenizer.ggml.model", "pooling_type"];
+/// What a file says that `config.json` does not, and a factor that a folder gives as `rope.scaling.attn_factor`.
+const NOTES: [&str; 7] = [
+    "general.name",
+    "general.file_type",
+    "tokenizer.ggml.model",
+    "pooling_type",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.dimension_sections",
+    "n_deepstack_layers",
+];
 /// Tensors that are computed from the configuration, each in its own way.
 const COMPUTED: [&str; 3] = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
@@ -34,6 +42,21 @@ fn folders() -> Vec<(String, PathBuf)> {
     folders
 }
 
+/// Tensors that a file has in another order or number than a folder: those of delta nets, whose value heads are in groups
+/// in a folder and take turns in a file; those that are joint in a folder and apart in a file; and those of another shape.
+fn is_rearranged(folder: &str, tensor: &str) -> bool {
+    let parts: &[&str] = match folder {
+        "qwen35moe-7-3" | "qwen3next-7-3" => &["attn_qkv", "attn_gate", "ssm_"],
+        "granitemoe-7-3" | "granitemoe-5-2" => &["ffn_gate_", "ffn_up_"],
+        "granitehybrid" => &["ffn_gate_", "ffn_up_", "ssm_a", "ssm_d", "ssm_norm"],
+        "granitehybrid-dense" => &["ffn_gate", "ffn_up", "ffn_down", "ssm_a", "ssm_d", "ssm_norm"],
+        "nemotron-h" => &["ssm_a", "ssm_d", "ssm_norm"],
+        "gpt-oss" => &["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
+        _ => &[],
+    };
+    parts.iter().any(|part| tensor.contains(part))
+}
+
 /// The GGUF file of the same model.
 fn twin(name: &str) -> Option<Gguf> {
     let path = fixture(&format!("models/{name}.gguf"));
@@ -44,6 +67,16 @@ fn f32s(gguf: &Gguf, name: &str) -> Vec<f32> {
     let t = gguf.tensor(name).unwrap();
     assert_eq!(t.ty, TensorType::F32);
     gguf.tensor_bytes(t).chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+/// Whether both are lists of numbers that differ in their last bits, as two ways to compute quantiles do.
+fn are_close(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a, b) {
+        (Some(Value::Array(Array::F32(a))), Some(Value::Array(Array::F32(b)))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || (a - b).abs() < 1e-6)
+        }
+        _ => false,
+    }
 }
 
 #[test]
@@ -57,15 +90,20 @@ fn a_folder_is_the_gguf_file_of_its_model() {
         {
             let absent = key.ends_with("rope.scaling.type") && *value == Value::from("none");
             let expected = if absent { None } else { Some(value) };
-            assert_eq!(found.metadata().get(key), expected, "{name}: {key}");
+            let found = found.metadata().get(key);
+            assert!(
+                found == expected || are_close(found, expected),
+                "{name}: {key}: {found:?}, not {expected:?}"
+            );
         }
         let names = |gguf: &Gguf| {
             let mut names: Vec<String> = gguf.tensors().iter().map(|t| t.name.clone()).collect();
+            names.retain(|tensor| !is_rearranged(&name, tensor));
             names.sort();
             names
         };
         assert_eq!(names(&found), names(&expected), "{name}");
-        for t in expected.tensors() {
+        for t in expected.tensors().iter().filter(|t| !is_rearranged(&name, &t.name)) {
             let other = found.tensor(&t.name).unwrap();
             assert_eq!((other.ty, &*other.dims), (t.ty, &*t.dims), "{name}: {}", t.name);
             if COMPUTED.contains(&t.name.as_str()) {
@@ -107,8 +145,50 @@ fn a_folder_gives_pytorchs_numbers() {
     for (name, path) in folders() {
         let (tokens, expected) = expected_numbers(&name);
         let error = relative_rms(&numbers(&path, &tokens, &expected), &expected);
-        println!("{name:24} relative RMS error {error:.2e} (at most {TOLERANCE:.0e})");
-        assert!(error <= TOLERANCE, "{name}: {error:.3e}");
+        // What is multiplied with weights of four bits is rounded to eight.
+        let most = if name.ends_with("mxfp4") { 3e-2 } else { TOLERANCE };
+        println!("{name:24} relative RMS error {error:.2e} (at most {most:.0e})");
+        assert!(error <= most, "{name}: {error:.3e}");
+    }
+}
+
+/// Codes and scales, number by number as the format is defined: two neighbours share a byte, and even outputs are gates.
+#[test]
+fn codes_and_scales_are_the_numbers_of_mxfp4() {
+    const CODES: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    let path = fixture("hf/gpt-oss-mxfp4");
+    let bytes = std::fs::read(path.join("model.safetensors")).unwrap();
+    let n = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + n]).unwrap();
+    let stored = |name: &str| {
+        let place = ids(&header[format!("model.layers.1.mlp.experts.{name}")]["data_offsets"]);
+        &bytes[8 + n + place[0] as usize..8 + n + place[1] as usize]
+    };
+    let gguf = hf::open(&path, true).unwrap().gguf;
+    for (name, evens_first) in [("gate_up", true), ("down", false)] {
+        let t = gguf.tensor(&format!("blk.1.ffn_{name}_exps.weight")).unwrap();
+        let [n_in, n_out, n_expert] = t.dims[..] else { unreachable!() };
+        assert_eq!(t.ty, TensorType::MXFP4);
+        let format = ember::quant::Format::from_tensor_type(t.ty).unwrap().info();
+        let mut found = vec![0.0; n_in * n_out * n_expert];
+        (format.dequantize)(gguf.tensor_bytes(t), &mut found);
+        let codes = stored(&format!("{name}_proj_blocks"));
+        let scales = stored(&format!("{name}_proj_scales"));
+        for (row, found) in found.chunks_exact(n_in).enumerate() {
+            let (expert, out) = (row / n_out, row % n_out);
+            let out = match evens_first {
+                true => 2 * (out % (n_out / 2)) + out / (n_out / 2),
+                false => out,
+            };
+            let first = (expert * n_out + out) * n_in;
+            for (i, &found) in (first..).zip(found) {
+                let code = codes[i / 2] >> (i % 2 * 4) & 15;
+                let sign = if code & 8 == 0 { 1.0 } else { -1.0 };
+                let expected =
+                    sign * CODES[usize::from(code & 7)] * 2f32.powi(i32::from(scales[i / 32]) - 127);
+                assert_eq!(found, expected, "{name}, row {row}");
+            }
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generat
 use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
-const MODELS: [&str; 3] = ["lfm2", "lfm2-long", "lfm2moe-7-3"];
+const MODELS: [&str; 7] =
+    ["lfm2", "lfm2-long", "lfm2moe-7-3", "qwen35", "qwen3next-old", "granitehybrid", "nemotron-h-moe"];
 const N_VOCAB: u32 = 101;
 
 fn model(name: &str) -> Arc<LoadedModel> {
@@ -214,6 +215,22 @@ fn random_histories_give_what_a_run_from_the_beginning_gives() {
             }
         }
     }
+}
+
+/// Tokens that lay ready and did not come make room for the next ones.
+#[test]
+fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
+    let model = model("lfm2");
+    let mut context = Context::new(&model, &ContextOptions { n_snapshots: Some(4), ..options(1) }).unwrap();
+    decode(&mut context, 0, &[1, 2, 3]);
+    for step in 0..5 {
+        context.decode_ahead(0, 5, &[6, 7, 8, 9, 10, 11], None).unwrap();
+        let n_taken = [6, 7, 8, 9, 10].iter().take_while(|&&id| context.advance(0, id)).count();
+        assert_eq!(n_taken, 4, "step {step}");
+        // Another one comes than was guessed.
+        context.decode_ahead(0, 20, &[21, 22, 23], None).unwrap();
+    }
+    assert_eq!(context.timings().n_replay, 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use ember::kernels::attention::{KvLayout, PAGE_LEN};
-use ember::kernels::{AttnState, AttnTile, Kernels, KvStore, KvType};
+use ember::kernels::{AttnState, AttnTile, HeadDims, Kernels, KvStore, KvType};
 use half::f16;
 
 use crate::peaks::shortest;
@@ -48,7 +48,7 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                         stride: GROUP * head_dim,
                         group: GROUP,
                         n_tokens,
-                        head_dim,
+                        dims: HeadDims::all(head_dim),
                         k: store(0),
                         v: store(part),
                         pages: &pages,
@@ -58,6 +58,7 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                         end: n_positions,
                         window: None,
                         scale: 0.125,
+                        growth: None,
                         softcap: None,
                     };
                     attend(kernels, &tile);
@@ -82,14 +83,14 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
 
 /// All positions that the queries of `tile` see, chunk by chunk as the backend does.
 fn attend(kernels: &Kernels, tile: &AttnTile<'_>) {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
-    let mut buffers = [(); 2].map(|()| vec![0.0; AttnState::len(n, dim)]);
+    let (n, dims) = (tile.n_queries(), tile.dims);
+    let mut buffers = [(); 2].map(|()| vec![0.0; AttnState::len(n, dims)]);
     let [state, part] = &mut buffers;
-    let (mut state, mut part) = (AttnState::of(state, n, dim), AttnState::of(part, n, dim));
+    let (mut state, mut part) = (AttnState::of(state, n, dims), AttnState::of(part, n, dims));
     state.clear();
     for chunk in tile.chunks() {
         (kernels.attention)(tile, tile.positions(chunk), &mut part);
-        state.merge(&part, dim);
+        state.merge(&part);
     }
     black_box(state.out);
 }

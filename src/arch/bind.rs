@@ -1,17 +1,20 @@
 //! Binding a file's keys and tensors to a model's fields, with strict names, types and shapes.
 #![forbid(unsafe_code)]
 
+mod info;
+
 use std::cell::{Ref, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::ModelInfo;
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
-use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
+use crate::gguf::{Array, FileBytes, Gguf, Metadata, TensorInfo, Value};
+use crate::memory::Memory;
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
-use crate::nn::pooling::Pooling;
 use crate::quant::{FORMATS, Format};
 
 /// Largest value taken for any dimension: far beyond real models, small enough that products stay in range.
@@ -103,16 +106,29 @@ impl<'a, B: Backend> Binder<'a, B> {
             .ok_or_else(|| Error::Format(format!("the required key {} is missing", self.called(name))))
     }
 
+    /// Refuses the file unless the dimension `name` is a multiple of the dimension `by`.
+    pub fn divides(&self, name: &str, by: &str) -> Result<()> {
+        let (n, divisor) = (self.dim(name)?, self.dim(by)?);
+        match n.is_multiple_of(divisor) {
+            true => Ok(()),
+            false => Err(Error::Format(format!(
+                "{} is {n}, no multiple of {divisor} ({})",
+                self.called(name),
+                self.called(by)
+            ))),
+        }
+    }
+
     /// The number `ARCH.name`, 0 when absent.
     pub fn count(&self, name: &str) -> Result<u32> {
         Ok(self.meta().u32(&self.key(name))?.unwrap_or(0))
     }
 
-    /// The numbers `ARCH.name` of `n_layer` layers, or one that is that of all; required.
+    /// The numbers `ARCH.name` of `n_layer` layers, or a single one that is that of all; required.
     pub fn counts(&self, name: &str, n_layer: usize) -> Result<Vec<u32>> {
         let key = self.key(name);
         let Some(Value::Array(_)) = self.meta().get(&key) else {
-            return Ok(vec![self.dim(name)? as u32; n_layer]);
+            return Ok(vec![self.dim(name)? as u32]);
         };
         match self.meta().u32s(&key)? {
             Some(list) if list.len() == n_layer => Ok(list.to_vec()),
@@ -120,6 +136,19 @@ impl<'a, B: Backend> Binder<'a, B> {
                 "{} has {} entries for {n_layer} layers",
                 self.called(name),
                 list.map_or(0, |list| list.len())
+            ))),
+        }
+    }
+
+    /// The f32 numbers `ARCH.name` of `n_layer` layers; `None` when absent.
+    pub fn numbers(&self, name: &str, n_layer: usize) -> Result<Option<Vec<f32>>> {
+        match self.meta().f32s(&self.key(name))? {
+            None => Ok(None),
+            Some(list) if list.len() == n_layer => Ok(Some(list.to_vec())),
+            Some(list) => Err(Error::Format(format!(
+                "{} has {} entries for {n_layer} layers",
+                self.called(name),
+                list.len()
             ))),
         }
     }
@@ -150,89 +179,6 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.meta().str(&self.key(name))
     }
 
-    /// The dimensions common to most architectures, checked against each other and against the vocabulary.
-    pub fn info(&self) -> Result<ModelInfo> {
-        self.info_of(self.optional_dim("attention.head_count_kv")?)
-    }
-
-    /// As [`Binder::info`] for layers with `n_head_kv` key/value heads; `None`: as many as query heads.
-    pub fn info_of(&self, n_head_kv: Option<usize>) -> Result<ModelInfo> {
-        let n_embd = self.dim("embedding_length")?;
-        let n_head = self.dim("attention.head_count")?;
-        let n_head_kv = n_head_kv.unwrap_or(n_head);
-        if !n_head.is_multiple_of(n_head_kv) {
-            return Err(Error::Format(format!(
-                "the head count {n_head} is no multiple of the key/value head count {n_head_kv}"
-            )));
-        }
-        let head_dim = match self.optional_dim("attention.key_length")? {
-            Some(n) => n,
-            None if n_embd.is_multiple_of(n_head) => n_embd / n_head,
-            None => {
-                return Err(Error::Format(format!(
-                    "the embedding length {n_embd} is no multiple of the head count {n_head}"
-                )));
-            }
-        };
-        if n_head.checked_mul(head_dim).is_none_or(|n| n > MAX_DIM as usize) {
-            return Err(Error::Format(format!(
-                "{n_head} heads of length {head_dim} are more than {MAX_DIM} in all"
-            )));
-        }
-        let value_dim = self.optional_dim("attention.value_length")?.unwrap_or(head_dim);
-        if value_dim != head_dim {
-            return Err(Error::Unsupported(format!(
-                "values of length {value_dim} beside keys of length {head_dim} are not supported"
-            )));
-        }
-        Ok(ModelInfo {
-            architecture: self.architecture.to_owned(),
-            n_vocab: self.n_vocab()?,
-            n_ctx_train: self.dim("context_length")?,
-            n_embd,
-            n_layer: self.dim("block_count")?,
-            n_head,
-            n_head_kv,
-            head_dim,
-            n_ff: self.dim("feed_forward_length")?,
-            experts: None,
-            n_ctx_max: None,
-            n_params: self.n_params(),
-            causal: true,
-            has_logits: self.gguf.further().has_head,
-            pooling: self.pooling()?,
-            window: None,
-            keeps: Vec::new(),
-        })
-    }
-
-    /// How embeddings are pooled, by `pooling_type`; `None` when absent.
-    fn pooling(&self) -> Result<Option<Pooling>> {
-        let key = self.key("pooling_type");
-        self.meta().u32(&key)?.map(|number| Pooling::from_gguf(&key, number)).transpose()
-    }
-
-    /// The number of rows of `token_embd.weight`, which the vocabulary, when there is one, must agree with.
-    fn n_vocab(&self) -> Result<usize> {
-        let t = self.find("token_embd.weight")?;
-        let n_vocab = if t.dims.len() == 2 { t.dims[1] } else { 1 };
-        if let Some(tokens) = self.meta().strings("tokenizer.ggml.tokens")?
-            && tokens.len() != n_vocab
-        {
-            return Err(Error::Format(format!(
-                "\"tokenizer.ggml.tokens\" has {} entries but the tensor \"token_embd.weight\" has {n_vocab} rows",
-                tokens.len()
-            )));
-        }
-        Ok(n_vocab)
-    }
-
-    fn n_params(&self) -> u64 {
-        self.gguf.tensors().iter().fold(0u64, |sum, t| {
-            sum.saturating_add(t.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)))
-        })
-    }
-
     fn find(&self, name: &str) -> Result<&'a TensorInfo> {
         let missing = || Error::Format(format!("the tensor {} is missing", self.gguf.call_tensor(name)));
         self.gguf.tensor(name).ok_or_else(missing)
@@ -243,9 +189,29 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.meta().get(&self.key(name)).is_some()
     }
 
+    /// The shape of a tensor, row length first; the tensor is required.
+    pub fn dims(&self, name: &str) -> Result<&'a [usize]> {
+        Ok(&self.find(name)?.dims)
+    }
+
     /// Whether the file has a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
         self.gguf.tensor(name).is_some()
+    }
+
+    /// Whether value heads that share a key head are neighbours; in GGUF files each lies as far from the next as there are key heads.
+    pub fn values_are_grouped(&self) -> bool {
+        self.gguf.further().values_are_grouped
+    }
+
+    /// The shortest time step of mixers of Mamba-2; GGUF files do not have one.
+    pub fn least_time_step(&self) -> f32 {
+        self.gguf.further().least_time_step
+    }
+
+    /// Whether the file has a tensor of this name in some layer.
+    pub fn has_any(&self, name: &str) -> bool {
+        self.gguf.tensors().iter().any(|t| in_layer(&t.name).is_some_and(|(_, rest)| rest == name))
     }
 
     /// Binds elements `range` of the tensor (of its rows for a matrix, of its elements for a vector), after checking
@@ -258,7 +224,10 @@ impl<'a, B: Backend> Binder<'a, B> {
         role: WeightRole,
     ) -> Result<B::Weight> {
         let t = self.find(name)?;
-        if without_trailing_ones(&t.dims, dims.len()) != dims {
+        // One vector for each group may be stored as a single one.
+        let several = role == WeightRole::Vector && dims.iter().all(|&dim| dim > 1);
+        let joined = several && t.dims[..] == [dims.iter().product::<usize>()];
+        if without_ones(&t.dims, dims.len()) != dims && !joined {
             let [found, expected] = [&t.dims[..], dims].map(|dims| self.gguf.call_shape(name, dims));
             return Err(Error::Format(format!(
                 "the tensor {} has shape {found:?}, expected {expected:?}",
@@ -419,9 +388,33 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(NormLayer { kind: NormKind::Layer, weight, bias: None, eps })
     }
 
-    /// Checks that every tensor of the file was used: one that was not would be left out of the computation.
-    pub fn finish(self) -> Result<()> {
-        match self.gguf.tensors().iter().find(|t| !self.used.contains(t.name.as_str())) {
+    /// A gain of ones, which no file has, for a norm of `n` elements without one.
+    pub fn ones(&mut self, n: usize, eps: f32) -> Result<NormLayer<B>> {
+        let bytes = 1f32.to_le_bytes().repeat(n);
+        let file = Arc::new(FileBytes::copy(&bytes, &Memory::default())?);
+        let weight = self.backend.upload(&WeightSource {
+            name: "ones",
+            file: &file,
+            offset: 0,
+            format: Format::F32,
+            n_rows: 1,
+            n_cols: n,
+            role: WeightRole::Vector,
+        })?;
+        Ok(NormLayer { kind: NormKind::Rms, weight, bias: None, eps })
+    }
+
+    /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers behind the
+    /// `n_layer` first that have a tensor for it predict further tokens, and are no part of it.
+    pub fn finish(self, n_layer: usize) -> Result<()> {
+        let n_blocks = self.dim("block_count")?;
+        let blocks = self.gguf.tensors().iter().filter_map(|t| in_layer(&t.name));
+        let next: HashSet<usize> =
+            blocks.filter(|(_, part)| part.starts_with("nextn.")).map(|b| b.0).collect();
+        let predicts = |t: &TensorInfo| {
+            in_layer(&t.name).is_some_and(|(i, _)| (n_layer..n_blocks).contains(&i) && next.contains(&i))
+        };
+        match self.gguf.tensors().iter().find(|t| !self.used.contains(t.name.as_str()) && !predicts(t)) {
             Some(t) => Err(Error::Unsupported(format!(
                 "the tensor {} is not part of the architecture \"{}\" as this version knows it",
                 self.gguf.call_tensor(&t.name),
@@ -430,6 +423,12 @@ impl<'a, B: Backend> Binder<'a, B> {
             None => Ok(()),
         }
     }
+}
+
+/// The layer that a tensor is of, and what it is called there.
+fn in_layer(name: &str) -> Option<(usize, &str)> {
+    let (layer, rest) = name.strip_prefix("blk.")?.split_once('.')?;
+    Some((layer.parse().ok()?, rest))
 }
 
 /// The one number in a list of numbers of layers.
@@ -443,8 +442,11 @@ fn same(key: &str, list: &[u32]) -> Result<u32> {
     }
 }
 
-/// A shape without the last dimensions beyond the first `n`, as far as they are 1: `[64, 1]` is a vector of 64 too.
-fn without_trailing_ones(dims: &[usize], n: usize) -> &[usize] {
+/// A shape without the last dimensions beyond the first `n`, as far as they are 1: `[64, 1]` is a vector of 64 too. So is `[1, 64]`.
+fn without_ones(dims: &[usize], n: usize) -> &[usize] {
     let extra = dims.iter().skip(n).rev().take_while(|&&d| d == 1).count();
-    &dims[..dims.len() - extra]
+    match &dims[..dims.len() - extra] {
+        [1, rest @ ..] if n == 1 && rest.len() == 1 => rest,
+        dims => dims,
+    }
 }

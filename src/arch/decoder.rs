@@ -17,7 +17,17 @@ struct DecoderModel<B: Backend> {
 
 /// What an architecture's `bind` returns, as a model.
 pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
-    let info = ModelInfo { window: decoder.window(), keeps: decoder.keeps(), ..info };
+    let info = ModelInfo {
+        window: decoder.window(),
+        keeps: decoder.keeps(),
+        attention_width: decoder.attention_width(),
+        mix_width: decoder.mix_width(),
+        is_gated: decoder.is_gated(),
+        latent_width: decoder.latent_width(),
+        n_streams: decoder.altup.as_ref().map_or(0, |altup| 1 + altup.spread.len()),
+        n_embd_per_layer: decoder.per_layer.as_ref().map_or(0, |per_layer| per_layer.dim),
+        ..info
+    };
     Box::new(DecoderModel { info, decoder })
 }
 

@@ -3,7 +3,7 @@
 
 use super::bind::Binder;
 use super::{Model, ModelInfo, parts};
-use crate::backend::Backend;
+use crate::backend::{Backend, HeadDims, KvHeads};
 use crate::error::{Error, Result};
 use crate::nn::attention::{AttentionParams, RopeParams};
 use crate::nn::encoder::{Encoder, EncoderLayer};
@@ -55,7 +55,9 @@ pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     let causal = file.flag("attention.causal")? == Some(true);
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
     // A layer's keys and values are of no use behind the layer: one store is enough.
-    Ok(ModelInfo { causal: false, has_logits: false, keeps: vec![Keeps::Kv], ..file.info()? })
+    let info = file.info()?;
+    let keeps = vec![Keeps::Kv(KvHeads { n: info.n_head_kv, dims: HeadDims::all(info.head_dim) })];
+    Ok(ModelInfo { causal: false, has_logits: false, keeps, ..info })
 }
 
 /// Binds the embeddings, their norm, and the layers, whose feed-forward blocks are bound by `ffn`.

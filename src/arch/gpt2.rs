@@ -33,6 +33,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Norm(file.layer_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gelu_mlp(i, &info, GeluForm::Tanh)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.layer_norm("output_norm", info.n_embd, eps)?;

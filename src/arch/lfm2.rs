@@ -6,7 +6,7 @@ use super::bind::Binder;
 use super::parts::MoeStyle;
 use super::{ModelInfo, parts, rope};
 use crate::backend::{Backend, WeightRole};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
@@ -21,7 +21,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
 
 /// Binds the weights of a model whose layers have experts, but for the first few.
 pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: true, shared: false, divided: false, sigmoid: Some(1e-6) };
+    let style = MoeStyle { sigmoid: Some(1e-6), ..MoeStyle::PLAIN };
     bind_with(file, Some(&style))
 }
 
@@ -30,8 +30,8 @@ fn bind_with<B: Backend>(
     experts: Option<&MoeStyle>,
 ) -> Result<(ModelInfo, Decoder<B>)> {
     // Layers without key/value heads are convolutions.
-    let n_head_kv = file.counts("attention.head_count_kv", file.dim("block_count")?)?;
-    let mut info = file.info_of(Some(one_of(file, &n_head_kv)?))?;
+    let n_head_kv = file.layer_counts("attention.head_count_kv")?;
+    let mut info = file.info_of(Some(file.one_head_count(&n_head_kv)?))?;
     let mut n_dense = info.n_layer;
     if let Some(style) = experts {
         n_dense = n_dense.min(file.count("leading_dense_block_count")? as usize);
@@ -44,7 +44,7 @@ fn bind_with<B: Backend>(
     let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
     let len = file.dim("shortconv.l_cache")?;
     let mut layers = Vec::new();
-    for (i, n_head_kv) in n_head_kv.into_iter().enumerate() {
+    for (i, &n_head_kv) in (0..info.n_layer).zip(&n_head_kv) {
         let name = |part: &str| format!("blk.{i}.{part}");
         let mixer = match n_head_kv {
             0 => Mixer::ShortConv(short_conv(file, i, n_embd, len)?),
@@ -64,25 +64,12 @@ fn bind_with<B: Backend>(
                 _ => file.gated_mlp(i, &info, Activation::Silu)?,
             },
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("token_embd_norm", n_embd, eps)?;
     let decoder = file.decoder(&info, vec![attention], layers, norm)?;
     Ok((info, decoder))
-}
-
-/// The one number of key/value heads that layers with attention have.
-fn one_of<B: Backend>(file: &Binder<'_, B>, n_head_kv: &[u32]) -> Result<usize> {
-    let mut counts = n_head_kv.iter().filter(|&&n| n > 0);
-    let called = || file.called("attention.head_count_kv");
-    match counts.next() {
-        None => Err(Error::Unsupported(format!("models without attention ({}) are not supported", called()))),
-        Some(first) if counts.any(|n| n != first) => Err(Error::Unsupported(format!(
-            "layers with different numbers in {} are not supported",
-            called()
-        ))),
-        Some(&first) => Ok(first as usize),
-    }
 }
 
 /// The convolution of layer `i`, which sees `len` tokens.

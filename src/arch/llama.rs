@@ -6,8 +6,8 @@
 use super::bind::Binder;
 use super::parts::{self, MoeStyle};
 use super::{ModelInfo, rope};
-use crate::backend::Backend;
-use crate::error::Result;
+use crate::backend::{Backend, Growth};
+use crate::error::{Error, Result};
 use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
@@ -16,7 +16,29 @@ use crate::nn::mlp::Activation;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: true, shared: false, divided: false, sigmoid: None };
+    bind_with(file, None)
+}
+
+/// Binds the weights of Mistral 3 and Ministral 3, whose scores may grow with the position: by the key
+/// `attention.temperature_scale`, in steps of the context that the model was first trained on.
+pub fn bind_mistral3<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    const FACTOR: &str = "attention.temperature_scale";
+    let growth = match file.optional_number(FACTOR)? {
+        None | Some(0.0) => None,
+        Some(factor) if factor.is_finite() => Some(Growth { len: rope::original_n_ctx(file)?, factor }),
+        Some(factor) => {
+            let key = file.called(FACTOR);
+            return Err(Error::Format(format!("the key {key} is {factor}, expected a finite number")));
+        }
+    };
+    bind_with(file, growth)
+}
+
+fn bind_with<B: Backend>(
+    file: &mut Binder<'_, B>,
+    growth: Option<Growth>,
+) -> Result<(ModelInfo, Decoder<B>)> {
+    let style = MoeStyle::PLAIN;
     let info = file.info_with_experts(&style)?;
     file.refuse(
         "attention.causal",
@@ -26,7 +48,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Interleaved)?;
-    let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
+    let attention = AttentionParams { growth, window: file.window()?, ..parts::causal(&info, Some(rope)) };
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
@@ -40,6 +62,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
                 None => file.gated_mlp(i, &info, Activation::Silu)?,
             },
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

@@ -5,8 +5,8 @@
 //! and `forward` cannot fail on account of the file.
 #![forbid(unsafe_code)]
 
-use crate::backend::Backend;
 use crate::backend::cpu::CpuBackend;
+use crate::backend::{Backend, KvHeads};
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, quoted};
 use crate::nn::head::Output;
@@ -23,14 +23,20 @@ mod parts;
 mod rope;
 
 mod bert;
+mod deepseek2;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
+mod gemma4;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
 mod granite;
 mod lfm2;
 mod llama;
+mod mamba2;
+mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
 mod phi2;
@@ -39,6 +45,7 @@ mod qwen2;
 mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
+mod qwen3next;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -80,26 +87,42 @@ pub struct ModelInfo {
     pub window: Option<usize>,
     /// What layers keep of a sequence, first to last; an encoder's share one store.
     pub keeps: Vec<Keeps>,
+    /// Width of the buffers of recurrent layers, and the number of their heads.
+    pub mix_width: (usize, usize),
+    /// The widest queries and keys or values of a token, and the longest vector of a head.
+    pub attention_width: (usize, usize, usize),
+    /// Whether layers have attention with an output gate.
+    pub is_gated: bool,
+    /// Width of the buffers of latent attention, and its heads.
+    pub latent_width: (usize, usize),
+    /// Length of a token's per-layer embedding in each layer.
+    pub n_embd_per_layer: usize,
+    /// Vectors that make the residual stream; 0: it is one.
+    pub n_streams: usize,
 }
 
 impl ModelInfo {
-    /// Stores of keys and values in a KV cache.
-    pub fn n_layer_kv(&self) -> usize {
-        self.keeps.iter().filter(|keeps| **keeps == Keeps::Kv).count()
+    /// The keys and values that layers keep.
+    pub fn kv_layers(&self) -> Vec<KvHeads> {
+        let heads = self.keeps.iter().filter_map(|keeps| match keeps {
+            Keeps::Kv(heads) => Some(*heads),
+            Keeps::States { .. } | Keeps::Nothing => None,
+        });
+        heads.collect()
     }
 
     /// Elements of each recurrent state.
     pub fn state_lens(&self) -> Vec<usize> {
         let lens = self.keeps.iter().filter_map(|keeps| match keeps {
-            Keeps::State(len) => Some(*len),
-            Keeps::Kv => None,
+            Keeps::States { conv, scan } => Some([*conv, *scan]),
+            Keeps::Kv(_) | Keeps::Nothing => None,
         });
-        lens.collect()
+        lens.flatten().collect()
     }
 
     /// Whether layers keep a recurrent state.
     pub fn is_recurrent(&self) -> bool {
-        self.keeps.iter().any(|keeps| matches!(keeps, Keeps::State(_)))
+        self.keeps.iter().any(|keeps| matches!(keeps, Keeps::States { .. }))
     }
 
     /// The sentence for who asks a model for logits that has none.
@@ -146,6 +169,8 @@ pub struct ExpertInfo {
     pub n_ff_shared: usize,
     /// Layers before the first with experts: they have one feed-forward block of width [`ModelInfo::n_ff`].
     pub n_dense: usize,
+    /// Whether gate and values of experts are one matrix, in some layer.
+    pub joint: bool,
 }
 
 /// A model bound to the weights of one backend. Immutable; shared by all contexts.
@@ -180,14 +205,19 @@ pub trait Model<B: Backend>: Send + Sync {
             n_ff: 0,
             n_ff_shared: 0,
             n_dense: 0,
+            joint: false,
         });
         WorkspaceShape {
             n_tokens,
             n_embd: info.n_embd,
-            n_q: info.n_head * info.head_dim,
-            n_kv: info.n_head_kv * info.head_dim,
-            head_dim: info.head_dim,
-            n_mix: if info.is_recurrent() { info.n_embd } else { 0 },
+            n_q: info.attention_width.0,
+            n_kv: info.attention_width.1,
+            head_dim: info.attention_width.2,
+            n_head: info.n_head,
+            n_mix: info.mix_width.0,
+            n_mix_head: info.mix_width.1,
+            n_q_gate: if info.is_gated { 2 * info.n_head * info.head_dim } else { 0 },
+            n_gate_up: if experts.joint { experts.n_used * 2 * experts.n_ff } else { 0 },
             n_ff: match info.experts {
                 Some(_) => {
                     let dense = if experts.n_dense > 0 { info.n_ff } else { 0 };
@@ -195,6 +225,9 @@ pub trait Model<B: Backend>: Send + Sync {
                 }
                 None => info.n_ff,
             },
+            n_latent: info.latent_width,
+            n_per_layer: info.n_embd_per_layer * info.n_layer,
+            n_streams: info.n_streams,
             n_expert: experts.n_expert,
             n_expert_used: experts.n_used,
             n_vocab: if info.has_logits { info.n_vocab } else { 0 },
@@ -206,26 +239,40 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 21] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 35] {
     [
         ("bert", |file| bert::bind(file).map(encoder::boxed)),
+        ("deepseek2", |file| deepseek2::bind(file).map(decoder::boxed)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
         ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
         ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
+        ("gemma3n", |file| gemma3n::bind(file).map(decoder::boxed)),
+        ("gemma4", |file| gemma4::bind(file).map(decoder::boxed)),
         ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
+        ("gpt-oss", |file| gpt_oss::bind(file).map(decoder::boxed)),
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
+        ("granitemoe", |file| granite::bind_moe(file).map(decoder::boxed)),
+        ("granitehybrid", |file| granite::bind_hybrid(file).map(decoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
+        ("mistral3", |file| llama::bind_mistral3(file).map(decoder::boxed)),
+        ("nemotron_h", |file| nemotron_h::bind(file).map(decoder::boxed)),
+        ("nemotron_h_moe", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
         ("phi3", |file| phi3::bind(file).map(decoder::boxed)),
         ("qwen2", |file| qwen2::bind(file).map(decoder::boxed)),
         ("qwen2moe", |file| qwen2moe::bind(file).map(decoder::boxed)),
+        ("qwen2vl", |file| qwen2::bind_vl(file).map(decoder::boxed)),
         ("qwen3", |file| qwen3::bind(file).map(decoder::boxed)),
+        ("qwen35", |file| qwen3next::bind_dense(file).map(decoder::boxed)),
+        ("qwen35moe", |file| qwen3next::bind_moe(file).map(decoder::boxed)),
         ("qwen3moe", |file| qwen3moe::bind(file).map(decoder::boxed)),
+        ("qwen3next", |file| qwen3next::bind(file).map(decoder::boxed)),
+        ("qwen3vl", |file| qwen3::bind_vl(file).map(decoder::boxed)),
         ("smollm3", |file| smollm3::bind(file).map(decoder::boxed)),
         ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
         ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
@@ -270,7 +317,7 @@ fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> 
     let mut binder = bind::Binder::new(gguf, backend, name);
     let model = bind(&mut binder)?;
     let notes = keys::check(gguf, model.info(), &binder.asked())?;
-    binder.finish()?;
+    binder.finish(model.info().n_layer)?;
     backend.finish()?;
     say(notes);
     Ok(model)

@@ -26,7 +26,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let mut attn = file.attention(i, &info)?;
         attn.qk_norm = Some(QkNorm {
             q: file.rms_norm(&name("attn_q_norm"), info.n_head * info.head_dim, eps)?,
-            k: file.rms_norm(&name("attn_k_norm"), info.n_head_kv * info.head_dim, eps)?,
+            k: Some(file.rms_norm(&name("attn_k_norm"), info.n_head_kv * info.head_dim, eps)?),
             per_head: false,
         });
         layers.push(DecoderLayer {
@@ -36,6 +36,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Residual,
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

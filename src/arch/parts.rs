@@ -3,15 +3,15 @@
 
 use super::bind::Binder;
 use super::{ExpertInfo, ModelInfo};
-use crate::backend::{Backend, Gating};
+use crate::backend::{Backend, Gating, Groups, Pointwise, WeightRole};
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
-use crate::nn::attention::{AttentionParams, QkNorm, RopeParams, SelfAttention};
+use crate::nn::attention::{AttentionParams, KvSource, QkNorm, RopeParams, SelfAttention};
 use crate::nn::decoder::{Decoder, DecoderLayer};
 use crate::nn::head::Head;
 use crate::nn::linear::Linear;
-use crate::nn::mlp::{Activation, GatedMlp, GeluMlp, Mlp};
-use crate::nn::moe::{Moe, SharedExpert};
+use crate::nn::mlp::{Activation, Dense, GatedMlp, Mlp, PlainMlp};
+use crate::nn::moe::{Experts, GateUp, Moe, SharedExpert};
 use crate::nn::norm::NormLayer;
 
 /// Causal attention over everything before, scaled by `1/√head_dim`.
@@ -20,10 +20,12 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
         n_head: info.n_head,
         n_head_kv: info.n_head_kv,
         head_dim: info.head_dim,
+        v_dim: None,
         rope,
         scale: 1.0 / (info.head_dim as f32).sqrt(),
         causal: true,
         window: None,
+        growth: None,
         softcap: None,
     }
 }
@@ -32,14 +34,50 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
 pub struct MoeStyle {
     /// Whether the shares of a token's experts are divided by their sum, where the file does not say.
     pub normalize: bool,
-    /// Whether there is an expert that all tokens take, with a sigmoid gate.
-    pub shared: bool,
+    /// The expert that all tokens take.
+    pub shared: Shared,
     /// Whether a token's experts are together as wide as `feed_forward_length` says, where the file has no
     /// `expert_feed_forward_length`; otherwise each is.
     pub divided: bool,
-    /// Of routers whose shares are sigmoids, where the file does not say: what is added to the sum that shares are divided by.
+    /// Of routers whose shares may be sigmoids: what is added to the sum that shares are divided by.
     /// `None`: shares are parts of a softmax, whatever the file says.
     pub sigmoid: Option<f32>,
+    /// On the gates of experts.
+    pub activation: Activation,
+    /// On the hidden layers of experts that have no gates, and of the one that all tokens take.
+    pub ungated: Option<Pointwise>,
+    /// Length of the vectors that experts work on, where it is not that of the residual stream; otherwise 0.
+    pub n_latent: usize,
+    /// Of routers whose shares may be sigmoids: what they are where the file does not say.
+    pub gating: Gating,
+    /// Where experts are chosen of some groups only.
+    pub groups: Option<Groups>,
+}
+
+impl MoeStyle {
+    /// Experts with SiLU gates and nothing beside them, whose shares are parts of a softmax, divided by their sum.
+    pub const PLAIN: MoeStyle = MoeStyle {
+        normalize: true,
+        shared: Shared::None,
+        divided: false,
+        sigmoid: None,
+        activation: Activation::Silu,
+        ungated: None,
+        n_latent: 0,
+        gating: Gating::Sigmoid,
+        groups: None,
+    };
+}
+
+/// Whether a mixture has an expert that all tokens take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// It has none.
+    None,
+    /// It has one, whose share is a sigmoid.
+    Gated,
+    /// It has one, whose share is 1, where the file says how wide it is.
+    Plain,
 }
 
 impl<B: Backend> Binder<'_, B> {
@@ -66,35 +104,73 @@ impl<B: Backend> Binder<'_, B> {
             (q, k, self.linear(&name("attn_v"), n_kv, n_embd)?)
         };
         let output = self.linear(&name("attn_output"), n_embd, n_q)?;
-        Ok(SelfAttention { q, k, v, output, qk_norm: None })
+        let kv = KvSource::Own { k, v: Some(v), v_norm: None };
+        Ok(SelfAttention { q, kv, output, qk_norm: None, sinks: None, gated: false })
+    }
+
+    /// As [`Binder::attention`], with an output gate behind each head's query.
+    pub fn gated_attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
+        let (n_embd, n_q, n_kv) = (info.n_embd, info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
+        let name = |part: &str| format!("blk.{i}.{part}");
+        let q = self.linear(&name("attn_q"), 2 * n_q, n_embd)?;
+        let k = self.linear(&name("attn_k"), n_kv, n_embd)?;
+        let v = Some(self.linear(&name("attn_v"), n_kv, n_embd)?);
+        Ok(SelfAttention {
+            q,
+            kv: KvSource::Own { k, v, v_norm: None },
+            output: self.linear(&name("attn_output"), n_embd, n_q)?,
+            qk_norm: None,
+            sinks: None,
+            gated: true,
+        })
     }
 
     /// RMS norms of each query head and key head of layer `i`.
     pub fn qk_head_norm(&mut self, i: usize, info: &ModelInfo, eps: f32) -> Result<QkNorm<B>> {
         let mut norm = |part: &str| self.rms_norm(&format!("blk.{i}.{part}"), info.head_dim, eps);
-        Ok(QkNorm { q: norm("attn_q_norm")?, k: norm("attn_k_norm")?, per_head: true })
+        Ok(QkNorm { q: norm("attn_q_norm")?, k: Some(norm("attn_k_norm")?), per_head: true })
     }
 
     /// The gated feed-forward block of layer `i`, gate and values separately or one below the other in `ffn_up`.
     pub fn gated_mlp(&mut self, i: usize, info: &ModelInfo, activation: Activation) -> Result<Mlp<B>> {
-        let (n_ff, n_embd) = (info.n_ff, info.n_embd);
-        let name = |part: &str| format!("blk.{i}.{part}");
-        let (gate, up) = if self.has(&name("ffn_gate.weight")) {
-            (self.linear(&name("ffn_gate"), n_ff, n_embd)?, self.linear(&name("ffn_up"), n_ff, n_embd)?)
+        Ok(Mlp::Dense(Dense::Gated(self.gated(i, "", (info.n_ff, info.n_embd), activation)?)))
+    }
+
+    /// The gated block of layer `i` and of width `n_ff` whose tensors' names end with `end`.
+    pub fn gated(
+        &mut self,
+        i: usize,
+        end: &str,
+        (n_ff, n_embd): (usize, usize),
+        activation: Activation,
+    ) -> Result<GatedMlp<B>> {
+        let [gate, up, down] = ["gate", "up", "down"].map(|part| format!("blk.{i}.ffn_{part}{end}"));
+        let (gate, up) = if self.has(&format!("{gate}.weight")) {
+            (self.linear(&gate, n_ff, n_embd)?, self.linear(&up, n_ff, n_embd)?)
         } else {
-            let gate = self.linear_part(&name("ffn_up"), 0..n_ff, 2 * n_ff, n_embd)?;
-            (gate, self.linear_part(&name("ffn_up"), n_ff..2 * n_ff, 2 * n_ff, n_embd)?)
+            let gate = self.linear_part(&up, 0..n_ff, 2 * n_ff, n_embd)?;
+            (gate, self.linear_part(&up, n_ff..2 * n_ff, 2 * n_ff, n_embd)?)
         };
-        let down = self.linear(&name("ffn_down"), n_embd, n_ff)?;
-        Ok(Mlp::Gated(GatedMlp { gate, up, down, n_ff, activation }))
+        Ok(GatedMlp { gate, up, down: self.linear(&down, n_embd, n_ff)?, n_ff, above_mean: None, activation })
     }
 
     /// The feed-forward block of layer `i` without a gate.
     pub fn gelu_mlp(&mut self, i: usize, info: &ModelInfo, form: GeluForm) -> Result<Mlp<B>> {
-        let (n_ff, n_embd) = (info.n_ff, info.n_embd);
-        let up = self.linear(&format!("blk.{i}.ffn_up"), n_ff, n_embd)?;
-        let down = self.linear(&format!("blk.{i}.ffn_down"), n_embd, n_ff)?;
-        Ok(Mlp::Gelu(GeluMlp { up, down, n_ff, form }))
+        let sizes = (info.n_ff, info.n_embd);
+        Ok(Mlp::Dense(Dense::Plain(self.plain(i, "", sizes, Pointwise::Gelu(form))?)))
+    }
+
+    /// The block without a gate of layer `i` and of width `n_ff` whose tensors' names end with `end`.
+    pub fn plain(
+        &mut self,
+        i: usize,
+        end: &str,
+        (n_ff, n_embd): (usize, usize),
+        activation: Pointwise,
+    ) -> Result<PlainMlp<B>> {
+        let up = self.linear(&format!("blk.{i}.ffn_up{end}"), n_ff, n_embd)?;
+        let down = self.linear(&format!("blk.{i}.ffn_down{end}"), n_embd, n_ff)?;
+        Ok(PlainMlp { up, down, n_ff, activation })
     }
 
     /// As [`Binder::info`], with the numbers of the experts; `None` without `expert_count` or with 0.
@@ -120,18 +196,26 @@ impl<B: Backend> Binder<'_, B> {
         if n_expert.checked_mul(n_ff).is_none_or(|n| n > u32::MAX as usize) {
             return Err(Error::Format(format!("{n_expert} experts of width {n_ff} are too many")));
         }
+        let width = "expert_shared_feed_forward_length";
         let n_ff_shared = match style.shared {
-            true => self.optional_dim("expert_shared_feed_forward_length")?.unwrap_or(info.n_ff),
-            false => 0,
+            Shared::None => 0,
+            Shared::Gated => self.optional_dim(width)?.unwrap_or(info.n_ff),
+            Shared::Plain => self.count(width)? as usize,
         };
+        let joint = self.has_any("ffn_gate_up_exps.weight");
         Ok(ModelInfo {
-            experts: Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared, n_dense: 0 }),
+            experts: Some(ExpertInfo { n_expert, n_used, n_ff, n_ff_shared, n_dense: 0, joint }),
             ..info
         })
     }
 
     /// The experts of layer `i`.
     pub fn moe(&mut self, i: usize, info: &ModelInfo, style: &MoeStyle) -> Result<Mlp<B>> {
+        Ok(Mlp::Moe(Box::new(self.experts_of(i, info, style)?)))
+    }
+
+    /// The same by themselves.
+    pub fn experts_of(&mut self, i: usize, info: &ModelInfo, style: &MoeStyle) -> Result<Moe<B>> {
         let n_embd = info.n_embd;
         let Some(experts) = info.experts else {
             return Err(Error::Format(format!(
@@ -141,25 +225,24 @@ impl<B: Backend> Binder<'_, B> {
         };
         let (n_expert, n_ff) = (experts.n_expert, experts.n_ff);
         let name = |part: &str| format!("blk.{i}.{part}");
-        let shared = match style.shared {
-            false => None,
-            true => {
-                let n_ff = experts.n_ff_shared;
-                let weight = self.row(&name("ffn_gate_inp_shexp.weight"), n_embd)?;
-                Some(SharedExpert {
-                    gate_inp: Linear { weight, scale: None, bias: None },
-                    mlp: GatedMlp {
-                        gate: self.linear(&name("ffn_gate_shexp"), n_ff, n_embd)?,
-                        up: self.linear(&name("ffn_up_shexp"), n_ff, n_embd)?,
-                        down: self.linear(&name("ffn_down_shexp"), n_embd, n_ff)?,
-                        n_ff,
-                        activation: Activation::Silu,
-                    },
-                })
+        let shared = match experts.n_ff_shared {
+            0 => None,
+            n_ff => {
+                let gate_inp = match style.shared {
+                    Shared::Gated => Some(self.row(&name("ffn_gate_inp_shexp.weight"), n_embd)?),
+                    _ => None,
+                };
+                let gate_inp = gate_inp.map(|weight| Linear { weight, scale: None, bias: None });
+                let sizes = (n_ff, n_embd);
+                let mlp = match style.ungated {
+                    Some(pointwise) => Dense::Plain(self.plain(i, "_shexp", sizes, pointwise)?),
+                    None => Dense::Gated(self.gated(i, "_shexp", sizes, Activation::Silu)?),
+                };
+                Some(SharedExpert { gate_inp, mlp })
             }
         };
         let (gating, epsilon) = match style.sigmoid {
-            Some(epsilon) => (self.gating(Gating::Sigmoid)?, epsilon),
+            Some(epsilon) => (self.gating(style.gating)?, epsilon),
             None => (Gating::Softmax, 0.0),
         };
         let (bias, scale) = match style.sigmoid {
@@ -169,11 +252,22 @@ impl<B: Backend> Binder<'_, B> {
             }
             None => (None, 1.0),
         };
-        Ok(Mlp::Moe(Box::new(Moe {
-            router: self.matrix(&name("ffn_gate_inp.weight"), n_expert, n_embd)?,
-            gate: self.matrices(&name("ffn_gate_exps.weight"), n_expert, n_ff, n_embd)?,
-            up: self.matrices(&name("ffn_up_exps.weight"), n_expert, n_ff, n_embd)?,
-            down: self.matrices(&name("ffn_down_exps.weight"), n_expert, n_embd, n_ff)?,
+        let (n_inner, latent) = match style.n_latent {
+            0 => (n_embd, None),
+            n => {
+                let before = self.linear(&name("ffn_latent_down"), n, n_embd)?;
+                (n, Some((before, self.linear(&name("ffn_latent_up"), n_embd, n)?)))
+            }
+        };
+        Ok(Moe {
+            router: Linear {
+                weight: self.matrix(&name("ffn_gate_inp.weight"), n_expert, n_embd)?,
+                scale: None,
+                bias: self.bias(&name("ffn_gate_inp"), 0..n_expert, n_expert)?,
+            },
+            gate_up: self.gate_up(i, &experts, n_inner, style)?,
+            down: self.experts(&name("ffn_down_exps"), n_expert, n_inner, n_ff)?,
+            latent,
             shared,
             n_expert,
             n_used: experts.n_used,
@@ -182,7 +276,39 @@ impl<B: Backend> Binder<'_, B> {
             bias,
             normalize: self.flag("expert_weights_norm")?.unwrap_or(style.normalize).then_some(epsilon),
             scale,
-        })))
+            scales: None,
+            groups: style.groups,
+        })
+    }
+
+    /// Gate and values of the experts of layer `i`, as two matrices or as one, or values alone; `n_embd` are their inputs.
+    fn gate_up(
+        &mut self,
+        i: usize,
+        experts: &ExpertInfo,
+        n_embd: usize,
+        style: &MoeStyle,
+    ) -> Result<GateUp<B>> {
+        let (&ExpertInfo { n_expert, n_ff, .. }, activation) = (experts, style.activation);
+        let name = |part: &str| format!("blk.{i}.ffn_{part}_exps");
+        if experts.joint && self.has(&format!("{}.weight", name("gate_up"))) {
+            let both = self.experts(&name("gate_up"), n_expert, 2 * n_ff, n_embd)?;
+            return Ok(GateUp::Joint(both, activation));
+        }
+        if let Some(pointwise) = style.ungated {
+            return Ok(GateUp::Up(self.experts(&name("up"), n_expert, n_ff, n_embd)?, pointwise));
+        }
+        let gate = self.experts(&name("gate"), n_expert, n_ff, n_embd)?;
+        Ok(GateUp::Apart { gate, up: self.experts(&name("up"), n_expert, n_ff, n_embd)?, activation })
+    }
+
+    /// A layer of each of `n` experts, with `n_rows` outputs and `n_cols` inputs: `name.weight` and perhaps `name.bias`.
+    fn experts(&mut self, name: &str, n: usize, n_rows: usize, n_cols: usize) -> Result<Experts<B>> {
+        let weight = self.matrices(&format!("{name}.weight"), n, n_rows, n_cols)?;
+        let bias = format!("{name}.bias");
+        let rows = &[n_rows, n];
+        let bias = self.has(&bias).then(|| self.bind(&bias, rows, 0..n, WeightRole::Vector)).transpose()?;
+        Ok(Experts { weight, bias })
     }
 
     /// What makes shares of a router's logits, `default` where the file does not say.
@@ -210,6 +336,8 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Decoder {
             token_embd: self.token_embd(info)?,
             position_embd: None,
+            per_layer: None,
+            altup: None,
             embd_scale: None,
             attention,
             layers,

@@ -28,9 +28,16 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let decoder = file.decoder(&info, vec![attention], layers, norm)?;
     Ok((info, decoder))
+}
+
+/// Binds the weights of the language model of Qwen2-VL and Qwen2.5-VL: in a text all sections of the rotary positions are equal.
+pub fn bind_vl<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    rope::sections(file)?;
+    bind(file)
 }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
-use super::parts::{self, MoeStyle};
+use super::parts::{self, MoeStyle, Shared};
 use super::{ModelInfo, rope};
 use crate::backend::Backend;
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::nn::mixer::Mixer;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: false, shared: true, divided: true, sigmoid: None };
+    let style = MoeStyle { normalize: false, shared: Shared::Gated, divided: true, ..MoeStyle::PLAIN };
     let info = file.info_with_experts(&style)?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
@@ -29,6 +29,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.moe(i, &info, &style)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

@@ -12,7 +12,7 @@ use crate::nn::mixer::Mixer;
 
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    let style = MoeStyle { normalize: true, shared: false, divided: true, sigmoid: None };
+    let style = MoeStyle { divided: true, ..MoeStyle::PLAIN };
     let info = file.info_with_experts(&style)?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
@@ -30,6 +30,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.moe(i, &info, &style)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

@@ -24,12 +24,30 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
     params_from(file, head_dim, style, DEFAULT_FREQ_BASE)
 }
 
+/// As [`params`] for models whose YaRN mixes from the very pairs that turn so often, which may lie between two.
+pub fn params_untruncated<B: Backend>(
+    file: &mut Binder<'_, B>,
+    head_dim: usize,
+    style: RopeStyle,
+) -> Result<RopeParams> {
+    params_with(file, head_dim, style, (DEFAULT_FREQ_BASE, false))
+}
+
 /// As [`params`]; `base` is used where the file has no key `rope.freq_base`.
 pub fn params_from<B: Backend>(
     file: &mut Binder<'_, B>,
     head_dim: usize,
     style: RopeStyle,
     base: f32,
+) -> Result<RopeParams> {
+    params_with(file, head_dim, style, (base, true))
+}
+
+fn params_with<B: Backend>(
+    file: &mut Binder<'_, B>,
+    head_dim: usize,
+    style: RopeStyle,
+    (base, truncate): (f32, bool),
 ) -> Result<RopeParams> {
     let n_rot = n_rot(file, head_dim)?;
     let base = file.optional_positive("rope.freq_base")?.unwrap_or(base);
@@ -58,8 +76,11 @@ pub fn params_from<B: Backend>(
         Some("none") => own,
         None | Some("linear") => own.iter().map(|f| f / f64::from(factor)).collect(),
         Some("yarn") => {
-            magnitude *= stretched(factor);
-            yarn(file, &own, base, factor, n_ctx_original)?
+            // What the model itself divides by: its own number instead of the paper's 1.
+            let multiplier = file.optional_number("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
+            magnitude *= stretched(factor, 1.0) / stretched(factor, multiplier);
+            finite(&[magnitude.into()], || file.key("rope.scaling.yarn_log_multiplier"))?;
+            yarn(file, &own, (base, truncate), factor, n_ctx_original)?
         }
         Some(other) => {
             return Err(Error::Unsupported(format!(
@@ -87,8 +108,37 @@ pub fn local_params<B: Backend>(
     Ok(RopeParams { inv_freq: narrow(&inv_freq), magnitude: 1.0, style, long: None })
 }
 
+/// Checks the sections of rotary dimensions: an image has a position for each of the first three, a text the same for all. For the
+/// fourth it has none.
+pub fn sections<B: Backend>(file: &Binder<'_, B>) -> Result<()> {
+    let name = "rope.dimension_sections";
+    if !file.has_key(name) {
+        return Ok(());
+    }
+    let sections = file.counts(name, 4)?;
+    file.refuse(
+        name,
+        sections.len() != 4 || sections[3] != 0,
+        "other than three sections of rotary positions",
+    )
+}
+
+/// As [`local_params`] for heads of a length of their own, of which as much is rotated as `rope.dimension_count_swa` says.
+pub fn local_params_of<B: Backend>(
+    file: &Binder<'_, B>,
+    head_dim: usize,
+    style: RopeStyle,
+    base: f32,
+) -> Result<RopeParams> {
+    let base = file.optional_positive("rope.freq_base_swa")?.unwrap_or(base);
+    let n_rot = check_n_rot(file, head_dim, "rope.dimension_count_swa")?;
+    let inv_freq = frequencies(base, n_rot);
+    finite(&inv_freq, || file.key("rope.freq_base_swa"))?;
+    Ok(RopeParams { inv_freq: narrow(&inv_freq), magnitude: 1.0, style, long: None })
+}
+
 /// Positions the model was first trained on, before its context was extended.
-fn original_n_ctx<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
+pub fn original_n_ctx<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
     match file.optional_dim("rope.scaling.original_context_length")? {
         Some(n) => Ok(n),
         None => file.dim("context_length"),
@@ -97,12 +147,17 @@ fn original_n_ctx<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
 
 /// Elements of a head that are rotated.
 fn n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize) -> Result<usize> {
-    let n_rot = file.optional_dim("rope.dimension_count")?.unwrap_or(head_dim);
+    check_n_rot(file, head_dim, "rope.dimension_count")
+}
+
+/// The same as the key `name` says.
+fn check_n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize, name: &str) -> Result<usize> {
+    let n_rot = file.optional_dim(name)?.unwrap_or(head_dim);
     if n_rot > head_dim.min(MAX_ROTARY) || !n_rot.is_multiple_of(2) {
         return Err(Error::Format(format!(
             "heads of length {head_dim} cannot be rotated in {n_rot} dimensions ({}): expected an even number up to the \
              length and to {MAX_ROTARY}",
-            file.called("rope.dimension_count")
+            file.called(name)
         )));
     }
     Ok(n_rot)
@@ -136,11 +191,11 @@ fn divided<B: Backend>(inv_freq: &[f64], file: &mut Binder<'_, B>, name: &str) -
 }
 
 /// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
-/// `n_ctx` are the positions the model was first trained on.
+/// `n_ctx` are the positions the model was first trained on; with `truncate` the mix begins and ends with whole pairs.
 fn yarn<B: Backend>(
     file: &Binder<'_, B>,
     inv_freq: &[f64],
-    base: f32,
+    (base, truncate): (f32, bool),
     factor: f32,
     n_ctx: usize,
 ) -> Result<Vec<f64>> {
@@ -155,8 +210,11 @@ fn yarn<B: Backend>(
         let turns = n_ctx as f64 / (rotations * 2.0 * std::f64::consts::PI);
         n_rot as f64 * libm::log(turns) / (2.0 * libm::log(f64::from(base)))
     };
-    let low = libm::floor(pair(beta_fast)).max(0.0);
-    let high = libm::ceil(pair(beta_slow)).min(n_rot as f64 - 1.0);
+    let [low, high] = match (truncate, pair(beta_fast), pair(beta_slow)) {
+        (true, low, high) => [libm::floor(low), libm::ceil(high)],
+        (false, low, high) => [low, high],
+    };
+    let (low, high) = (low.max(0.0), high.min(n_rot as f64 - 1.0));
     let mix = |(i, &f): (usize, &f64)| {
         let interpolated = ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
         f / f64::from(factor) * interpolated + f * (1.0 - interpolated)
@@ -165,9 +223,9 @@ fn yarn<B: Backend>(
 }
 
 /// What YaRN multiplies keys and queries by (equation 22), as transformers and llama.cpp do: a context that is not longer than
-/// the original one changes nothing.
-fn stretched(factor: f32) -> f32 {
-    if factor > 1.0 { 1.0 + 0.1 * libm::logf(factor) } else { 1.0 }
+/// the original one changes nothing. `multiplier` is 1 in the paper.
+pub fn stretched(factor: f32, multiplier: f32) -> f32 {
+    if factor > 1.0 { 1.0 + 0.1 * multiplier * libm::logf(factor) } else { 1.0 }
 }
 
 /// Refuses frequencies that f32 does not have; `key` made them what they are.
@@ -191,8 +249,8 @@ mod tests {
 
     #[test]
     fn yarn_stretches_nothing_where_the_context_is_not_longer() {
-        assert_eq!([0.25, 0.5, 1.0].map(stretched), [1.0; 3]);
+        assert_eq!([0.25, 0.5, 1.0].map(|factor| stretched(factor, 1.0)), [1.0; 3]);
         // 1 + 0.1 ln 4.
-        assert!((stretched(4.0) - 1.138_629_4).abs() < 1e-6);
+        assert!((stretched(4.0, 1.0) - 1.138_629_4).abs() < 1e-6);
     }
 }

@@ -34,6 +34,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

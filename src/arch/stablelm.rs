@@ -27,7 +27,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         if file.has(&name("attn_q_norm.weight")) {
             attn.qk_norm = Some(QkNorm {
                 q: file.head_layer_norm(&name("attn_q_norm"), info.n_head, info.head_dim, eps)?,
-                k: file.head_layer_norm(&name("attn_k_norm"), info.n_head_kv, info.head_dim, eps)?,
+                k: Some(file.head_layer_norm(&name("attn_k_norm"), info.n_head_kv, info.head_dim, eps)?),
                 per_head: true,
             });
         }
@@ -41,6 +41,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             },
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: None,
+            extra: None,
         });
     }
     let norm = file.layer_norm("output_norm", info.n_embd, eps)?;

@@ -2,17 +2,23 @@
 //! definition that every other backend is compared with; it is written to be read, not to be fast.
 #![forbid(unsafe_code)]
 
+mod recurrent;
+
 use std::ops::Deref;
+
+pub(super) use recurrent::{normalise, softplus};
 
 use super::arg_max;
 use super::host::{HostKv, HostStates, HostWeight, Part, Zeroed};
+use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
-    Attention, Backend, CausalConv, Embed, Gating, KvAppend, KvRows, KvShape, Limits, MoeMatmul, MoeRoute,
-    Norm, Product, Rope, Run, StateShape, WeightSource,
+    Activation, Attention, Backend, CausalConv, Columns, Embed, Gating, Groups, HeadDims, KvAppend, KvHeads,
+    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pointwise, Product, Rope, Run, Scan, StateShape,
+    WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
-use crate::kernels::{AttnState, AttnTile, GeluForm, Kernels};
+use crate::kernels::{AttnState, AttnTile, Kernels};
 use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block};
 
@@ -96,8 +102,7 @@ impl Backend for CpuBackend {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
         self.row_bytes.resize(limits.n_cols * size_of::<f64>(), 0);
-        self.expert_out.resize(limits.n_cols, 0.0);
-        self.attention.resize(2 * AttnState::len(1, limits.head_dim), 0.0);
+        self.attention.resize(2 * AttnState::len(1, HeadDims::all(limits.head_dim)), 0.0);
         Ok(())
     }
 
@@ -148,16 +153,8 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn softmax(&mut self, x: &mut Zeroed<f32>, n: usize, n_cols: usize) {
-        x[..n * n_cols].chunks_exact_mut(n_cols).for_each(self.kernels.softmax);
-    }
-
-    fn gelu(&mut self, x: &mut Zeroed<f32>, form: GeluForm, len: usize) {
-        self.kernels.gelu(form)(&mut x[..len]);
-    }
-
-    fn silu(&mut self, x: &mut Zeroed<f32>, len: usize) {
-        (self.kernels.silu)(&mut x[..len]);
+    fn activate(&mut self, x: &mut Zeroed<f32>, curve: Pointwise, len: usize) {
+        pointwise(self.kernels, curve)(&mut x[..len]);
     }
 
     fn mul(&mut self, x: &mut Zeroed<f32>, y: &Zeroed<f32>, len: usize) {
@@ -200,7 +197,8 @@ impl Backend for CpuBackend {
         let (cos, rest) = self.row.split_at_mut(args.inv_freq.len());
         let sin = &mut rest[..args.inv_freq.len()];
         for (x, n_head) in [(args.q, args.n_head), (args.k, args.n_head_kv)] {
-            for (&position, row) in args.positions.iter().zip(x.chunks_exact_mut(n_head * args.head_dim)) {
+            let rows = x.chunks_exact_mut((n_head * args.head_dim).max(1));
+            for (&position, row) in args.positions.iter().zip(rows).filter(|_| n_head > 0) {
                 angles(position, args.inv_freq, args.magnitude, cos, sin);
                 for head in row.chunks_exact_mut(args.head_dim) {
                     (self.kernels.rope)(head, cos, sin, args.style);
@@ -219,58 +217,54 @@ impl Backend for CpuBackend {
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Zeroed<f32>) {
-        let dim = args.kv.shape.head_dim;
-        let (state, part) = self.attention.split_at_mut(AttnState::len(1, dim));
-        let (mut state, mut part) = (AttnState::of(state, 1, dim), AttnState::of(part, 1, dim));
+        let dims = args.kv.layer(args.layer).heads.dims;
+        let (state, part) = self.attention.split_at_mut(AttnState::len(1, dims));
+        let (mut state, mut part) = (AttnState::of(state, 1, dims), AttnState::of(part, 1, dims));
         for (run, head) in args.runs.iter().flat_map(|run| (0..args.n_head).map(move |head| (run, head))) {
             for row in run.first..run.first + run.len {
                 let tile = queries(args, run, (row, 1), (head, 1));
                 state.clear();
                 for chunk in tile.chunks() {
                     (self.kernels.attention)(&tile, tile.positions(chunk), &mut part);
-                    state.merge(&part, dim);
+                    state.merge(&part);
                 }
-                let at = (row * args.n_head + head) * dim;
-                state.finish(0, &mut out[at..at + dim]);
+                let at = (row * args.n_head + head) * dims.v;
+                state.finish(0, args.sink(head), &mut out[at..at + dims.v]);
             }
         }
     }
 
     fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
-        let CausalConv { states, state, x, n_channels: n, len, .. } = args;
-        let weight = args.weight.f32s();
-        let n_before = len - 1;
-        for (run, slots) in args.runs.iter().zip(args.plan.runs) {
-            // Row `i` of the state's and, behind them, the run's.
-            let row = |i: usize| (i >= n_before).then(|| &x[(run.first + i - n_before) * n..][..n]);
-            for (t, out) in args.out[run.first * n..][..run.len * n].chunks_exact_mut(n).enumerate() {
-                for (c, out) in out.iter_mut().enumerate() {
-                    *out = args.bias.map_or(0.0, |bias| bias.f32s()[c]);
-                    for j in 0..len {
-                        let before = |slot| states.get(slot, state)[(t + j) * n + c];
-                        let x = row(t + j).map_or_else(|| slots.from.map_or(0.0, before), |row| row[c]);
-                        *out += weight[c * len + j] * x;
-                    }
-                }
-            }
-            let mut keep = |n_rows: usize, slot: u32| {
-                for i in 0..n_before {
-                    let to = states.range(slot, state).start + i * n;
-                    match (row(n_rows + i), slots.from) {
-                        (Some(row), _) => states.values_mut()[to..to + n].copy_from_slice(row),
-                        (None, Some(from)) => {
-                            let from = states.range(from, state).start + (n_rows + i) * n;
-                            states.values_mut().copy_within(from..from + n, to);
-                        }
-                        (None, None) => states.values_mut()[to..to + n].fill(0.0),
-                    }
-                }
-            };
-            for copy in args.plan.copies_of(run) {
-                keep(copy.row as usize + 1 - run.first, copy.to);
-            }
-            keep(run.len, slots.to);
+        recurrent::causal_conv(args);
+    }
+
+    fn scan(&mut self, args: Scan<'_, Self>) {
+        recurrent::scan(self.kernels, args);
+    }
+
+    fn copy_columns(&mut self, args: Columns<'_, Self>) {
+        let Columns { x, out, n, n_cols, first, len } = args;
+        let rows = x.chunks_exact(n_cols.0).zip(out.chunks_exact_mut(n_cols.1)).take(n);
+        for (x, out) in rows {
+            out[first.1..][..len].copy_from_slice(&x[first.0..][..len]);
         }
+    }
+
+    fn change_rows(&mut self, x: &mut Zeroed<f32>, change: &RowChange<'_, Self>, n: usize, n_cols: usize) {
+        let rows = x.chunks_exact_mut(n_cols).take(n).enumerate();
+        rows.for_each(|(i, row)| change_row(row, change, i));
+    }
+
+    fn mix(&mut self, args: Mix<'_, Self>) {
+        let Mix { x, out, factors, n, n_parts, len } = args;
+        let rows = x.chunks_exact(n_parts.0 * len).zip(out.chunks_exact_mut(n_parts.1 * len)).take(n);
+        for (i, (x, out)) in rows.enumerate() {
+            mix_row(x, factors.of_row(i, n_parts.0 * n_parts.1), len, out);
+        }
+    }
+
+    fn act_mul(&mut self, activation: Activation, gate: &mut Zeroed<f32>, up: &Zeroed<f32>, len: usize) {
+        act_mul(self.kernels, activation)(&mut gate[..len], &up[..len]);
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
@@ -284,6 +278,7 @@ impl Backend for CpuBackend {
         let (w, n_used) = (args.weight, args.n_used);
         let (n_rows, n_cols) = (w.n_rows / args.n_expert, w.n_cols);
         let mut expert_out = std::mem::take(&mut self.expert_out);
+        expert_out.resize(n_rows.max(expert_out.len()), 0.0);
         if args.reduce {
             args.out[..args.n * n_rows].fill(0.0);
         }
@@ -296,6 +291,10 @@ impl Backend for CpuBackend {
                 &args.x[row * n_cols..(row + 1) * n_cols],
                 &mut expert_out[..n_rows],
             );
+            if let Some(bias) = args.bias {
+                let bias = &bias.f32s()[expert * n_rows..];
+                expert_out.iter_mut().zip(bias).take(n_rows).for_each(|(y, b)| *y += b);
+            }
             for (out, &y) in args.out[out * n_rows..(out + 1) * n_rows].iter_mut().zip(&expert_out) {
                 *out = if args.reduce { *out + share * y } else { y };
             }
@@ -319,6 +318,26 @@ pub(super) fn group(weight: &HostWeight, i: usize) -> &[f32] {
 }
 
 /// `1 / (1 + exp(-x))`.
+/// The kernel of an activation between the halves of a feed-forward block.
+pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32], &[f32]) {
+    match activation {
+        Activation::Silu => kernels.silu_mul,
+        Activation::Gelu => kernels.gelu_mul,
+        Activation::Sigmoid => kernels.sigmoid_mul,
+        Activation::SwigluClamped => kernels.swiglu_clamped_mul,
+    }
+}
+
+/// What does [`Pointwise`] to some elements.
+pub(super) fn pointwise(kernels: &Kernels, curve: Pointwise) -> fn(&mut [f32]) {
+    match curve {
+        Pointwise::Gelu(form) => kernels.gelu(form),
+        Pointwise::Silu => kernels.silu,
+        Pointwise::ReluSquared => |x| x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+    }
+}
+
+/// `1 / (1 + e^-x)`.
 pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
@@ -330,12 +349,15 @@ pub(super) struct Routing<'a> {
     bias: Option<&'a [f32]>,
     normalize: Option<f32>,
     scale: f32,
+    scales: Option<&'a [f32]>,
+    groups: Option<Groups>,
 }
 
 impl<'a> Routing<'a> {
     pub(super) fn of<B: Backend<Weight = HostWeight>>(args: &MoeRoute<'a, B>) -> Routing<'a> {
-        let MoeRoute { gating, bias, normalize, scale, .. } = *args;
-        Routing { gating, bias: bias.map(HostWeight::f32s), normalize, scale }
+        let MoeRoute { gating, bias, normalize, scale, scales, groups, .. } = *args;
+        let [bias, scales] = [bias, scales].map(|weight| weight.map(HostWeight::f32s));
+        Routing { gating, bias, normalize, scale, scales, groups }
     }
 }
 
@@ -351,10 +373,20 @@ pub(super) fn route_row(logits: &[f32], routing: Routing<'_>, route: &mut [f32])
         Gating::Sigmoid => sigmoid(logit),
     };
     let (route, _) = route.as_chunks_mut::<2>();
+    let of_groups = routing.groups.map(|groups| {
+        let score = |expert: usize| share(logits[expert]) + routing.bias.map_or(0.0, |bias| bias[expert]);
+        (logits.len() / groups.n, best_groups(groups, logits.len() / groups.n, score))
+    });
+    // What is in no group that was chosen comes behind all else.
+    let in_group = |expert: usize| of_groups.is_none_or(|(len, groups)| groups >> (expert / len) & 1 == 1);
+    let among = |(expert, score): (usize, f32)| if in_group(expert) { score } else { f32::NEG_INFINITY };
     match routing.bias {
-        Some(bias) => choose(logits.iter().zip(bias).map(|(&x, bias)| share(x) + bias), route),
+        Some(bias) => {
+            let scores = logits.iter().zip(bias).map(|(&x, bias)| share(x) + bias);
+            choose(scores.enumerate().map(among), route);
+        }
         // Shares are in the order of logits.
-        None => choose(logits.iter().copied(), route),
+        None => choose(logits.iter().copied().enumerate().map(among), route),
     }
     let mut chosen = 0.0;
     for [expert, weight] in route.iter_mut() {
@@ -362,7 +394,28 @@ pub(super) fn route_row(logits: &[f32], routing: Routing<'_>, route: &mut [f32])
         chosen += *weight;
     }
     let factor = routing.normalize.map_or(routing.scale, |epsilon| routing.scale / (chosen + epsilon));
-    route.iter_mut().for_each(|[_, share]| *share *= factor);
+    for [expert, share] in route.iter_mut() {
+        *share *= factor * routing.scales.map_or(1.0, |scales| scales[*expert as usize]);
+    }
+}
+
+/// A bit for each group of `len` experts that is among those with the largest scores, of equal ones the first.
+fn best_groups(groups: Groups, len: usize, score: impl Fn(usize) -> f32) -> u64 {
+    let mut scores = [f32::NEG_INFINITY; Groups::MOST];
+    for (group, of_group) in scores[..groups.n].iter_mut().enumerate() {
+        let [mut first, mut second] = [f32::NEG_INFINITY; 2];
+        for score in (group * len..(group + 1) * len).map(&score) {
+            (first, second) = if score > first { (score, first) } else { (first, second.max(score)) };
+        }
+        *of_group = if groups.two && len > 1 { first + second } else { first };
+    }
+    let mut chosen = 0;
+    for _ in 0..groups.n_used {
+        let free = (0..groups.n).filter(|group| chosen >> group & 1 == 0);
+        let best = free.reduce(|a, b| if scores[b] > scores[a] { b } else { a });
+        chosen |= best.map_or(0, |group| 1 << group);
+    }
+    chosen
 }
 
 /// Makes `chosen`, which has room for as many, the numbers and values of the largest of `values` in their order, of equal ones
@@ -398,6 +451,13 @@ fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
     chosen.sort_unstable_by(order);
 }
 
+impl<B: Backend<Weight = HostWeight>> Attention<'_, B> {
+    /// The sink of a query head.
+    pub(super) fn sink(&self, head: usize) -> Option<f32> {
+        self.sinks.map(|sinks| sinks.f32s()[head])
+    }
+}
+
 /// The queries of `n_tokens` rows of `run`, from row `first` of the batch on, by `n_head` heads from `head` on, which all
 /// read the same keys, as the attention kernel takes them.
 pub(super) fn queries<'a, B>(
@@ -410,23 +470,24 @@ where
     B: Backend<Kv = HostKv>,
     B::Buffer: Deref<Target = [f32]>,
 {
-    let shape = &args.kv.shape;
+    let KvHeads { n: n_head_kv, dims } = args.kv.layer(args.layer).heads;
     let position = run.position + (first - run.first);
     AttnTile {
-        q: &args.q[(first * args.n_head + head) * shape.head_dim..],
-        stride: args.n_head * shape.head_dim,
+        q: &args.q[(first * args.n_head + head) * dims.k..],
+        stride: args.n_head * dims.k,
         group: n_head,
         n_tokens,
-        head_dim: shape.head_dim,
+        dims,
         k: args.kv.store(args.layer, Part::K),
         v: args.kv.store(args.layer, Part::V),
         pages: &args.pages[run.pages..],
-        kv_head: head / (args.n_head / shape.n_head_kv),
+        kv_head: head / (args.n_head / n_head_kv),
         position,
         causal: args.causal,
         end: if args.causal { position + n_tokens } else { run.position + run.len },
         window: args.window,
         scale: args.scale,
+        growth: args.growth,
         softcap: args.softcap,
     }
 }

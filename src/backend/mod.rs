@@ -14,19 +14,24 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::gguf::FileBytes;
 pub use crate::kernels::KvType;
+pub use crate::kernels::attention::{Growth, HeadDims};
 use crate::kernels::{GeluForm, RopeStyle};
 use crate::quant::Format;
 
 mod arg_max;
 pub mod cpu;
+mod experts;
 pub mod host;
+mod rows;
 mod states;
 #[cfg(test)]
 mod tests;
 pub mod threaded;
 
 pub use arg_max::NO_COLUMN;
-pub use states::{CausalConv, StateCopy, StatePlan, StateRun, StateShape, StateStore};
+pub use experts::{Gating, Groups, MoeMatmul, MoeRoute};
+pub use rows::{Factors, Mix, RowChange};
+pub use states::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
 /// A weight as it lies in the model file.
 pub struct WeightSource<'a> {
@@ -57,18 +62,23 @@ pub enum WeightRole {
     Vector,
 }
 
+/// Keys and values of one layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvHeads {
+    /// Key/value heads.
+    pub n: usize,
+    /// Lengths of their vectors.
+    pub dims: HeadDims,
+}
+
 /// Shape of a KV cache: for each layer two stores, K and V, as [`KvStore`](crate::kernels::KvStore) lays them out, in
 /// pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN) tokens.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct KvShape {
-    /// Layers.
-    pub n_layer: usize,
+    /// The layers.
+    pub layers: Vec<KvHeads>,
     /// Pages in the pool of each layer.
     pub n_pages: usize,
-    /// Key/value heads.
-    pub n_head_kv: usize,
-    /// Length of a head's vector.
-    pub head_dim: usize,
     /// What keys are rounded to.
     pub k_type: KvType,
     /// What values are rounded to.
@@ -84,7 +94,7 @@ pub struct Limits {
     pub n_out: usize,
     /// Longest row of a weight matrix, and most rows of an expert's.
     pub n_cols: usize,
-    /// Length of a head.
+    /// Longest vector of a head.
     pub head_dim: usize,
     /// Query heads.
     pub n_head: usize,
@@ -130,6 +140,22 @@ pub enum Activation {
     Silu,
     /// GELU in its tanh form.
     Gelu,
+    /// `sigmoid(x)`: a gate and nothing else.
+    Sigmoid,
+    /// `x · sigmoid(1.702 x)` of an `x` that is 7 at most; what it is multiplied with is kept within -7 and 7, and 1 is added
+    /// (gpt-oss).
+    SwigluClamped,
+}
+
+/// What is made of each element by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pointwise {
+    /// GELU (Hendrycks & Gimpel 2016).
+    Gelu(GeluForm),
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// `max(x, 0)²` (So et al. 2021).
+    ReluSquared,
 }
 
 /// Arguments of [`Backend::gated_matmul`].
@@ -180,7 +206,7 @@ pub struct Rope<'a, B: Backend> {
     pub positions: &'a [u32],
     /// Query heads in a row.
     pub n_head: usize,
-    /// Key heads in a row.
+    /// Key heads in a row; 0: there are only queries.
     pub n_head_kv: usize,
     /// Length of a head; elements from `2 * inv_freq.len()` on stay as they are.
     pub head_dim: usize,
@@ -208,9 +234,9 @@ pub struct KvAppend<'a, B: Backend> {
 pub enum KvRows<'a, B: Backend> {
     /// New ones.
     New {
-        /// `[n, n_head_kv, head_dim]`.
+        /// `[n, n, dims.k]` of the layer's [`KvHeads`].
         k: &'a B::Buffer,
-        /// `[n, n_head_kv, head_dim]`.
+        /// `[n, n, dims.v]`.
         v: &'a B::Buffer,
     },
     /// What lies in other slots of the same layer. Rows move one after another, so a slot may be written to from which an
@@ -240,9 +266,9 @@ pub struct Attention<'a, B: Backend> {
     pub kv: &'a B::Kv,
     /// Layer.
     pub layer: usize,
-    /// `[n, n_head, head_dim]`.
+    /// `[n, n_head, dims.k]`.
     pub q: &'a B::Buffer,
-    /// Query heads; a multiple of the cache's `n_head_kv`.
+    /// Query heads; a multiple of the layer's key/value heads.
     pub n_head: usize,
     /// The rows, by sequence.
     pub runs: &'a [Run],
@@ -254,61 +280,28 @@ pub struct Attention<'a, B: Backend> {
     pub causal: bool,
     /// A row sees only its last `window` positions, its own included.
     pub window: Option<usize>,
+    /// How scores grow with the row's position.
+    pub growth: Option<Growth>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
+    /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
+    pub sinks: Option<&'a B::Weight>,
 }
 
-/// What makes an expert's share of its logit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gating {
-    /// Its part of the softmax over all experts.
-    Softmax,
-    /// Its sigmoid.
-    Sigmoid,
-}
-
-/// Arguments of [`Backend::moe_route`]: `logits` to the `n_used` experts of each row with the largest shares, and these shares.
-/// Among equal ones the lower number goes first.
-pub struct MoeRoute<'a, B: Backend> {
-    /// `[n, n_expert]`.
-    pub logits: &'a B::Buffer,
+/// Arguments of [`Backend::copy_columns`]: `out[i][to + j] = x[i][from + j]` for rows `i` and columns `j`.
+pub struct Columns<'a, B: Backend> {
+    /// `[n, n_cols.0]`.
+    pub x: &'a B::Buffer,
+    /// `[n, n_cols.1]`; other columns stay as they are.
+    pub out: &'a mut B::Buffer,
     /// Rows.
     pub n: usize,
-    /// Experts there are, at most 2^24.
-    pub n_expert: usize,
-    /// Experts a row goes to.
-    pub n_used: usize,
-    /// What makes shares of the logits.
-    pub gating: Gating,
-    /// Added to the shares where experts are chosen, and only there, `[n_expert]`.
-    pub bias: Option<&'a B::Weight>,
-    /// Whether the shares of the chosen are divided by their sum, and what is added to that sum.
-    pub normalize: Option<f32>,
-    /// Factor on the shares.
-    pub scale: f32,
-    /// `[n, n_used, 2]`: the expert's number (exact as f32) and its share.
-    pub route: &'a mut B::Buffer,
-}
-
-/// Arguments of [`Backend::moe_matmul`]. A slot is one chosen expert of a row: slot `row * n_used + j`.
-pub struct MoeMatmul<'a, B: Backend> {
-    /// `[n, n_cols]`, or `[n * n_used, n_cols]` with `reduce`.
-    pub x: &'a B::Buffer,
-    /// Rows (not slots).
-    pub n: usize,
-    /// Matrices of all experts, one below the other: `[n_expert * n_rows, n_cols]`.
-    pub weight: &'a B::Weight,
-    /// Experts there are.
-    pub n_expert: usize,
-    /// Experts of a row.
-    pub n_used: usize,
-    /// What [`Backend::moe_route`] wrote.
-    pub route: &'a B::Buffer,
-    /// `false`: each row times the matrices of its experts. `true`: each slot times its expert's matrix, and the slots
-    /// of a row added up by their shares.
-    pub reduce: bool,
-    /// `[n * n_used, n_rows]`, or `[n, n_rows]` with `reduce`.
-    pub out: &'a mut B::Buffer,
+    /// Length of a row of `x` and of `out`.
+    pub n_cols: (usize, usize),
+    /// First column in `x` and in `out`.
+    pub first: (usize, usize),
+    /// Columns to copy.
+    pub len: usize,
 }
 
 /// What a KV cache is made of, for those who copy and keep it: pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN)
@@ -362,12 +355,8 @@ pub trait Backend: Send + Sized + 'static {
     fn rms_norm(&mut self, args: Norm<'_, Self>);
     /// `out = (x - mean) / sqrt(variance + eps) · weight + bias`, row by row (Ba et al. 2016).
     fn layer_norm(&mut self, args: Norm<'_, Self>);
-    /// Softmax of each of the first `n` rows of `n_cols`, in place.
-    fn softmax(&mut self, x: &mut Self::Buffer, n: usize, n_cols: usize);
-    /// GELU of the first `len` elements, in place (Hendrycks & Gimpel 2016).
-    fn gelu(&mut self, x: &mut Self::Buffer, form: GeluForm, len: usize);
-    /// `x · sigmoid(x)` of the first `len` elements, in place.
-    fn silu(&mut self, x: &mut Self::Buffer, len: usize);
+    /// `x = pointwise(x)` for the first `len` elements.
+    fn activate(&mut self, x: &mut Self::Buffer, pointwise: Pointwise, len: usize);
     /// `x *= y` for the first `len` elements.
     fn mul(&mut self, x: &mut Self::Buffer, y: &Self::Buffer, len: usize);
     /// `x += y` for the first `len` elements.
@@ -387,10 +376,18 @@ pub trait Backend: Send + Sized + 'static {
     fn rope(&mut self, args: Rope<'_, Self>);
     /// Stores keys and values in the cache: new ones, or some that are there already elsewhere.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
-    /// Attention over the cache; `out` is `[n, n_head, head_dim]`.
+    /// Attention over the cache; `out` is `[n, n_head, dims.v]`.
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
     /// A causal convolution in each channel, whose last rows are its state.
     fn causal_conv(&mut self, args: CausalConv<'_, Self>);
+    /// A linear recurrence in each head, whose matrix is its state.
+    fn scan(&mut self, args: Scan<'_, Self>);
+    /// Copies columns of each row.
+    fn copy_columns(&mut self, args: Columns<'_, Self>);
+    /// Changes each of the first `n` rows of `n_cols`, in place.
+    fn change_rows(&mut self, x: &mut Self::Buffer, change: &RowChange<'_, Self>, n: usize, n_cols: usize);
+    /// Adds the vectors of each row, times factors, to those of the same row of another matrix.
+    fn mix(&mut self, args: Mix<'_, Self>);
     /// Chooses the experts of each row.
     fn moe_route(&mut self, args: MoeRoute<'_, Self>);
     /// The products of rows with the matrices of their experts.
@@ -412,13 +409,7 @@ pub trait Backend: Send + Sized + 'static {
         self.act_mul(activation, out, room, n * n_rows);
     }
     /// `gate = act(gate) · up` for the first `len` elements.
-    fn act_mul(&mut self, activation: Activation, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize) {
-        match activation {
-            Activation::Silu => self.silu(gate, len),
-            Activation::Gelu => self.gelu(gate, GeluForm::Tanh, len),
-        }
-        self.mul(gate, up, len);
-    }
+    fn act_mul(&mut self, activation: Activation, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize);
     /// `x += y`, then `out = rms_norm(x)`: the residual step between two blocks. Only rows `0..n`, no row list.
     fn add_rms_norm(&mut self, args: AddNorm<'_, Self>) {
         self.add(args.x, args.y, args.n * args.n_embd);

@@ -95,3 +95,71 @@ pub struct CausalConv<'a, B: Backend> {
     /// `[n, n_channels]`.
     pub out: &'a mut B::Buffer,
 }
+
+/// What a head of [`Backend::scan`] learns from a token, and how fast.
+pub enum ScanRule<'a, B: Backend> {
+    /// The gated delta rule (Yang et al. 2024). Queries and keys are normalised first: each is divided by the root of its sum of
+    /// squares and 1e-6, and the query by that of `k_dim` too.
+    Delta {
+        /// `[n, n_head]`: its sigmoid is the rate.
+        rate: &'a B::Buffer,
+    },
+    /// Mamba-2 (Dao and Gu 2024): the rate is the time step.
+    TimeStep {
+        /// `[n_head]`: what of the value is added to what comes out.
+        skip: &'a B::Weight,
+    },
+}
+
+/// Arguments of [`Backend::scan`]: in each head by itself, [`ScanStep`](crate::kernels::ScanStep) from one token to the next.
+///
+/// A head's time step is `softplus(step + step_bias)`, at least `least_step`, and the decay of its state `exp(a · time step)`. Its state is the matrix
+/// `[k_dim, v_dim]`, those of all heads one after another.
+pub struct Scan<'a, B: Backend> {
+    /// The states to read and write.
+    pub states: &'a mut B::States,
+    /// Which of a slot's states.
+    pub state: usize,
+    /// Queries, keys and values, `[n, 2 * n_head_k * k_dim + n_head * v_dim]`. What is normalised is so in place.
+    pub qkv: &'a mut B::Buffer,
+    /// Where a row's queries, keys and values begin.
+    pub first: [usize; 3],
+    /// `[n, n_head]`.
+    pub step: &'a B::Buffer,
+    /// `[n_head]`.
+    pub step_bias: &'a B::Weight,
+    /// The shortest time step.
+    pub least_step: f32,
+    /// `[n_head]`, below 0.
+    pub a: &'a B::Weight,
+    /// What is learnt.
+    pub rule: ScanRule<'a, B>,
+    /// Heads: of values, and of states.
+    pub n_head: usize,
+    /// Heads of queries and keys, of which `n_head` is a multiple.
+    pub n_head_k: usize,
+    /// Length of a query and of a key.
+    pub k_dim: usize,
+    /// Length of a value.
+    pub v_dim: usize,
+    /// Whether head `h` reads with query and key `h / (n_head / n_head_k)`; otherwise `h % n_head_k`.
+    pub grouped: bool,
+    /// The rows, by sequence.
+    pub runs: &'a [Run],
+    /// Their states.
+    pub plan: StatePlan<'a>,
+    /// `[n, n_head * v_dim]`.
+    pub out: &'a mut B::Buffer,
+}
+
+impl<B: Backend> Scan<'_, B> {
+    /// Length of a row of `qkv`.
+    pub fn row_len(&self) -> usize {
+        2 * self.n_head_k * self.k_dim + self.n_head * self.v_dim
+    }
+
+    /// Which query and key `head` reads with.
+    pub fn head_k(&self, head: usize) -> usize {
+        if self.grouped { head / (self.n_head / self.n_head_k) } else { head % self.n_head_k }
+    }
+}

@@ -147,9 +147,10 @@ impl Recurrent {
         self.sequences[seq].snapshots.iter().rev().find(there).copied()
     }
 
-    /// How many tokens can lie ready behind a sequence.
-    pub fn most_ahead(&self) -> usize {
-        self.n_snapshots.saturating_sub(self.n_copies)
+    /// How many tokens the next call can leave ready behind `seq`, in place of those that lie ready there.
+    pub fn most_ahead(&self, seq: usize) -> usize {
+        let others = self.n_copies - self.sequences[seq].copies.len();
+        self.n_snapshots.saturating_sub(others)
     }
 
     /// A call will bring `seq` from `len` tokens, where its state is, to `planned`; the last `n_ahead` will lie ready.
@@ -159,7 +160,7 @@ impl Recurrent {
             return;
         }
         let first_ahead = planned - n_ahead;
-        let room = self.most_ahead();
+        let room = self.most_ahead(seq);
         let (first, step) = match n_ahead {
             0 => {
                 // Where they would be too many they are further apart.

@@ -298,7 +298,7 @@ pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
     })
 }
 
-/// How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2). Such a layer keeps one
+/// How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
 /// state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
 /// and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
 /// within prompts (ember_context_options_set_snapshot_distance); the one that was of no use for the longest time makes room for a
@@ -318,8 +318,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
     })
 }
 
-/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. Where these would
-/// be more than half of all snapshots, they lie further apart. 0, the default: 256.
+/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. A long prompt has
+/// them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
     options: *mut ember_context_options,

@@ -318,7 +318,7 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
 /// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
 /// two numbers together are not below n_ctx, or of the first `n_keep` tokens would be seen again what was given back
 /// (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2) or recurrent
-/// layers (LFM2), and in an
+/// layers (LFM2, Qwen 3.5), and in an
 /// engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_shift(

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
 /// stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
 /// seen again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned
-/// positions (GPT-2) or recurrent layers (LFM2) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
+/// positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
 /// that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_shift(

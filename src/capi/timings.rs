@@ -32,7 +32,7 @@ pub struct ember_timings {
     pub n_embed: u64,
     /// Their nanoseconds.
     pub embed_ns: u64,
-    /// Tokens that were run once more for the states of recurrent layers (LFM2), since their sequence was shortened to where it
+    /// Tokens that were run once more for the states of recurrent layers (LFM2, Qwen 3.5), since their sequence was shortened to where it
     /// has no snapshot.
     pub n_replay: u64,
     /// Their nanoseconds.

@@ -17,7 +17,7 @@ impl Context {
         ahead: &[u32],
         cancel: Option<&CancelToken>,
     ) -> Result<()> {
-        let ahead = &ahead[..ahead.len().min(MAX_AHEAD).min(self.sequences.most_ahead())];
+        let ahead = &ahead[..ahead.len().min(MAX_AHEAD).min(self.sequences.most_ahead(seq)?)];
         let n = 1 + ahead.len();
         let mut ids = [id; 1 + MAX_AHEAD];
         ids[1..n].copy_from_slice(ahead);

@@ -7,7 +7,7 @@ use super::{BackendKind, ContextOptions};
 use crate::arch::{Model, ModelInfo};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
-use crate::backend::{Backend, KvPages, KvShape, KvType, StateShape, StateStore};
+use crate::backend::{Backend, KvHeads, KvPages, KvShape, KvType, StateShape, StateStore};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::model::LoadedModel;
@@ -35,18 +35,17 @@ pub trait Runner: Send {
 /// The shape of a context's KV cache of `n_pages`.
 pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape {
     // What rounding would save is little where one layer's keys and values are all there are.
+    let layers = info.kv_layers();
+    let usual = |heads: &KvHeads| KvType::usual(heads.dims.k) == KvType::usual(heads.dims.v);
+    let usual = match layers.iter().all(|heads| usual(heads) && heads.takes(KvType::usual(info.head_dim))) {
+        true => KvType::usual(info.head_dim),
+        false => KvType::F16,
+    };
     let rounded = |kv_type: Option<KvType>| match info.causal {
-        true => kv_type.unwrap_or(KvType::usual(info.head_dim)),
+        true => kv_type.unwrap_or(usual),
         false => KvType::F32,
     };
-    KvShape {
-        n_layer: info.n_layer_kv(),
-        n_pages,
-        n_head_kv: info.n_head_kv,
-        head_dim: info.head_dim,
-        k_type: rounded(o.k_type),
-        v_type: rounded(o.v_type),
-    }
+    KvShape { layers, n_pages, k_type: rounded(o.k_type), v_type: rounded(o.v_type) }
 }
 
 struct RunnerOn<B: Backend> {

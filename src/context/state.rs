@@ -104,9 +104,9 @@ impl Context {
         [
             type_number(shape.k_type),
             type_number(shape.v_type),
-            shape.n_layer as u32,
-            shape.n_head_kv as u32,
-            shape.head_dim as u32,
+            shape.layers.len() as u32,
+            self.model.info().n_head_kv as u32,
+            self.model.info().head_dim as u32,
             PAGE_LEN as u32,
         ]
     }

@@ -29,10 +29,14 @@ pub struct Parts {
 }
 
 /// What a model is beyond a GGUF file's keys. The default is what every GGUF file is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Further {
     /// Whether a decoder has an output projection: its own, or else the token embedding.
     pub has_head: bool,
+    /// Whether the value heads of a gated delta net that share a key head are neighbours.
+    pub values_are_grouped: bool,
+    /// The shortest time step of mixers of Mamba-2.
+    pub least_time_step: f32,
     /// Whether embeddings are scaled to length 1, if the source says so.
     pub normalizes: Option<bool>,
     /// The most tokens of a text that is embedded and the field that says so, if the source does.
@@ -43,7 +47,14 @@ pub struct Further {
 
 impl Default for Further {
     fn default() -> Self {
-        Further { has_head: true, normalizes: None, most_tokens: None, prompt: Box::default() }
+        Further {
+            has_head: true,
+            values_are_grouped: false,
+            least_time_step: 0.0,
+            normalizes: None,
+            most_tokens: None,
+            prompt: Box::default(),
+        }
     }
 }
 

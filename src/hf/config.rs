@@ -275,6 +275,27 @@ impl<'a> Config<'a> {
         })
     }
 
+    /// A whole number, or an array of them.
+    pub fn counts(&self, key: &str) -> Result<Option<Vec<u32>>> {
+        let count = |v: &Value| v.as_u64()?.try_into().ok();
+        self.take(&[key], "a whole number or an array of them", |v| match v {
+            Value::Array(counts) => counts.iter().map(count).collect(),
+            one => count(one).map(|count| vec![count]),
+        })
+    }
+
+    /// An array of a lower and an upper bound, which may be infinite: as Python writes that, or as transformers does.
+    pub fn bounds(&self, key: &str) -> Result<Option<(f64, f64)>> {
+        let bound = |v: &Value| match v.get("__float__").unwrap_or(v).as_str() {
+            Some("Infinity") => Some(f64::INFINITY),
+            _ => v.as_f64(),
+        };
+        self.take(&[key], "an array of two numbers", |v| match &v.as_array()?[..] {
+            [lower, upper] => Some((bound(lower)?, bound(upper)?)),
+            _ => None,
+        })
+    }
+
     /// An array of strings.
     pub fn strs(&self, key: &str) -> Result<Option<Vec<&'a str>>> {
         self.take(&[key], "an array of strings", |v| v.as_array()?.iter().map(Value::as_str).collect())

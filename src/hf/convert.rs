@@ -31,7 +31,7 @@ pub fn convert(
     (family.keys)(config, &mut keys)?;
     keys.set_some("pooling_type", pooling.map(|pooling| pooling as u32));
     let n_head = keys.count("attention.head_count");
-    let n_head_kv = keys.count("attention.head_count_kv").or(n_head);
+    let n_head_kv = keys.head_count_kv().or(n_head);
     let heads = Heads { n_head: n_head.unwrap_or(0), n_head_kv: n_head_kv.unwrap_or(0) };
     let Weights { files, tensors: stored } = weights;
     let mut draft = Draft {
@@ -39,7 +39,9 @@ pub fn convert(
         files,
         tensors: Vec::new(),
         heads,
+        heads_of_latent: keys.heads_of_latent,
         stacks: BTreeMap::new(),
+        packed: BTreeMap::new(),
         origins: BTreeMap::new(),
         reading: folder.reading,
     };
@@ -51,7 +53,14 @@ pub fn convert(
     for (name, entry) in &stored {
         let meaning = names::meaning(family, name).ok_or_else(|| unknown(name, family))?;
         let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
+        if is_next(&gguf, n_layer, keys.n_next) {
+            continue;
+        }
         check_layer(&gguf, name, config, n_layer)?;
+        let when = match keys.unused.iter().find(|(unused, _)| *unused == gguf) {
+            Some((_, key)) => When::Unless(key, false),
+            None => when,
+        };
         if !left_out.has(when, config, name)? {
             has_head |= gguf == OUTPUT;
             origin.learn(&gguf, name, change);
@@ -59,8 +68,13 @@ pub fn convert(
         }
     }
     left_out.warn(family);
+    if let Some(missing) = keys.required.iter().find(|name| !draft.tensors.iter().any(|t| t.name == **name)) {
+        let called = origin.tensor(missing).unwrap_or_default();
+        return Err(Error::Format(format!("the tensor {called:?} is missing")));
+    }
     draft.check_head(tied, &origin)?;
     draft.add_stacks()?;
+    draft.add_packed()?;
     check_vocabulary(&draft.tensors, config, &keys, &origin)?;
     for (name, values) in std::mem::take(&mut keys.vectors) {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -71,6 +85,8 @@ pub fn convert(
     let name = name.to_owned();
     let further = Further {
         has_head,
+        values_are_grouped: keys.values_are_grouped,
+        least_time_step: keys.least_time_step,
         normalizes: sentence.map(|sentence| sentence.normalizes),
         most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
         prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),
@@ -96,9 +112,20 @@ const EMBEDDING: &str = "token_embd.weight";
 const OUTPUT: &str = "output.weight";
 const OUTPUT_BIAS: &str = "output.bias";
 
+/// The layer that a tensor is of.
+fn layer_of(gguf: &str) -> Option<usize> {
+    gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+}
+
+/// Whether a tensor is of one of the `n_next` layers behind the others.
+fn is_next(gguf: &str, n_layer: Option<usize>, n_next: usize) -> bool {
+    let behind = layer_of(gguf).zip(n_layer).and_then(|(layer, n_layer)| layer.checked_sub(n_layer));
+    behind.is_some_and(|behind| behind < n_next)
+}
+
 /// Refuses a tensor of a layer that the configuration does not have.
 fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<usize>) -> Result<()> {
-    let layer = gguf.strip_prefix("blk.").and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
+    let layer = layer_of(gguf);
     match layer.zip(n_layer) {
         Some((layer, n_layer)) if layer >= n_layer => Err(Error::Format(format!(
             "the tensor {} is of layer {layer}, but the key {} is {n_layer}",
@@ -111,7 +138,7 @@ fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<us
 
 /// Refuses layers of another kind than the model has, and windows in a model without.
 fn check_layer_types(config: &Config<'_>, keys: &Keys, n_layer: Option<usize>) -> Result<()> {
-    if keys.is_list("attention.head_count_kv") {
+    if ["attention.head_count_kv", "attention.recurrent_layers"].iter().any(|name| keys.is_list(name)) {
         // The family has kinds of its own, and has read which layer is of which.
         return Ok(());
     }
@@ -171,8 +198,11 @@ struct Draft<'a> {
     file_size: u64,
     tensors: Vec<TensorInfo>,
     heads: Heads,
+    heads_of_latent: Option<(usize, usize, usize)>,
     /// The parts of stacked tensors by GGUF name and number.
     stacks: BTreeMap<String, BTreeMap<usize, &'a Stored>>,
+    /// Codes and scales by GGUF name, and whether even outputs come first.
+    packed: BTreeMap<String, (Option<&'a Stored>, Option<&'a Stored>, bool)>,
     /// What each tensor is in the folder.
     origins: BTreeMap<String, &'a str>,
     reading: &'a Reading<'a>,
@@ -181,11 +211,28 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Adds a tensor under its GGUF name, or puts it aside for its stack.
     fn add(&mut self, gguf: String, change: Change, part: usize, stored: &'a Stored) -> Result<()> {
+        let stored = stored.expect(change.is_of_mxfp4())?;
+        if change.is_of_mxfp4() {
+            let (codes, scales, evens_first) = self.packed.entry(gguf).or_default();
+            *evens_first |= change == Change::CodesEvenFirst;
+            let part = if change == Change::Scales { scales } else { codes };
+            return match part.replace(stored) {
+                None => Ok(()),
+                Some(other) => Err(twice(&other.name, &stored.name)),
+            };
+        }
         if change == Change::Stack {
             match self.stacks.entry(gguf).or_default().insert(part, stored) {
                 None => return Ok(()),
                 Some(other) => return Err(twice(&other.name, &stored.name)),
             }
+        }
+        if let (Change::KeysValues, Some(heads)) = (change, self.heads_of_latent) {
+            let both = layout::keys_and_values(stored, heads, self.reading.memory)?;
+            for (part, tensor) in ["attn_k_b", "attn_v_b"].into_iter().zip(both) {
+                self.place(&gguf.replace("attn_kv_b", part), &stored.name, tensor)?;
+            }
+            return Ok(());
         }
         let tensor = layout::apply(change, stored, self.heads, self.reading.memory)?;
         self.place(&gguf, &stored.name, tensor)?;
@@ -231,6 +278,29 @@ impl<'a> Draft<'a> {
             let parts: Vec<&Stored> = parts.into_values().collect();
             let tensor = layout::stack(&parts, self.reading.memory)?;
             self.place(&gguf, parts.first().map_or("", |part| &part.name), tensor)?;
+        }
+        Ok(())
+    }
+
+    /// Joins codes and scales.
+    fn add_packed(&mut self) -> Result<()> {
+        for (gguf, parts) in std::mem::take(&mut self.packed) {
+            let (codes, scales, evens_first) = match parts {
+                (Some(codes), Some(scales), evens_first) => (codes, scales, evens_first),
+                (Some(alone), None, _) | (None, Some(alone), _) => {
+                    let other = if parts.0.is_some() { "scales" } else { "codes" };
+                    return Err(Error::Format(format!(
+                        "the tensor {} is there, but the one with its {other} is missing",
+                        quoted(alone.name.as_bytes())
+                    )));
+                }
+                (None, None, _) => continue,
+            };
+            let tensor = layout::mxfp4(codes, scales, evens_first, self.reading.memory)?;
+            self.place(&gguf, &codes.name, tensor)?;
+            if let Some(other) = self.origins.insert(gguf, &codes.name) {
+                return Err(twice(other, &codes.name));
+            }
         }
         Ok(())
     }

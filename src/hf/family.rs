@@ -4,7 +4,7 @@
 use super::config::Config;
 use super::layout::Change;
 use crate::error::{Error, Result};
-use crate::gguf::{Value, quoted};
+use crate::gguf::{Array, Value, quoted};
 
 /// A tensor's name without `.weight` or `.bias` in the folder and in GGUF, where `{}` stands for the layer's number
 /// (a second `{}` for an expert's or a head's), and what becomes of its elements.
@@ -38,10 +38,14 @@ pub struct Family {
 pub enum Head {
     /// It has none: an encoder.
     None,
+    /// It is stored, whatever `tie_word_embeddings` says.
+    Stored,
     /// An absent `tie_word_embeddings` means true.
     TiedByDefault,
     /// An absent `tie_word_embeddings` means false.
     UntiedByDefault,
+    /// The same, and a `true` in the part about the language counts too.
+    UntiedByBoth,
 }
 
 /// When a class has a tensor. `transformers` leaves out what a file has beyond that.
@@ -64,13 +68,35 @@ pub struct Keys {
     pub entries: Vec<(Box<str>, Value)>,
     /// Name and elements of F32 vectors that are computed.
     pub vectors: Vec<(&'static str, Vec<f32>)>,
+    /// Whether value heads that share a key head are neighbours.
+    pub values_are_grouped: bool,
+    /// The shortest time step of mixers of Mamba-2.
+    pub least_time_step: f32,
+    /// Tensors, under their GGUF names, that the class does not have, and the key that says so.
+    pub unused: Vec<(String, &'static str)>,
+    /// Tensors that it has, where others do not and may go without.
+    pub required: Vec<String>,
+    /// Layers behind the others, which predict further tokens.
+    pub n_next: usize,
+    /// Heads of latent attention, the part of their keys that is not rotated, and the length of their values.
+    pub heads_of_latent: Option<(usize, usize, usize)>,
 }
 
 impl Keys {
     /// Nothing but the architecture.
     pub fn new(architecture: &'static str) -> Keys {
         let entries = vec![("general.architecture".into(), architecture.into())];
-        Keys { architecture, entries, vectors: Vec::new() }
+        Keys {
+            architecture,
+            entries,
+            vectors: Vec::new(),
+            values_are_grouped: false,
+            least_time_step: 0.0,
+            unused: Vec::new(),
+            required: Vec::new(),
+            n_next: 0,
+            heads_of_latent: None,
+        }
     }
 
     /// Sets the key `ARCH.name`.
@@ -87,6 +113,16 @@ impl Keys {
         }
     }
 
+    /// The number of key/value heads, of those layers that have any.
+    pub fn head_count_kv(&self) -> Option<usize> {
+        const NAME: &str = "attention.head_count_kv";
+        let key = format!("{}.{NAME}", self.architecture);
+        match self.entries.iter().find(|(k, _)| **k == *key) {
+            Some((_, Value::Array(Array::I32(heads)))) => heads.iter().max().and_then(|&n| n.try_into().ok()),
+            _ => self.count(NAME),
+        }
+    }
+
     /// Whether `ARCH.name` was set to a list.
     pub fn is_list(&self, name: &str) -> bool {
         let key = format!("{}.{name}", self.architecture);
@@ -99,6 +135,13 @@ impl Keys {
         if let Some((_, Value::U32(n))) = self.entries.iter_mut().find(|(k, _)| **k == *key) {
             *n = most.min(*n);
         }
+    }
+
+    /// Sets the number of key/value heads layer by layer: 0 in those that have no attention.
+    pub fn set_heads_by_layer(&mut self, n_head_kv: u32, attends: &[bool]) {
+        // As GGUF's own package writes a list of integers.
+        let heads = |&attends: &bool| if attends { n_head_kv.try_into().unwrap_or(i32::MAX) } else { 0 };
+        self.set("attention.head_count_kv", attends.iter().map(heads).collect::<Vec<i32>>());
     }
 
     /// Sets the key `ARCH.name` if there is a value.
@@ -159,18 +202,30 @@ pub fn set_window(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
 
 /// Which layers see a window, of a configuration that says so: one entry for each of the `n_layer` layers.
 pub fn windowed_layers(config: &Config<'_>, n_layer: Option<usize>) -> Result<Option<Vec<bool>>> {
-    const KEY: &str = "layer_types";
-    let Some(types) = config.strs(KEY)? else { return Ok(None) };
+    layer_kinds(config, "layer_types", n_layer, &[("sliding_attention", true), ("full_attention", false)])
+}
+
+/// What each layer is that the list under `key` names, by the names in `kinds`; `n_layer` is how many there have to be, where that
+/// is known. `None` without a list.
+pub fn layer_kinds<T: Copy>(
+    config: &Config<'_>,
+    key: &str,
+    n_layer: Option<usize>,
+    kinds: &[(&str, T)],
+) -> Result<Option<Vec<T>>> {
+    let Some(types) = config.strs(key)? else { return Ok(None) };
     if let Some(n_layer) = n_layer.filter(|n_layer| types.len() != *n_layer) {
-        let (place, n) = (config.place(KEY).unwrap_or_default(), types.len());
+        let (place, n) = (config.place(key).unwrap_or_default(), types.len());
         return Err(Error::Format(format!("{place} has {n} entries for {n_layer} layers")));
     }
-    let windowed = |found: &&str| match *found {
-        "sliding_attention" => Ok(true),
-        "full_attention" => Ok(false),
-        other => Err(config.unsupported(KEY, &quoted(other.as_bytes()), "sliding_attention, full_attention")),
+    let kind = |found: &&str| {
+        let known = kinds.iter().find(|(name, _)| name == found).map(|(_, kind)| *kind);
+        known.ok_or_else(|| {
+            let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
+            config.unsupported(key, &quoted(found.as_bytes()), &names.join(", "))
+        })
     };
-    types.iter().map(windowed).collect::<Result<_>>().map(Some)
+    types.iter().map(kind).collect::<Result<_>>().map(Some)
 }
 
 /// What activations by the hyperbolic tangent's approximation of GELU are called: the same function.
@@ -182,6 +237,12 @@ pub fn head_dim(config: &Config<'_>) -> Result<u32> {
         Some(n) => Ok(n),
         None => Ok(config.count(HIDDEN_SIZE)? / config.count(N_HEAD)?),
     }
+}
+
+/// The number that RMS norms add under their root, under llama's name.
+pub fn rms_norm_eps(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    keys.set_f32("attention.layer_norm_rms_epsilon", Some(config.require_f64(&["rms_norm_eps"])?));
+    Ok(())
 }
 
 /// The keys of models whose feed-forward width and RMS norms are under llama's names.

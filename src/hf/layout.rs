@@ -21,6 +21,8 @@ pub enum Change {
     Transpose,
     /// 1 is added, in F32: the model multiplies by one plus the weight.
     PlusOne,
+    /// It is raised to a power of e and made negative, in F32: the model has the logarithm.
+    MinusExp,
     /// Rows of q, k and v by head become all of q, all of k, all of v.
     SplitHeads,
     /// A single row becomes a vector.
@@ -29,6 +31,25 @@ pub enum Change {
     Squeeze,
     /// Tensors with consecutive numbers become one, along a new first dimension.
     Stack,
+    /// `[n, n_in, n_out]` becomes `[n, n_out, n_in]`.
+    TransposeEach,
+    /// As `TransposeEach`, and of the outputs all with even numbers come first; a bias `[n, n_out]` likewise.
+    TransposeEvenFirst,
+    /// The codes of MXFP4, `[n, n_out, n_in / 32, 16]` bytes, which become one tensor `[n, n_out, n_in]` with [`Change::Scales`].
+    Codes,
+    /// As `Codes`, and of the outputs all with even numbers come first.
+    CodesEvenFirst,
+    /// The scales of MXFP4, `[n, n_out, n_in / 32]` bytes.
+    Scales,
+    /// What makes keys and values of heads of a latent vector becomes two tensors: see [`keys_and_values`].
+    KeysValues,
+}
+
+impl Change {
+    /// Whether it is of bytes that become MXFP4.
+    pub fn is_of_mxfp4(self) -> bool {
+        matches!(self, Change::Codes | Change::CodesEvenFirst | Change::Scales)
+    }
 }
 
 /// The head counts that some changes need.
@@ -75,7 +96,12 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
     // A matrix that is stored transposed has a bias that has nothing to transpose.
     let change = if change == Change::Transpose && shape.len() == 1 { Change::Same } else { change };
     let (shape, data) = match change {
-        Change::Same | Change::Stack => match tensor.is_aligned() {
+        Change::Same
+        | Change::Stack
+        | Change::Codes
+        | Change::CodesEvenFirst
+        | Change::Scales
+        | Change::KeysValues => match tensor.is_aligned() {
             true => return Ok(Tensor { ty: tensor.ty, shape, data: Laid::InPlace(tensor) }),
             false => (shape, FileBytes::filled(bytes.len(), memory, |to| to.copy_from_slice(bytes))?),
         },
@@ -105,6 +131,26 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
             [n_in, n_out] => (vec![n_out, n_in], transpose(bytes, (n_in, n_out), size, memory)?),
             _ => return Err(misshapen(tensor, "two dimensions")),
         },
+        Change::TransposeEach | Change::TransposeEvenFirst => match shape[..] {
+            [_, n_out] if change == Change::TransposeEvenFirst => {
+                let of = |row: usize| even_first(row % n_out, n_out) + row / n_out * n_out;
+                (shape.clone(), permute_rows(bytes, (bytes.len() / size).max(1), &of, memory)?)
+            }
+            [_, _] => return apply(Change::Same, tensor, heads, memory),
+            [n, n_in, n_out] => {
+                let data = FileBytes::filled(bytes.len(), memory, |to| {
+                    let len = n_in * n_out * size;
+                    for (to, from) in to.chunks_exact_mut(len.max(1)).zip(bytes.chunks_exact(len.max(1))) {
+                        transpose_into(to, from, (n_in, n_out), size, |column| match change {
+                            Change::TransposeEvenFirst => place_of(column, n_out),
+                            _ => column,
+                        });
+                    }
+                })?;
+                (vec![n, n_out, n_in], data)
+            }
+            _ => return Err(misshapen(tensor, "three dimensions")),
+        },
         Change::Flatten => match shape[..] {
             [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads, memory)? }),
             _ => return Err(misshapen(tensor, "a single row")),
@@ -117,12 +163,88 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
             [_] => return apply(Change::Same, tensor, heads, memory),
             _ => return Err(misshapen(tensor, "three dimensions, the second of 1")),
         },
-        Change::PlusOne => {
-            let data = plus_one(tensor, memory)?;
+        Change::PlusOne | Change::MinusExp => {
+            let of = if change == Change::PlusOne {
+                |x: f32| x + 1.0
+            } else {
+                |x: f32| -libm::exp(x.into()) as f32
+            };
+            let data = each(tensor, of, memory)?;
             return Ok(Tensor { ty: TensorType::F32, shape, data: Laid::Owned(data) });
         }
     };
     Ok(Tensor { ty: tensor.ty, shape, data: Laid::Owned(data) })
+}
+
+/// A matrix of `nope + value` rows for each of `n_head` heads as what makes keys, of each head the other way round, and what makes
+/// values.
+pub fn keys_and_values(
+    tensor: &Stored,
+    (n_head, nope, value): (usize, usize, usize),
+    memory: &Memory,
+) -> Result<[Tensor<'static>; 2]> {
+    let rows = nope.checked_add(value).and_then(|rows| rows.checked_mul(n_head));
+    let [n_rows, n_cols] = tensor.shape[..] else { return Err(misshapen(tensor, "two dimensions")) };
+    if rows != Some(n_rows) {
+        let expected = format!("{n_head} heads of {nope} and {value} rows");
+        return Err(misshapen(tensor, &expected));
+    }
+    let size = tensor.ty.block_bytes();
+    let head_bytes = (nope + value) * n_cols * size;
+    let heads = || tensor.bytes().chunks_exact(head_bytes.max(1));
+    let (k_bytes, v_bytes) = (nope * n_cols * size, value * n_cols * size);
+    let keys = FileBytes::filled(n_head * k_bytes, memory, |to| {
+        for (to, head) in to.chunks_exact_mut(k_bytes.max(1)).zip(heads()) {
+            transpose_into(to, &head[..k_bytes], (nope, n_cols), size, |column| column);
+        }
+    })?;
+    let values = FileBytes::filled(n_head * v_bytes, memory, |to| {
+        for (to, head) in to.chunks_exact_mut(v_bytes.max(1)).zip(heads()) {
+            to.copy_from_slice(&head[k_bytes..]);
+        }
+    })?;
+    let owned = |shape: Vec<usize>, data| Tensor { ty: tensor.ty, shape, data: Laid::Owned(data) };
+    Ok([owned(vec![n_head, n_cols, nope], keys), owned(vec![n_head, value, n_cols], values)])
+}
+
+/// The number of the element that comes to `place` when of `n` all with even numbers come first.
+fn even_first(place: usize, n: usize) -> usize {
+    let n_even = n.div_ceil(2);
+    if place < n_even { 2 * place } else { 2 * (place - n_even) + 1 }
+}
+
+/// Where element `i` comes to then.
+fn place_of(i: usize, n: usize) -> usize {
+    i / 2 + if i % 2 == 1 { n.div_ceil(2) } else { 0 }
+}
+
+/// Bytes of codes that a scale belongs to.
+const CODES: usize = 16;
+
+/// Codes and scales as one tensor of MXFP4. Of a block's codes two neighbours share a byte here, and in GGUF two that are half a
+/// block apart.
+pub fn mxfp4(codes: &Stored, scales: &Stored, evens_first: bool, memory: &Memory) -> Result<Tensor<'static>> {
+    let [n, n_out, n_blocks, CODES] = codes.shape[..] else {
+        return Err(misshapen(codes, &format!("four dimensions, the last of {CODES}")));
+    };
+    if scales.shape[..] != [n, n_out, n_blocks] {
+        return Err(misshapen(scales, &sizes(&codes.shape[..3])));
+    }
+    let (from, scales) = (codes.bytes(), scales.bytes());
+    let data = FileBytes::filled(from.len() + scales.len(), memory, |to| {
+        for (i, to) in to.chunks_exact_mut(CODES + 1).enumerate() {
+            let (row, block) = (i / n_blocks, i % n_blocks);
+            let out = if evens_first { even_first(row % n_out, n_out) } else { row % n_out };
+            let at = (row / n_out * n_out + out) * n_blocks + block;
+            let code = |i: usize| from[at * CODES + i / 2] >> (i % 2 * 4) & 15;
+            to[0] = scales[at];
+            for (j, to) in to[1..].iter_mut().enumerate() {
+                *to = code(j) | code(j + CODES) << 4;
+            }
+        }
+    })?;
+    let n_in = n_blocks * 2 * CODES;
+    Ok(Tensor { ty: TensorType::MXFP4, shape: vec![n, n_out, n_in], data: Laid::Owned(data) })
 }
 
 /// Joins tensors of one type and shape along a new first dimension.
@@ -184,22 +306,31 @@ fn transpose(
     size: usize,
     memory: &Memory,
 ) -> Result<FileBytes> {
-    FileBytes::filled(bytes.len(), memory, |to| {
-        for row0 in (0..n_rows).step_by(TILE) {
-            for col0 in (0..n_cols).step_by(TILE) {
-                for row in row0..n_rows.min(row0 + TILE) {
-                    for col in col0..n_cols.min(col0 + TILE) {
-                        let from = &bytes[(row * n_cols + col) * size..][..size];
-                        to[(col * n_rows + row) * size..][..size].copy_from_slice(from);
-                    }
+    FileBytes::filled(bytes.len(), memory, |to| transpose_into(to, bytes, (n_rows, n_cols), size, |col| col))
+}
+
+/// As [`transpose`]; column `col` becomes row `place(col)`.
+fn transpose_into(
+    to: &mut [u8],
+    bytes: &[u8],
+    (n_rows, n_cols): (usize, usize),
+    size: usize,
+    place: impl Fn(usize) -> usize,
+) {
+    for row0 in (0..n_rows).step_by(TILE) {
+        for col0 in (0..n_cols).step_by(TILE) {
+            for row in row0..n_rows.min(row0 + TILE) {
+                for col in col0..n_cols.min(col0 + TILE) {
+                    let from = &bytes[(row * n_cols + col) * size..][..size];
+                    to[(place(col) * n_rows + row) * size..][..size].copy_from_slice(from);
                 }
             }
         }
-    })
+    }
 }
 
-/// One plus each element, as F32.
-fn plus_one(tensor: &Stored, memory: &Memory) -> Result<FileBytes> {
+/// `of` each element, as F32.
+fn each(tensor: &Stored, of: fn(f32) -> f32, memory: &Memory) -> Result<FileBytes> {
     let bytes = tensor.bytes();
     let value = |b: &[u8]| match (tensor.ty, b) {
         (TensorType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
@@ -210,7 +341,7 @@ fn plus_one(tensor: &Stored, memory: &Memory) -> Result<FileBytes> {
     let size = tensor.ty.block_bytes();
     FileBytes::filled(bytes.len() / size * 4, memory, |to| {
         for (to, from) in to.chunks_exact_mut(4).zip(bytes.chunks_exact(size)) {
-            to.copy_from_slice(&(value(from) + 1.0).to_le_bytes());
+            to.copy_from_slice(&of(value(from)).to_le_bytes());
         }
     })
 }

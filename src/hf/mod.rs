@@ -102,7 +102,7 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let config = ConfigFile::read(&folder, "config.json")?;
         let (family, outer) = (families::find(&config.config())?, config.config());
         let config = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
-        let tied = families::ties(family, &outer)?;
+        let tied = families::ties(family, &outer, &config)?;
         let sentence = sentence::read(&folder, &config)?;
         let pooling = sentence::pooling(sentence.as_ref(), &outer)?;
         let weights = weights::open(&folder)?;

@@ -7,8 +7,12 @@ use super::layout::Change::{self, InterleaveKey, InterleaveQuery, Same};
 
 /// What most decoders' tensor names begin with.
 pub const MODEL: &[&str] = &["model."];
+/// What the names of the language model begin with inside a model that sees.
+pub const WRAPPED: &[&str] = &["model.language_model.", "model."];
 /// Buffers that older checkpoints keep.
 pub const ROTARY_BUFFERS: &[&str] = &["*.rotary_emb.inv_freq"];
+/// The same, and the part that sees.
+pub const VISUAL: &[&str] = &["*.rotary_emb.inv_freq", "visual.*"];
 
 /// Embedding, final norm, output projection.
 pub const ENDS: &[Name] =
@@ -63,8 +67,28 @@ pub const LLAMA_BIASES: &[(&str, When)] = &[
     ("*.bias", Never),
 ];
 
-/// How the names of vectors end that are biases and have no `.bias` behind their name.
-pub const BARE_BIAS: &str = "expert_bias";
+/// How the names of parameters end that have no `.weight` or `.bias` behind their name, and what GGUF puts there.
+pub const BARE: &[(&str, &str)] = &[
+    ("expert_bias", ".bias"),
+    ("dt_bias", ".bias"),
+    ("correct_output_scale", ".weight"),
+    ("A_log", ""),
+    ("gate_up_proj", ".weight"),
+    ("down_proj", ".weight"),
+    ("up_proj", ".weight"),
+    ("D", ""),
+    ("e_score_correction_bias", ".bias"),
+    ("gate_up_proj_bias", ".bias"),
+    ("down_proj_bias", ".bias"),
+    ("gate_up_proj_blocks", ".weight"),
+    ("gate_up_proj_scales", ".weight"),
+    ("down_proj_blocks", ".weight"),
+    ("down_proj_scales", ".weight"),
+    ("sinks", ".weight"),
+    ("layer_scalar", ".weight"),
+    ("scale", ".scale"),
+    ("per_expert_scale", ".scale"),
+];
 
 /// What a family makes of a tensor.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,7 +99,7 @@ pub enum Meaning {
         name: String,
         /// What becomes of its elements.
         change: Change,
-        /// The second number in its name: an expert's or a head's.
+        /// The second number in its name, an expert's or a head's; the only one where its GGUF name has none.
         part: usize,
         /// When the model has it.
         when: When,
@@ -93,11 +117,9 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     let (stem, suffix) = rest.rsplit_once('.')?;
     // The first BERT checkpoints have the names of the norms' authors.
     let (stem, suffix) = match suffix {
-        "weight" | "gamma" => (stem, "weight"),
-        "bias" | "beta" => (stem, "bias"),
-        // A vector of its own, and no part of a layer.
-        BARE_BIAS => (rest, "bias"),
-        _ => return None,
+        "weight" | "gamma" => (stem, ".weight"),
+        "bias" | "beta" => (stem, ".bias"),
+        _ => (rest, BARE.iter().find(|(end, _)| *end == suffix)?.1),
     };
     let mut numbers = [0; 2];
     let mut n_numbers = 0;
@@ -112,11 +134,12 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     let pattern = parts.collect::<Vec<_>>().join(".");
     let (_, gguf, change) =
         family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| *hf == pattern)?;
-    let name = format!("{}.{suffix}", gguf.replace("{}", &numbers[0].to_string()));
-    let whole = format!("{pattern}.{suffix}");
+    let part = if n_numbers < 2 && !gguf.contains("{}") { numbers[0] } else { numbers[1] };
+    let name = format!("{}{suffix}", gguf.replace("{}", &numbers[0].to_string()));
+    let whole = format!("{pattern}{suffix}");
     let found = family.conditions.iter().find(|(pattern, _)| fits(pattern, &whole));
     let when = found.map_or(When::Always, |(_, when)| *when);
-    Some(Meaning::Tensor { name, change: *change, part: numbers[1], when })
+    Some(Meaning::Tensor { name, change: *change, part, when })
 }
 
 /// Whether `name` is `pattern`, begins with it (`a.*`) or ends with it (`*.a`).

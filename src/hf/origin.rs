@@ -4,26 +4,47 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::family::{Family, HIDDEN_SIZE, Keys, N_CTX, N_HEAD, N_LAYER};
+use super::family::{Family, HIDDEN_SIZE, Keys, N_CTX, N_HEAD};
 use super::layout::Change;
-use super::names::BARE_BIAS;
+use super::names::BARE;
 use crate::gguf::Origin;
 
 /// Keys without their architecture, and what they are read from: the first that is there.
 const SOURCES: &[(&str, &[&str])] = &[
-    ("block_count", N_LAYER),
+    (
+        "block_count",
+        &["num_hidden_layers", "n_layer", "layer_types", "layers_block_type", "hybrid_override_pattern"],
+    ),
     ("context_length", N_CTX),
     ("embedding_length", HIDDEN_SIZE),
     ("feed_forward_length", &["block_ff_dim", "intermediate_size", "n_inner"]),
     ("vocab_size", &["vocab_size"]),
     ("attention.head_count", N_HEAD),
-    ("attention.head_count_kv", &["num_key_value_heads", "layer_types", "full_attn_idxs"]),
-    ("attention.key_length", &["head_dim"]),
-    ("attention.value_length", &["head_dim"]),
-    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps"]),
+    (
+        "attention.head_count_kv",
+        &["num_key_value_heads", "layer_types", "full_attn_idxs", "layers_block_type"],
+    ),
+    ("attention.key_length", &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim"]),
+    ("attention.value_length", &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim"]),
+    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps", "layer_norm_epsilon"]),
     ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
-    ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar"]),
+    ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar", "qk_nope_head_dim"]),
     ("attention.sliding_window", &["sliding_window"]),
+    ("attention.key_length_swa", &["head_dim"]),
+    ("attention.value_length_swa", &["head_dim"]),
+    ("attention.shared_kv_layers", &["num_kv_shared_layers"]),
+    ("embedding_length_per_layer_input", &["hidden_size_per_layer_input"]),
+    ("altup.num_inputs", &["altup_num_inputs"]),
+    ("altup.active_idx", &["altup_active_idx"]),
+    ("activation_sparsity_scale", &["activation_sparsity_pattern"]),
+    ("rope.dimension_count_swa", &["head_dim"]),
+    ("attention.q_lora_rank", &["q_lora_rank"]),
+    ("attention.kv_lora_rank", &["kv_lora_rank"]),
+    ("attention.key_length_mla", &["qk_nope_head_dim"]),
+    ("attention.value_length_mla", &["v_head_dim"]),
+    ("expert_group_count", &["n_group"]),
+    ("expert_group_used_count", &["topk_group"]),
+    ("attention.temperature_scale", &["*.llama_4_scaling_beta"]),
     (
         "attention.sliding_window_pattern",
         &["layer_types", "sliding_window_pattern", "_sliding_window_pattern"],
@@ -35,13 +56,39 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("logit_scale", &["logits_scaling"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
-    ("expert_count", &["num_experts", "num_local_experts"]),
-    ("expert_used_count", &["num_experts_per_tok"]),
-    ("expert_feed_forward_length", &["moe_intermediate_size"]),
-    ("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+    ("ssm.conv_kernel", &["linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel"]),
+    ("ssm.state_size", &["linear_key_head_dim", "mamba_d_state", "ssm_state_size"]),
+    ("ssm.group_count", &["linear_num_key_heads", "mamba_n_groups", "n_groups"]),
+    ("ssm.time_step_rank", &["linear_num_value_heads", "mamba_n_heads", "mamba_num_heads"]),
+    (
+        "ssm.inner_size",
+        &[
+            "linear_value_head_dim",
+            "linear_num_value_heads",
+            "mamba_expand",
+            "mamba_n_heads",
+            "mamba_head_dim",
+        ],
+    ),
+    ("moe_latent_size", &["moe_latent_size"]),
+    ("expert_shared_count", &["n_shared_experts"]),
+    ("rope.scaling.finetuned", &["position_embedding_type", "layer_types"]),
+    ("attention.recurrent_layers", &["layer_types"]),
+    ("full_attention_interval", &["full_attention_interval"]),
+    ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts"]),
+    ("expert_used_count", &["num_experts_per_tok", "top_k_experts"]),
+    ("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
+    (
+        "expert_shared_feed_forward_length",
+        &[
+            "shared_expert_intermediate_size",
+            "shared_intermediate_size",
+            "moe_shared_expert_intermediate_size",
+        ],
+    ),
     ("expert_weights_norm", &["norm_topk_prob"]),
     ("expert_weights_scale", &["routed_scaling_factor"]),
-    ("leading_dense_block_count", &["num_dense_layers"]),
+    ("leading_dense_block_count", &["num_dense_layers", "first_k_dense_replace", "mlp_layer_types"]),
     (
         "rope.dimension_count",
         &[
@@ -125,17 +172,27 @@ impl Names {
     /// The name that the family's tensor has without its prefix, where a `*` stands for the number in a stack, and what
     /// becomes of it.
     fn usual(&self, gguf: &str) -> Option<(String, Change)> {
-        let (stem, suffix) = gguf.rsplit_once('.')?;
+        let (stem, suffix) = match gguf.rsplit_once('.')? {
+            (stem, "weight" | "bias" | "scale") => (stem, &gguf[stem.len()..]),
+            _ => (gguf, ""),
+        };
         self.family.names.iter().flat_map(|names| names.iter()).find_map(|(own, pattern, change)| {
             let layer = match pattern.split_once("{}") {
                 None => (stem == *pattern).then_some("")?,
                 Some((start, end)) => stem.strip_prefix(start)?.strip_suffix(end)?,
             };
-            layer.bytes().all(|b| b.is_ascii_digit()).then(|| {
-                let name = own.replacen("{}", layer, 1).replacen("{}", "*", 1);
-                let suffix = if name.ends_with(BARE_BIAS) { String::new() } else { format!(".{suffix}") };
-                (name + &suffix, *change)
-            })
+            if !layer.bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            let name = own.replacen("{}", layer, 1).replacen("{}", "*", 1);
+            // Of these only the tensors of all experts have no suffix; parts of a stack have one.
+            let module = name.ends_with("_proj") && !name.contains(".experts.");
+            let has_suffix = *change == Change::Stack || module;
+            let end = name.rsplit('.').next().filter(|_| !has_suffix);
+            match BARE.iter().find(|(bare, _)| end == Some(bare)) {
+                None => Some((name + suffix, *change)),
+                Some((_, put)) => (*put == suffix).then_some((name, *change)),
+            }
         })
     }
 }
@@ -159,6 +216,9 @@ impl Origin for Names {
         let change = self.usual(name).map(|(_, change)| change);
         match (change, dims) {
             (Some(Change::Transpose), _) => dims.to_vec(),
+            (Some(Change::TransposeEach | Change::TransposeEvenFirst), [n_in, n_out, n]) => {
+                vec![*n, *n_in, *n_out]
+            }
             (Some(Change::Flatten), [n]) => vec![1, *n],
             (Some(Change::Squeeze), [len, n]) => vec![*n, 1, *len],
             _ => dims.iter().rev().copied().collect(),

@@ -14,7 +14,7 @@ const SCALING: &str = "rope_scaling";
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 const ORIGINAL: &str = "original_max_position_embeddings";
-const PART: &str = "partial_rotary_factor";
+pub const PART: &str = "partial_rotary_factor";
 const THETA: &str = "rope_theta";
 /// Longest head that is rotated: far beyond real models, and little memory.
 const MAX_ROTARY: u32 = 1 << 16;
@@ -28,10 +28,16 @@ pub struct Rotary {
     pub theta_key: &'static str,
     /// Which part of a head is rotated, and what that is called beside the object; `None` for families that rotate all of it.
     pub part: Option<(&'static str, f64)>,
+    /// Of models whose pairs are of three sections for images, which are all the same in a text: how long they are where the
+    /// file does not say. A kind called "mrope" is the default one there.
+    pub sections: Option<[u32; 3]>,
+    /// Whether YaRN mixes from whole pairs on, as in all models but one; the architecture's file says so again.
+    pub truncates: bool,
 }
 
 /// What most families have.
-pub const WHOLE_HEADS: Rotary = Rotary { theta: 10_000.0, theta_key: THETA, part: None };
+pub const WHOLE_HEADS: Rotary =
+    Rotary { theta: 10_000.0, theta_key: THETA, part: None, sections: None, truncates: true };
 
 impl Rotary {
     /// The same with a part of a head, which is called as in most families.
@@ -39,8 +45,21 @@ impl Rotary {
         Rotary { part: Some((PART, default)), ..self }
     }
 
+    /// Refuses a configuration that says nothing of rotary positions, which its class then makes up.
+    pub fn expect(config: &Config<'_>) -> Result<()> {
+        match object(config)?.is_some_and(|object| !object.is_empty()) {
+            true => Ok(()),
+            false => Err(config.missing(&[PARAMETERS, SCALING])),
+        }
+    }
+
     /// Reads what a configuration of one kind of layers says.
     pub fn read<'a>(&self, config: &Config<'a>) -> Result<Rope<'a>> {
+        self.read_for(config, head_dim(config)?)
+    }
+
+    /// As [`Rotary::read`] for heads of length `head_dim`.
+    pub fn read_for<'a>(&self, config: &Config<'a>, head_dim: u32) -> Result<Rope<'a>> {
         let object = object(config)?;
         for kind in [FULL, SLIDING] {
             if let Some(object) = object.as_ref().filter(|object| object.has(kind) || object.is_null(kind)) {
@@ -55,8 +74,10 @@ impl Rotary {
             Some(theta) => theta,
             None => config.f64(&[self.theta_key])?.unwrap_or(self.theta),
         };
-        let kind = kind(object.as_ref())?;
-        let head_dim = head_dim(config)?;
+        let kind = match kind(object.as_ref())? {
+            "mrope" if self.sections.is_some() => "default",
+            kind => kind,
+        };
         let key = self.part.map_or(PART, |(key, _)| key);
         let found = match inside(PART)?.flatten() {
             Some(part) => Some(part),
@@ -92,8 +113,12 @@ impl Rotary {
                 None => config.unsupported(&format!("{PARAMETERS}.{PART}"), &whole, &expected),
             });
         }
+        if let Some(default) = self.sections {
+            expect_sections(object.as_ref().unwrap_or(config), default, n_rot / 2)?;
+        }
         let n_ctx_orig = config.optional_count(&[ORIGINAL])?;
-        Ok(Rope { config: config.clone(), object, n_ctx_orig, kind, theta, n_rot })
+        let truncates = self.truncates;
+        Ok(Rope { config: config.clone(), object, n_ctx_orig, kind, theta, n_rot, truncates })
     }
 
     /// Reads and writes it: the base, how many elements are rotated, and the scaling by `linear`, `yarn` or `llama3`.
@@ -101,6 +126,20 @@ impl Rotary {
         let rope = self.read(config)?;
         rope.write_base(keys);
         rope.write_scaling(keys)
+    }
+}
+
+/// Refuses sections that are not all `n_pairs` pairs of a head together.
+fn expect_sections(object: &Config<'_>, default: [u32; 3], n_pairs: u32) -> Result<()> {
+    const KEY: &str = "mrope_section";
+    let sections = object.f64s(KEY)?.unwrap_or_else(|| default.map(f64::from).to_vec());
+    match sections.iter().sum::<f64>() == f64::from(n_pairs) {
+        true => Ok(()),
+        false => {
+            let by_default = if object.has(KEY) { "" } else { " by default" };
+            let expected = format!("sections of {n_pairs} pairs together");
+            Err(object.unsupported(KEY, &format!("{sections:?}{by_default}"), &expected))
+        }
     }
 }
 
@@ -130,6 +169,8 @@ pub struct Rope<'a> {
     pub theta: f64,
     /// How many elements of a head are rotated.
     pub n_rot: u32,
+    /// Whether YaRN mixes from whole pairs on.
+    truncates: bool,
 }
 
 impl<'a> Rope<'a> {
@@ -150,6 +191,21 @@ impl<'a> Rope<'a> {
         self.object().unsupported(key, &quoted(self.kind.as_bytes()), supported)
     }
 
+    /// What DeepSeek multiplies scores with beside what YaRN does to keys and queries.
+    pub fn on_scores(&self) -> Result<f64> {
+        const ALL: &str = "mscale_all_dim";
+        let all = self.object().f64(&[ALL])?.filter(|all| *all != 0.0 && self.kind != "default");
+        let Some(all) = all else { return Ok(1.0) };
+        let factor = self.object().require_f64(&["factor"])?;
+        let mscale = if factor > 1.0 { 0.1 * all * libm::log(factor) + 1.0 } else { 1.0 };
+        match mscale > 0.0 {
+            true => Ok(mscale * mscale),
+            false => {
+                Err(self.object().unsupported(ALL, &all.to_string(), "a number that gives a factor above 0"))
+            }
+        }
+    }
+
     /// How many positions the model saw before it was taught more.
     fn n_ctx_orig(&self) -> Result<u32> {
         match self.n_ctx_orig.or(self.object().optional_count(&[ORIGINAL])?) {
@@ -158,7 +214,8 @@ impl<'a> Rope<'a> {
         }
     }
 
-    fn write_scaling(&self, keys: &mut Keys) -> Result<()> {
+    /// Writes the scaling.
+    pub fn write_scaling(&self, keys: &mut Keys) -> Result<()> {
         match self.kind {
             "default" => Ok(()),
             "linear" => {
@@ -178,9 +235,10 @@ impl<'a> Rope<'a> {
     /// YaRN (Peng et al. 2023). The scores' factor, where the model has its own, is relative to the paper's in GGUF.
     fn write_yarn(&self, keys: &mut Keys) -> Result<()> {
         let rope = self.object();
-        rope.expect_bool("truncate", true)?;
-        if rope.is_null("truncate") {
-            return Err(rope.unsupported("truncate", "null", "true"));
+        rope.expect_bool("truncate", self.truncates)?;
+        if rope.is_null("truncate") || (!self.truncates && !rope.has("truncate")) {
+            let found = if rope.is_null("truncate") { "null" } else { "absent" };
+            return Err(rope.unsupported("truncate", found, &self.truncates.to_string()));
         }
         let n_ctx_orig = self.n_ctx_orig()?;
         let factor = match rope.f64(&["factor"])? {
@@ -291,7 +349,59 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
         object: full,
         n_ctx_orig: None,
         n_rot: keys.count("attention.key_length").unwrap_or(0) as u32,
+        truncates: true,
     };
     rope.write_base(keys);
     rope.write_scaling(keys)
+}
+
+/// Writes the rotary positions of Gemma 4: an object for each kind of layers. Those that see everything turn a part of each head
+/// of `head_dim` elements, by frequencies that the whole head would have.
+pub fn proportional(config: &Config<'_>, keys: &mut Keys, head_dim: u32) -> Result<()> {
+    if config.has(SCALING) {
+        return Err(config.unsupported(SCALING, "there", &format!("{PARAMETERS:?}")));
+    }
+    let both = config.object(&[PARAMETERS])?;
+    let of_kind = |kind: &str| match &both {
+        Some(both) => both.object(&[kind])?.map(Some).ok_or_else(|| both.missing(&[kind])),
+        None => Ok(None),
+    };
+    let [full, sliding] = [of_kind(FULL)?, of_kind(SLIDING)?];
+    let theta = |object: &Option<Config<'_>>, default: f64| match object {
+        Some(object) => object.require_f64(&[THETA]),
+        None => Ok(default),
+    };
+    if let Some(sliding) = &sliding
+        && let local = kind(Some(sliding))?
+        && local != "default"
+    {
+        return Err(sliding.unsupported("rope_type", &quoted(local.as_bytes()), "default"));
+    }
+    keys.set_f32("rope.freq_base", Some(theta(&full, 1e6)?));
+    keys.set_f32("rope.freq_base_swa", Some(theta(&sliding, 10_000.0)?));
+    let Some(full) = full else {
+        keys.vectors.push(("rope_freqs.weight", unturned(head_dim, 0.25)));
+        return Ok(());
+    };
+    match kind(Some(&full))? {
+        "default" => Ok(()),
+        "proportional" => {
+            if let Some(factor) = full.f64(&["factor"])?.filter(|factor| *factor != 1.0) {
+                return Err(full.unsupported("factor", &factor.to_string(), "1"));
+            }
+            let part = full.f64(&[PART])?.unwrap_or(1.0);
+            if !(0.0..=1.0).contains(&part) {
+                return Err(full.unsupported(PART, &part.to_string(), "a number from 0 to 1"));
+            }
+            keys.vectors.push(("rope_freqs.weight", unturned(head_dim, part)));
+            Ok(())
+        }
+        other => Err(full.unsupported("rope_type", &quoted(other.as_bytes()), "default, proportional")),
+    }
+}
+
+/// What the frequencies of a head's pairs are divided by so that only the first `part` of them turn.
+fn unturned(head_dim: u32, part: f64) -> Vec<f32> {
+    let n_turned = (part * f64::from(head_dim) / 2.0) as u32;
+    (0..head_dim / 2).map(|i| if i < n_turned { 1.0 } else { 1e30 }).collect()
 }

@@ -18,7 +18,7 @@ const SINGLE: &str = "model.safetensors";
 pub struct Stored {
     /// Its name in the file.
     pub name: String,
-    /// F32, F16 or BF16.
+    /// F32, F16 or BF16; I8 stands for bytes.
     pub ty: TensorType,
     /// Shape, longest stride first.
     pub shape: Vec<usize>,
@@ -34,6 +34,22 @@ impl Stored {
     /// The elements.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.offset..][..self.n_bytes]
+    }
+
+    /// The tensor itself, if it holds numbers or, of one that becomes MXFP4, bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` for the other.
+    pub fn expect(&self, bytes: bool) -> Result<&Stored> {
+        match (self.ty == TensorType::I8, bytes) {
+            (true, false) => Err(unsupported(&self.name, "U8")),
+            (false, true) => Err(Error::Unsupported(format!(
+                "the tensor {} is of type {}, which is not supported; supported is: U8",
+                quoted(self.name.as_bytes()),
+                self.ty
+            ))),
+            _ => Ok(self),
+        }
     }
 
     /// Whether the elements lie at a multiple of their size, as safetensors does not promise.
@@ -101,6 +117,13 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
     Ok(weights)
 }
 
+fn unsupported(name: &str, found: &str) -> Error {
+    Error::Unsupported(format!(
+        "the tensor {} is of type {found}, which is not supported; supported are: F32, F16, BF16",
+        quoted(name.as_bytes())
+    ))
+}
+
 /// Why a folder without safetensors cannot be loaded.
 fn nothing(folder: &Folder<'_>) -> Error {
     match ["pytorch_model.bin", "pytorch_model.bin.index.json"].iter().find(|file| folder.has(file)) {
@@ -122,10 +145,8 @@ fn tensors(bytes: &Arc<FileBytes>, file: usize) -> Result<Vec<(String, Entry)>> 
             Dtype::F32 => Ok(TensorType::F32),
             Dtype::F16 => Ok(TensorType::F16),
             Dtype::BF16 => Ok(TensorType::BF16),
-            other => Err(Error::Unsupported(format!(
-                "the tensor {} is of type {other}, which is not supported; supported are: F32, F16, BF16",
-                quoted(name.as_bytes())
-            ))),
+            Dtype::U8 => Ok(TensorType::I8),
+            other => Err(unsupported(&name, &other.to_string())),
         };
         // That the range is inside the file and as long as the shape says was checked.
         let entry = ty.map(|ty| Stored {

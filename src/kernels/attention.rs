@@ -26,6 +26,27 @@ pub const I16_PIECE: usize = 16;
 /// Most components of such a head: see [`super::scalar::whole`].
 pub const I16_MOST: usize = 2048;
 
+/// Lengths of a head's vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadDims {
+    /// Of a query and of a key.
+    pub k: usize,
+    /// Of a value, and of what attention gives.
+    pub v: usize,
+}
+
+impl HeadDims {
+    /// All of one length.
+    pub const fn all(dim: usize) -> HeadDims {
+        HeadDims { k: dim, v: dim }
+    }
+
+    /// The longer of the two.
+    pub const fn longest(self) -> usize {
+        if self.k > self.v { self.k } else { self.v }
+    }
+}
+
 /// Number format of keys or of values in a KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvType {
@@ -181,7 +202,7 @@ impl<'a> KvStore<'a> {
 /// largest of them, over the positions of `chunk` that a query sees.
 #[derive(Debug, Clone, Copy)]
 pub struct AttnTile<'a> {
-    /// Queries of the first token; query `g` of token `t` is `q[t * stride + g * head_dim..][..head_dim]`.
+    /// Queries of the first token; query `g` of token `t` is `q[t * stride + g * dims.k..][..dims.k]`.
     pub q: &'a [f32],
     /// Elements from one token's queries to the next one's.
     pub stride: usize,
@@ -189,8 +210,8 @@ pub struct AttnTile<'a> {
     pub group: usize,
     /// Tokens; `group * n_tokens` is at most [`MAX_QUERIES`].
     pub n_tokens: usize,
-    /// Length of a head.
-    pub head_dim: usize,
+    /// Lengths of a head's vectors.
+    pub dims: HeadDims,
     /// The layer's keys.
     pub k: KvStore<'a>,
     /// The layer's values.
@@ -210,8 +231,20 @@ pub struct AttnTile<'a> {
     pub window: Option<usize>,
     /// What scores are multiplied with, usually `1 / √head_dim`.
     pub scale: f32,
+    /// If given, scores grow with the query's position.
+    pub growth: Option<Growth>,
     /// If given, a score `s` becomes `cap * tanh(s / cap)`.
     pub softcap: Option<f32>,
+}
+
+/// Scores that grow with the position of their query, by a step each so many positions: a factor of
+/// `1 + factor * ln(1 + floor(position / len))`, the temperature of Llama 4.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    /// Positions of a step; at least 1.
+    pub len: usize,
+    /// Factor on the logarithm of the steps.
+    pub factor: f32,
 }
 
 impl AttnTile<'_> {
@@ -222,14 +255,25 @@ impl AttnTile<'_> {
 
     /// Query `i`.
     pub fn query(&self, i: usize) -> &[f32] {
-        &self.q[i / self.group * self.stride + i % self.group * self.head_dim..][..self.head_dim]
+        &self.q[i / self.group * self.stride + i % self.group * self.dims.k..][..self.dims.k]
+    }
+
+    /// What the scores of query `i` are multiplied with.
+    pub fn scale_of(&self, i: usize) -> f32 {
+        match self.growth {
+            Some(Growth { len, factor }) => {
+                let steps = (self.position + i / self.group) / len;
+                self.scale * (1.0 + factor * libm::log1pf(steps as f32))
+            }
+            None => self.scale,
+        }
     }
 
     /// The memory of the keys and of the values of page number `page` of the sequence.
     #[inline(always)]
     pub fn blocks(&self, page: usize) -> (&[u8], &[u8]) {
         let page = self.pages[page] as usize;
-        (self.k.block(page, self.kv_head, self.head_dim), self.v.block(page, self.kv_head, self.head_dim))
+        (self.k.block(page, self.kv_head, self.dims.k), self.v.block(page, self.kv_head, self.dims.v))
     }
 
     /// The positions that query `i` sees.
@@ -266,7 +310,7 @@ impl AttnTile<'_> {
 
 /// The softmax over some positions, for each query. What no position was added to is [`AttnState::EMPTY`].
 pub struct AttnState<'a> {
-    /// `Σ exp(score - max) * v`, `[n_queries, head_dim]`.
+    /// `Σ exp(score - max) * v`, `[n_queries, dims.v]`.
     pub out: &'a mut [f32],
     /// The largest score, `[n_queries]`.
     pub max: &'a mut [f32],
@@ -278,7 +322,7 @@ pub struct AttnState<'a> {
 
 /// Memory that a kernel may use for a tile; nothing in it outlasts a call.
 pub struct Room<'a> {
-    /// `[n_queries, head_dim]`: the queries as they are read.
+    /// `[n_queries, dims.k]`: the queries as they are read.
     pub queries: &'a mut [f32],
     /// `[n_queries, PAGE_LEN]`: the scores of a page, then its weights.
     pub weights: &'a mut [f32],
@@ -290,19 +334,19 @@ pub struct Room<'a> {
 
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
-    pub const fn len(n_queries: usize, head_dim: usize) -> usize {
-        n_queries * (2 * head_dim + 2 + PAGE_LEN + ROOM_LANES) + block_len(n_queries, head_dim)
+    pub const fn len(n_queries: usize, dims: HeadDims) -> usize {
+        n_queries * (dims.k + dims.v + 2 + PAGE_LEN + ROOM_LANES) + block_len(n_queries, dims)
     }
 
     /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
-    pub fn of(buffer: &'a mut [f32], n_queries: usize, head_dim: usize) -> AttnState<'a> {
-        let (out, rest) = buffer.split_at_mut(n_queries * head_dim);
+    pub fn of(buffer: &'a mut [f32], n_queries: usize, dims: HeadDims) -> AttnState<'a> {
+        let (out, rest) = buffer.split_at_mut(n_queries * dims.v);
         let (max, rest) = rest.split_at_mut(n_queries);
         let (sum, rest) = rest.split_at_mut(n_queries);
-        let (queries, rest) = rest.split_at_mut(n_queries * head_dim);
+        let (queries, rest) = rest.split_at_mut(n_queries * dims.k);
         let (weights, rest) = rest.split_at_mut(n_queries * PAGE_LEN);
         let (sums, rest) = rest.split_at_mut(n_queries * ROOM_LANES);
-        let block = &mut rest[..block_len(n_queries, head_dim)];
+        let block = &mut rest[..block_len(n_queries, dims)];
         AttnState { out, max, sum, room: Room { queries, weights, sums, block } }
     }
 
@@ -314,11 +358,12 @@ impl<'a> AttnState<'a> {
     }
 
     /// Adds the positions of `other`.
-    pub fn merge(&mut self, other: &AttnState<'_>, head_dim: usize) {
+    pub fn merge(&mut self, other: &AttnState<'_>) {
+        let dim = self.out.len() / self.max.len().max(1);
         for i in 0..self.max.len() {
             let max = self.max[i].max(other.max[i]);
             let (a, b) = (factor(self.max[i], max), factor(other.max[i], max));
-            let range = i * head_dim..(i + 1) * head_dim;
+            let range = i * dim..(i + 1) * dim;
             for (x, y) in self.out[range.clone()].iter_mut().zip(&other.out[range]) {
                 *x = *x * a + *y * b;
             }
@@ -327,9 +372,16 @@ impl<'a> AttnState<'a> {
         }
     }
 
-    /// Query `i`'s attention: the weighted mean of the values it sees, zeros if it sees none.
-    pub fn finish(&self, i: usize, out: &mut [f32]) {
-        let factor = if self.sum[i] == 0.0 { 1.0 } else { 1.0 / self.sum[i] };
+    /// Query `i`'s attention: the weighted mean of the values it sees, zeros if it sees none. `sink` is a further score, of a value
+    /// of zeros.
+    pub fn finish(&self, i: usize, sink: Option<f32>, out: &mut [f32]) {
+        let (sum, max) = (self.sum[i], self.max[i]);
+        let factor = match sink {
+            Some(sink) if sink > max => 1.0 / (sum * factor(max, sink) + 1.0) * factor(max, sink),
+            Some(sink) => 1.0 / (sum + factor(sink, max)),
+            None if sum == 0.0 => 1.0,
+            None => 1.0 / sum,
+        };
         let row = &self.out[i * out.len()..(i + 1) * out.len()];
         for (out, x) in out.iter_mut().zip(row) {
             *out = x * factor;
@@ -338,8 +390,8 @@ impl<'a> AttnState<'a> {
 }
 
 /// Numbers in [`Room::block`].
-const fn block_len(n_queries: usize, head_dim: usize) -> usize {
-    if n_queries > FEW_QUERIES { PAGE_LEN * head_dim } else { 0 }
+const fn block_len(n_queries: usize, dims: HeadDims) -> usize {
+    if n_queries > FEW_QUERIES { PAGE_LEN * dims.longest() } else { 0 }
 }
 
 /// What brings sums relative to `from` to those relative to `to`, which is at least as large.

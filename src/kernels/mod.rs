@@ -14,6 +14,7 @@ pub mod attention;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod frame;
 pub mod scalar;
+pub mod scan;
 mod select;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod simd;
@@ -30,7 +31,8 @@ use half::f16;
 use crate::quant::pack::Transpose;
 use crate::quant::packed::{Group, Packing};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
-pub use attention::{AttnState, AttnTile, KvBlock, KvStore, KvType};
+pub use attention::{AttnState, AttnTile, HeadDims, KvBlock, KvStore, KvType};
+pub use scan::ScanStep;
 pub use select::ISA_VARIABLE;
 pub use wide::{I16Block, Wide};
 
@@ -196,6 +198,11 @@ const fn numbers(f16: PackedNumbers, bf16: PackedNumbers) -> [Option<PackedNumbe
 /// See [`Kernels::layer_norm`].
 pub type LayerNorm = fn(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]);
 
+/// The factor in the sigmoid of [`Kernels::swiglu_clamped_mul`].
+pub(crate) const SWIGLU_ALPHA: f32 = 1.702;
+/// The bound of [`Kernels::swiglu_clamped_mul`].
+pub(crate) const SWIGLU_LIMIT: f32 = 7.0;
+
 /// The functions of one instruction-set level.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernels {
@@ -239,8 +246,6 @@ pub struct Kernels {
     /// `out[i] = (x[i] - mean(x)) / √(variance(x) + eps) * weight[i] + bias[i]` (Ba et al. 2016, arXiv:1607.06450);
     /// without a bias nothing is added.
     pub layer_norm: LayerNorm,
-    /// `x[i] = exp(x[i] - max) / Σ exp(x[j] - max)`.
-    pub softmax: fn(x: &mut [f32]),
     /// [`GeluForm::Tanh`] of each element.
     pub gelu_tanh: fn(x: &mut [f32]),
     /// [`GeluForm::Erf`] of each element.
@@ -253,10 +258,16 @@ pub struct Kernels {
     pub gelu_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = silu(gate[i]) * up[i]`.
     pub silu_mul: fn(gate: &mut [f32], up: &[f32]),
+    /// `gate[i] = up[i] / (1 + exp(-gate[i]))`.
+    pub sigmoid_mul: fn(gate: &mut [f32], up: &[f32]),
+    /// `gate[i] = g / (1 + exp(-1.702 g)) * (u + 1)`, where `g` is `gate[i]`, at most 7, and `u` is `up[i]`, within -7 and 7 (gpt-oss).
+    pub swiglu_clamped_mul: fn(gate: &mut [f32], up: &[f32]),
     /// Turns pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
     /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
     /// first stay as they are.
     pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
+    /// One token of a linear recurrence; see [`ScanStep`].
+    pub scan_step: fn(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]),
     /// Attention of some queries over `positions`, which lie in one chunk; see [`AttnTile`]. Overwrites `state`.
     pub attention: fn(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>),
 }

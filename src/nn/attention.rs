@@ -5,7 +5,9 @@ use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Shift, Source};
-use crate::backend::{Attention, Backend, KvAppend, KvRows, Rope, Turn};
+use crate::backend::{
+    Activation, Attention, Backend, Columns, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
+};
 use crate::kernels::RopeStyle;
 
 /// Rotary position parameters.
@@ -23,7 +25,7 @@ pub struct RopeParams {
 
 impl RopeParams {
     /// The frequencies for contexts of `n_ctx` positions.
-    fn inv_freq(&self, n_ctx: usize) -> &[f32] {
+    pub fn inv_freq(&self, n_ctx: usize) -> &[f32] {
         match &self.long {
             Some((n_ctx_short, inv_freq)) if n_ctx > *n_ctx_short => inv_freq,
             _ => &self.inv_freq,
@@ -57,6 +59,8 @@ pub struct AttentionParams {
     pub n_head_kv: usize,
     /// Length of a head.
     pub head_dim: usize,
+    /// Length of a head's value, where it is another.
+    pub v_dim: Option<usize>,
     /// `None` for learned positions and layers without any.
     pub rope: Option<RopeParams>,
     /// Factor on q·k.
@@ -65,11 +69,23 @@ pub struct AttentionParams {
     pub causal: bool,
     /// A token sees only its last `window` positions, its own included.
     pub window: Option<usize>,
+    /// How scores grow with a token's position.
+    pub growth: Option<Growth>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
 }
 
 impl AttentionParams {
+    /// Lengths of a head's vectors.
+    pub fn dims(&self) -> HeadDims {
+        HeadDims { k: self.head_dim, v: self.v_dim.unwrap_or(self.head_dim) }
+    }
+
+    /// What such a layer keeps.
+    pub fn kv_heads(&self) -> KvHeads {
+        KvHeads { n: self.n_head_kv, dims: self.dims() }
+    }
+
     /// How the keys of these layers are turned by `shift`; `None` where they know no positions.
     pub fn turn_back(&self, shift: &Shift<'_>) -> Option<TurnBack> {
         self.rope.as_ref().map(|rope| TurnBack::new(rope, shift.by, shift.n_ctx))
@@ -89,31 +105,56 @@ pub fn shift<B: Backend>(
     backend.kv_append(KvAppend { kv, layer, rows, slots: shift.to });
 }
 
+/// Where a layer's keys and values come from.
+pub enum KvSource<B: Backend> {
+    /// Its own.
+    Own {
+        /// `[n_head_kv * head_dim, n_embd]`.
+        k: Linear<B>,
+        /// `[n_head_kv * head_dim, n_embd]`; `None`: what keys are before their norm.
+        v: Option<Linear<B>>,
+        /// Of each head's value.
+        v_norm: Option<NormLayer<B>>,
+    },
+    /// Those that an earlier layer kept: its number among those that keep any.
+    Shared(usize),
+}
+
 /// One attention block: projections, norms of queries and keys, output.
 pub struct SelfAttention<B: Backend> {
-    /// `[n_head * head_dim, n_embd]`.
+    /// `[n_head * head_dim, n_embd]`; twice as many rows where it is gated.
     pub q: Linear<B>,
-    /// `[n_head_kv * head_dim, n_embd]`.
-    pub k: Linear<B>,
-    /// `[n_head_kv * head_dim, n_embd]`.
-    pub v: Linear<B>,
+    /// Keys and values.
+    pub kv: KvSource<B>,
     /// `[n_embd, n_head * head_dim]`.
     pub output: Linear<B>,
     /// Norms of queries and of keys, before they are rotated.
     pub qk_norm: Option<QkNorm<B>>,
+    /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
+    pub sinks: Option<B::Weight>,
+    /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
+    pub gated: bool,
 }
 
 /// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token at once.
 pub struct QkNorm<B: Backend> {
     /// Of queries.
     pub q: NormLayer<B>,
-    /// Of keys.
-    pub k: NormLayer<B>,
+    /// Of keys, where the layer has its own.
+    pub k: Option<NormLayer<B>>,
     /// Whether a row of the norm is one head and not all of a token.
     pub per_head: bool,
 }
 
 impl<B: Backend> SelfAttention<B> {
+    /// The earlier layer whose keys and values it reads, if it has none of its own.
+    pub fn shares(&self) -> Option<usize> {
+        match self.kv {
+            KvSource::Own { .. } => None,
+            KvSource::Shared(of) => Some(of),
+        }
+    }
+
     /// `ws.proj = attention(input)`, appending the batch's keys and values to `layer` of `kv` on the way.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
@@ -131,12 +172,36 @@ impl<B: Backend> SelfAttention<B> {
             Source::Norm => &ws.norm,
             Source::Residual => &ws.x,
         };
-        Linear::forward_many(
-            [(&self.q, &mut ws.q), (&self.k, &mut ws.k), (&self.v, &mut ws.v)],
-            backend,
-            x,
-            n,
-        );
+        let (n_heads, head_dim) = (n * params.n_head, params.head_dim);
+        let halves = (2 * head_dim, head_dim);
+        let q = if self.gated { &mut ws.q_gate } else { &mut ws.q };
+        match &self.kv {
+            KvSource::Own { k, v: Some(v), .. } => {
+                Linear::forward_many([(&self.q, q), (k, &mut ws.k), (v, &mut ws.v)], backend, x, n);
+            }
+            KvSource::Own { k, v: None, .. } => {
+                Linear::forward_many([(&self.q, q), (k, &mut ws.k)], backend, x, n);
+                let len = params.n_head_kv * head_dim;
+                let (n_cols, first) = ((len, len), (0, 0));
+                backend.copy_columns(Columns { x: &ws.k, out: &mut ws.v, n, n_cols, first, len });
+            }
+            KvSource::Shared(_) => self.q.forward(backend, x, n, q),
+        }
+        if let KvSource::Own { v_norm: Some(norm), .. } = &self.kv {
+            norm.forward(backend, &ws.v, None, n * params.n_head_kv, &mut ws.k_norm);
+            std::mem::swap(&mut ws.v, &mut ws.k_norm);
+        }
+        if self.gated {
+            let (x, out) = (&ws.q_gate, &mut ws.q);
+            backend.copy_columns(Columns {
+                x,
+                out,
+                n: n_heads,
+                n_cols: halves,
+                first: (0, 0),
+                len: head_dim,
+            });
+        }
         if let Some(norm) = &self.qk_norm {
             norm.forward(params, n, backend, ws);
         }
@@ -146,15 +211,21 @@ impl<B: Backend> SelfAttention<B> {
                 k: &mut ws.k,
                 positions: batch.positions,
                 n_head: params.n_head,
-                n_head_kv: params.n_head_kv,
+                n_head_kv: if self.shares().is_some() { 0 } else { params.n_head_kv },
                 head_dim: params.head_dim,
                 inv_freq: rope.inv_freq(batch.n_ctx),
                 magnitude: rope.magnitude,
                 style: rope.style,
             });
         }
-        let rows = KvRows::New { k: &ws.k, v: &ws.v };
-        backend.kv_append(KvAppend { kv, layer, rows, slots: batch.slots });
+        let layer = match self.kv {
+            KvSource::Own { .. } => {
+                let rows = KvRows::New { k: &ws.k, v: &ws.v };
+                backend.kv_append(KvAppend { kv, layer, rows, slots: batch.slots });
+                layer
+            }
+            KvSource::Shared(of) => of,
+        };
         let attention = Attention {
             kv,
             layer,
@@ -165,9 +236,17 @@ impl<B: Backend> SelfAttention<B> {
             scale: params.scale,
             causal: params.causal,
             window: params.window,
+            growth: params.growth,
             softcap: params.softcap,
+            sinks: self.sinks.as_ref(),
         };
         backend.attention(&attention, &mut ws.attn);
+        if self.gated {
+            let (x, out, first) = (&ws.q_gate, &mut ws.q, (head_dim, 0));
+            backend.copy_columns(Columns { x, out, n: n_heads, n_cols: halves, first, len: head_dim });
+            backend.act_mul(Activation::Sigmoid, &mut ws.q, &ws.attn, n_heads * head_dim);
+            std::mem::swap(&mut ws.q, &mut ws.attn);
+        }
         self.output.forward(backend, &ws.attn, n, &mut ws.proj);
     }
 }
@@ -178,7 +257,9 @@ impl<B: Backend> QkNorm<B> {
         let rows = |n_head: usize| if self.per_head { n * n_head } else { n };
         self.q.forward(backend, &ws.q, None, rows(params.n_head), &mut ws.attn);
         std::mem::swap(&mut ws.q, &mut ws.attn);
-        self.k.forward(backend, &ws.k, None, rows(params.n_head_kv), &mut ws.k_norm);
-        std::mem::swap(&mut ws.k, &mut ws.k_norm);
+        if let Some(k) = &self.k {
+            k.forward(backend, &ws.k, None, rows(params.n_head_kv), &mut ws.k_norm);
+            std::mem::swap(&mut ws.k, &mut ws.k_norm);
+        }
     }
 }

@@ -3,11 +3,13 @@
 //! fields and so says all that is particular to it.
 #![forbid(unsafe_code)]
 
+use super::altup::{AltUp, AltUpLayer};
 use super::attention::{self, AttentionParams};
 use super::head::{Head, Output};
 use super::mixer::Mixer;
 use super::mlp::Mlp;
 use super::norm::{NormKind, NormLayer};
+use super::per_layer::{PerLayerEmbd, PerLayerInput};
 use super::workspace::Workspace;
 use super::{Batch, Cache, Keeps, Shift, Source};
 use crate::backend::{AddNorm, Backend, Embed};
@@ -21,6 +23,10 @@ pub struct Decoder<B: Backend> {
     pub position_embd: Option<B::Weight>,
     /// Factor on the token embedding.
     pub embd_scale: Option<f32>,
+    /// Per-layer embeddings.
+    pub per_layer: Option<PerLayerEmbd<B>>,
+    /// The residual stream is several vectors.
+    pub altup: Option<AltUp<B>>,
     /// The kinds of attention that layers choose from.
     pub attention: Vec<AttentionParams>,
     /// The layers, first to last.
@@ -57,6 +63,49 @@ pub struct DecoderLayer<B: Backend> {
     pub ffn: Mlp<B>,
     /// On what feed-forward gives, before it is added.
     pub post_ffn_norm: Option<NormLayer<B>>,
+    /// What there is beyond that.
+    pub extra: Option<Extra<B>>,
+}
+
+/// What a layer has beyond a mixer and feed-forward.
+pub enum Extra<B: Backend> {
+    /// Something at its end.
+    End {
+        /// What the layer makes of its per-layer embedding.
+        input: Option<PerLayerInput<B>>,
+        /// Factor on the residual stream.
+        scale: f32,
+    },
+    /// It computes with one vector of several that make the residual stream.
+    AltUp(Box<AltUpLayer<B>>),
+}
+
+impl<B: Backend> Extra<B> {
+    /// What comes at the end of the layer.
+    fn end(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+        let len = n * ws.shape.n_embd;
+        match self {
+            Extra::End { input, scale } => {
+                if let Some(input) = input {
+                    input.forward(backend, ws, n);
+                    backend.add(&mut ws.x, &ws.norm, len);
+                }
+                if *scale != 1.0 {
+                    backend.scale(&mut ws.x, *scale, len);
+                }
+            }
+            Extra::AltUp(altup) => altup.end(backend, ws, n),
+        }
+    }
+}
+
+impl<B: Backend> DecoderLayer<B> {
+    fn altup(&self) -> Option<&AltUpLayer<B>> {
+        match &self.extra {
+            Some(Extra::AltUp(altup)) => Some(altup),
+            _ => None,
+        }
+    }
 }
 
 impl<B: Backend> Decoder<B> {
@@ -75,27 +124,56 @@ impl<B: Backend> Decoder<B> {
         if let Some(factor) = self.embd_scale {
             backend.scale(&mut ws.x, factor, len);
         }
+        if let Some(per_layer) = &self.per_layer {
+            per_layer.forward(backend, ws, batch.tokens)?;
+        }
         if let Some(table) = &self.position_embd {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj })?;
             backend.add(&mut ws.x, &ws.proj, len);
         }
-        if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
+        if let Some(altup) = &self.altup {
+            altup.spread(backend, ws, n);
+        } else if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
             norm.forward(backend, &ws.x, None, n, &mut ws.norm);
         }
-        // Layers so far that keep keys and values, and that keep a state.
-        let (mut n_kv, mut n_states) = (0, 0);
+        // Layers so far that keep keys and values, and that keep states.
+        let (mut n_kv, mut n_recurrent) = (0, 0);
         for (i, layer) in self.layers.iter().enumerate() {
             batch.watch.check()?;
-            let kept = match layer.mixer.keeps() {
-                Keeps::Kv => &mut n_kv,
-                Keeps::State(_) => &mut n_states,
-            };
+            if let Some(altup) = layer.altup() {
+                altup.begin(layer.attn_norm.as_ref(), backend, ws, n);
+            }
+            let next = self.layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
             let input = if layer.attn_norm.is_some() { Source::Norm } else { Source::Residual };
-            layer.mixer.forward(&self.attention, *kept, input, backend, ws, cache, batch);
-            *kept += 1;
+            if let Mixer::None = layer.mixer {
+                layer.ffn.forward(input, backend, ws, n);
+                self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n);
+                continue;
+            }
+            let before = match layer.mixer.keeps(&self.attention) {
+                Keeps::Nothing | Keeps::Kv(_) => n_kv,
+                Keeps::States { .. } => n_recurrent,
+            };
+            layer.mixer.forward(&self.attention, before, input, backend, ws, cache, batch);
+            match layer.mixer.keeps(&self.attention) {
+                Keeps::Nothing => {}
+                Keeps::Kv(_) => n_kv += 1,
+                Keeps::States { .. } => n_recurrent += 1,
+            }
+            if let Mlp::None = layer.ffn {
+                self.add(layer.post_attn_norm.as_ref(), next, backend, ws, n);
+                continue;
+            }
             let input = match &layer.ffn_input {
                 FfnInput::Norm(norm) => {
-                    self.add(layer.post_attn_norm.as_ref(), Some(norm), backend, ws, n);
+                    match layer.altup() {
+                        None => self.add(layer.post_attn_norm.as_ref(), Some(norm), backend, ws, n),
+                        Some(altup) => {
+                            self.add(layer.post_attn_norm.as_ref(), None, backend, ws, n);
+                            altup.add_laurel(backend, ws, n);
+                            norm.forward(backend, &ws.x, None, n, &mut ws.norm);
+                        }
+                    }
                     Source::Norm
                 }
                 FfnInput::Residual => {
@@ -113,23 +191,64 @@ impl<B: Backend> Decoder<B> {
                 }
             };
             layer.ffn.forward(input, backend, ws, n);
-            let next = self.layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
-            self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n);
+            match &layer.extra {
+                None => self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n),
+                Some(extra) => {
+                    self.add(layer.post_ffn_norm.as_ref(), None, backend, ws, n);
+                    extra.end(backend, ws, n);
+                    if let (Some(next), None) = (next, &self.altup) {
+                        next.forward(backend, &ws.x, None, n, &mut ws.norm);
+                    }
+                }
+            }
+        }
+        if let Some(altup) = &self.altup {
+            altup.gather(backend, ws, n);
         }
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
     /// What each layer keeps of a sequence.
     pub fn keeps(&self) -> Vec<Keeps> {
-        self.layers.iter().map(|layer| layer.mixer.keeps()).collect()
+        self.layers.iter().map(|layer| layer.mixer.keeps(&self.attention)).collect()
+    }
+
+    /// The widest of each of [`Mixer::width`].
+    pub fn mix_width(&self) -> (usize, usize) {
+        let widths = self.layers.iter().map(|layer| layer.mixer.width());
+        widths.fold((0, 0), |(a, b), (c, d)| (a.max(c), b.max(d)))
+    }
+
+    /// The widest of the buffers of latent attention, and its heads.
+    pub fn latent_width(&self) -> (usize, usize) {
+        let shapes = self.layers.iter().filter_map(|layer| match &layer.mixer {
+            Mixer::Latent { block, .. } => Some(block.shape),
+            _ => None,
+        });
+        shapes.fold((0, 0), |(width, n_head), shape| (width.max(shape.width()), n_head.max(shape.n_head)))
+    }
+
+    /// Whether layers have attention with an output gate.
+    pub fn is_gated(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(&layer.mixer, Mixer::Attention { block, .. } if block.gated))
     }
 
     /// The kinds of the layers that have attention.
     fn kinds(&self) -> impl Iterator<Item = usize> + '_ {
         self.layers.iter().filter_map(|layer| match layer.mixer {
-            Mixer::Attention { kind, .. } => Some(kind),
-            Mixer::ShortConv(_) => None,
+            Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } => Some(kind),
+            _ => None,
         })
+    }
+
+    /// The widest queries and keys or values of a token, and the longest vector of a head, in layers with attention.
+    pub fn attention_width(&self) -> (usize, usize, usize) {
+        let widths = self.kinds().map(|kind| {
+            let params = &self.attention[kind];
+            let longest = params.dims().longest();
+            (params.n_head * longest, params.n_head_kv * longest, longest)
+        });
+        widths.fold((0, 0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2)))
     }
 
     /// The widest window, if every layer with attention has one.
@@ -146,7 +265,12 @@ impl<B: Backend> Decoder<B> {
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
     pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
         let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
-        for (i, kind) in self.kinds().enumerate() {
+        let layers = self.layers.iter().filter_map(|layer| match &layer.mixer {
+            Mixer::Attention { kind, block } if block.shares().is_none() => Some(*kind),
+            Mixer::Latent { kind, .. } => Some(*kind),
+            _ => None,
+        });
+        for (i, kind) in layers.enumerate() {
             attention::shift(backend, kv, i, shift, turns[kind].as_ref());
         }
     }

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::attention::{AttentionParams, SelfAttention};
+use super::gated_delta::GatedDelta;
+use super::latent::Latent;
+use super::mamba2::Mamba2;
 use super::short_conv::ShortConv;
 use super::workspace::Workspace;
 use super::{Batch, Cache, Keeps, Source};
@@ -16,16 +19,49 @@ pub enum Mixer<B: Backend> {
         /// The weights.
         block: SelfAttention<B>,
     },
+    /// Attention over a latent vector of each token.
+    Latent {
+        /// Index as of attention.
+        kind: usize,
+        /// The weights.
+        block: Latent<B>,
+    },
     /// A short convolution between two gates.
     ShortConv(ShortConv<B>),
+    /// A recurrence by the gated delta rule.
+    GatedDelta(GatedDelta<B>),
+    /// The recurrence of Mamba-2.
+    Mamba2(Mamba2<B>),
+    /// None: the layer is a feed-forward block and nothing else.
+    None,
 }
 
 impl<B: Backend> Mixer<B> {
     /// What the layer keeps of a sequence.
-    pub fn keeps(&self) -> Keeps {
+    pub fn keeps(&self, kinds: &[AttentionParams]) -> Keeps {
         match self {
-            Mixer::Attention { .. } => Keeps::Kv,
-            Mixer::ShortConv(conv) => Keeps::State(conv.state_len()),
+            Mixer::Attention { block, .. } if block.shares().is_some() => Keeps::Nothing,
+            Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } => Keeps::Kv(kinds[*kind].kv_heads()),
+            Mixer::ShortConv(conv) => Keeps::States { conv: (conv.len - 1) * conv.n_embd, scan: 0 },
+            Mixer::GatedDelta(GatedDelta { shape, .. }) => Keeps::States {
+                conv: (shape.conv_len - 1) * shape.n_channels(),
+                scan: shape.n_head * shape.k_dim * shape.v_dim,
+            },
+            Mixer::Mamba2(Mamba2 { shape, .. }) => Keeps::States {
+                conv: (shape.conv_len - 1) * shape.n_channels(),
+                scan: shape.n_head * shape.state_len * shape.head_dim,
+            },
+            Mixer::None => Keeps::Nothing,
+        }
+    }
+
+    /// Width of the buffers that a recurrent layer works in, and of those with a number for each of its heads.
+    pub fn width(&self) -> (usize, usize) {
+        match self {
+            Mixer::Attention { .. } | Mixer::Latent { .. } | Mixer::None => (0, 0),
+            Mixer::ShortConv(conv) => (conv.n_embd, 0),
+            Mixer::GatedDelta(delta) => (delta.shape.width(), delta.shape.n_head),
+            Mixer::Mamba2(mamba) => (mamba.shape.n_channels(), mamba.shape.n_head),
         }
     }
 
@@ -45,7 +81,13 @@ impl<B: Backend> Mixer<B> {
             Mixer::Attention { kind, block } => {
                 block.forward(&kinds[*kind], kept, input, backend, ws, &mut cache.kv, batch);
             }
+            Mixer::Latent { kind, block } => {
+                block.forward(&kinds[*kind], kept, input, backend, ws, &mut cache.kv, batch);
+            }
             Mixer::ShortConv(conv) => conv.forward(kept, input, backend, ws, &mut cache.states, batch),
+            Mixer::GatedDelta(delta) => delta.forward(kept, input, backend, ws, &mut cache.states, batch),
+            Mixer::Mamba2(mamba) => mamba.forward(kept, input, backend, ws, &mut cache.states, batch),
+            Mixer::None => {}
         }
     }
 }

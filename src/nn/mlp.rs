@@ -3,11 +3,10 @@
 
 use super::Source;
 use super::linear::Linear;
-use super::moe::Moe;
+use super::moe::{BesideMoe, Moe};
 use super::workspace::Workspace;
 pub use crate::backend::Activation;
-use crate::backend::{Backend, GatedMatmul};
-use crate::kernels::GeluForm;
+use crate::backend::{Backend, GatedMatmul, Pointwise, RowChange};
 
 /// `down(act(gate(x)) · up(x))` (Shazeer 2020).
 pub struct GatedMlp<B: Backend> {
@@ -19,6 +18,8 @@ pub struct GatedMlp<B: Backend> {
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
+    /// Of the gate only what lies so many standard deviations above its mean is left, before the activation (Gemma 3n).
+    pub above_mean: Option<f32>,
     /// On the gate.
     pub activation: Activation,
 }
@@ -33,7 +34,7 @@ impl<B: Backend> GatedMlp<B> {
         (gate, up): (&mut B::Buffer, &mut B::Buffer),
         out: &mut B::Buffer,
     ) {
-        if self.gate.is_plain() && self.up.is_plain() {
+        if self.gate.is_plain() && self.up.is_plain() && self.above_mean.is_none() {
             backend.gated_matmul(GatedMatmul {
                 x,
                 n,
@@ -46,32 +47,78 @@ impl<B: Backend> GatedMlp<B> {
             });
         } else {
             Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);
+            if let Some(factor) = self.above_mean {
+                backend.change_rows(gate, &RowChange::AboveMean(factor), n, self.n_ff);
+            }
             backend.act_mul(self.activation, gate, up, n * self.n_ff);
         }
         self.down.forward(backend, gate, n, out);
     }
 }
 
-/// `down(gelu(up(x)))`.
-pub struct GeluMlp<B: Backend> {
+/// `down(activation(up(x)))`.
+pub struct PlainMlp<B: Backend> {
     /// `[n_ff, n_embd]`.
     pub up: Linear<B>,
     /// `[n_embd, n_ff]`.
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
-    /// Which GELU.
-    pub form: GeluForm,
+    /// On the hidden layer.
+    pub activation: Pointwise,
+}
+
+impl<B: Backend> PlainMlp<B> {
+    /// `out = mlp(x)` for the first `n` rows; `hidden` is room for `[n, n_ff]`.
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        x: &B::Buffer,
+        n: usize,
+        hidden: &mut B::Buffer,
+        out: &mut B::Buffer,
+    ) {
+        self.up.forward(backend, x, n, hidden);
+        backend.activate(hidden, self.activation, n * self.n_ff);
+        self.down.forward(backend, hidden, n, out);
+    }
+}
+
+/// A feed-forward block that every token takes.
+pub enum Dense<B: Backend> {
+    /// With a gate.
+    Gated(GatedMlp<B>),
+    /// Without.
+    Plain(PlainMlp<B>),
+}
+
+impl<B: Backend> Dense<B> {
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    pub fn forward(
+        &self,
+        backend: &mut B,
+        x: &B::Buffer,
+        n: usize,
+        (gate, up): (&mut B::Buffer, &mut B::Buffer),
+        out: &mut B::Buffer,
+    ) {
+        match self {
+            Dense::Gated(mlp) => mlp.forward(backend, x, n, (gate, up), out),
+            Dense::Plain(mlp) => mlp.forward(backend, x, n, gate, out),
+        }
+    }
 }
 
 /// A feed-forward block of any kind.
 pub enum Mlp<B: Backend> {
-    /// With a gate.
-    Gated(GatedMlp<B>),
-    /// Without.
-    Gelu(GeluMlp<B>),
+    /// One that every token takes.
+    Dense(Dense<B>),
     /// Experts, of which each token takes a few.
     Moe(Box<Moe<B>>),
+    /// One that every token takes beside experts.
+    Beside(Box<BesideMoe<B>>),
+    /// None: the layer mixes tokens and nothing else.
+    None,
 }
 
 impl<B: Backend> Mlp<B> {
@@ -82,13 +129,10 @@ impl<B: Backend> Mlp<B> {
             Source::Residual => &ws.x,
         };
         match self {
-            Mlp::Gated(mlp) => mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.proj),
-            Mlp::Gelu(mlp) => {
-                mlp.up.forward(backend, x, n, &mut ws.gate);
-                backend.gelu(&mut ws.gate, mlp.form, n * mlp.n_ff);
-                mlp.down.forward(backend, &ws.gate, n, &mut ws.proj);
-            }
+            Mlp::Dense(mlp) => mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.proj),
             Mlp::Moe(moe) => moe.forward(input, backend, ws, n),
+            Mlp::Beside(both) => both.forward(backend, ws, n),
+            Mlp::None => {}
         }
     }
 }

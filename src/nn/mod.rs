@@ -2,18 +2,23 @@
 //! parameters; its `forward` reads and writes named buffers of the [`workspace::Workspace`].
 #![forbid(unsafe_code)]
 
-use crate::backend::{Backend, Run, StatePlan};
+use crate::backend::{Backend, KvHeads, Run, StatePlan};
 use crate::cancel::Watch;
 
+pub mod altup;
 pub mod attention;
 pub mod decoder;
 pub mod encoder;
+pub mod gated_delta;
 pub mod head;
+pub mod latent;
 pub mod linear;
+pub mod mamba2;
 pub mod mixer;
 pub mod mlp;
 pub mod moe;
 pub mod norm;
+pub mod per_layer;
 pub mod pooling;
 pub mod short_conv;
 pub mod workspace;
@@ -38,10 +43,17 @@ pub struct Cache<B: Backend> {
 /// What one layer keeps of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
+    /// Nothing.
+    Nothing,
     /// Keys and values of each token.
-    Kv,
-    /// A state of so many f32 elements, however long the sequence is.
-    State(usize),
+    Kv(KvHeads),
+    /// Two states of so many f32 elements, however long the sequence is.
+    States {
+        /// The last rows that a convolution saw.
+        conv: usize,
+        /// The matrices of a recurrence.
+        scan: usize,
+    },
 }
 
 /// Tokens whose keys and values move, as if they had been run some positions earlier.

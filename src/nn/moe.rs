@@ -4,20 +4,22 @@
 
 use super::Source;
 use super::linear::Linear;
-use super::mlp::GatedMlp;
+use super::mlp::Dense;
+use super::norm::NormLayer;
 use super::workspace::Workspace;
-use crate::backend::{Activation, Backend, Gating, MoeMatmul, MoeRoute, Product};
+use crate::backend::{Activation, Backend, Columns, Gating, Groups, MoeMatmul, MoeRoute, Pointwise};
 
-/// A block of experts with SiLU gates, and perhaps one that every token takes.
+/// A block of experts, and perhaps one that every token takes.
 pub struct Moe<B: Backend> {
     /// `[n_expert, n_embd]`.
-    pub router: B::Weight,
-    /// `[n_expert * n_ff, n_embd]`.
-    pub gate: B::Weight,
-    /// `[n_expert * n_ff, n_embd]`.
-    pub up: B::Weight,
+    pub router: Linear<B>,
+    /// Gate and values.
+    pub gate_up: GateUp<B>,
     /// `[n_expert * n_embd, n_ff]`.
-    pub down: B::Weight,
+    pub down: Experts<B>,
+    /// What comes before the experts and behind them, `[n_latent, n_embd]` and `[n_embd, n_latent]`: where it is there, they work
+    /// on vectors of `n_latent` elements, `n_embd` at most.
+    pub latent: Option<(Linear<B>, Linear<B>)>,
     /// The expert of all tokens.
     pub shared: Option<SharedExpert<B>>,
     /// Experts there are.
@@ -34,42 +36,164 @@ pub struct Moe<B: Backend> {
     pub normalize: Option<f32>,
     /// Factor on the shares.
     pub scale: f32,
+    /// Factors on each expert's share beside that, `[n_expert]`.
+    pub scales: Option<B::Weight>,
+    /// Where experts are chosen of some groups only.
+    pub groups: Option<Groups>,
 }
 
-/// An expert that every token takes, weighted by a sigmoid of its own.
+/// The matrices of the first half of experts.
+pub enum GateUp<B: Backend> {
+    /// Each by itself.
+    Apart {
+        /// `[n_expert * n_ff, n_embd]`.
+        gate: Experts<B>,
+        /// `[n_expert * n_ff, n_embd]`.
+        up: Experts<B>,
+        /// On the gate.
+        activation: Activation,
+    },
+    /// Of each expert the gate above the values: `[n_expert * 2 * n_ff, n_embd]`.
+    Joint(Experts<B>, Activation),
+    /// No gate: `[n_expert * n_ff, n_embd]`.
+    Up(Experts<B>, Pointwise),
+}
+
+/// One linear layer of each expert.
+pub struct Experts<B: Backend> {
+    /// Their matrices, one below the other: `[n_expert * n_out, n_in]`.
+    pub weight: B::Weight,
+    /// `[n_expert, n_out]`.
+    pub bias: Option<B::Weight>,
+}
+
+/// An expert that every token takes.
 pub struct SharedExpert<B: Backend> {
-    /// `[1, n_embd]`.
-    pub gate_inp: Linear<B>,
+    /// What a sigmoid makes its share of, `[1, n_embd]`; `None`: its share is 1.
+    pub gate_inp: Option<Linear<B>>,
     /// The expert.
-    pub mlp: GatedMlp<B>,
+    pub mlp: Dense<B>,
 }
 
 impl<B: Backend> Moe<B> {
     /// `ws.proj = moe(input)` for the first `n` rows.
     pub fn forward(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+        self.route(input, backend, ws, n);
+        self.experts(input, backend, ws, n);
+    }
+
+    /// Chooses the experts of the first `n` rows by `input`.
+    fn route(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let &Moe { n_expert, n_used, gating, normalize, scale, .. } = self;
         let x = match input {
             Source::Norm => &ws.norm,
             Source::Residual => &ws.x,
         };
-        backend.matmul(x, n, Product { weight: &self.router, out: &mut ws.router });
+        self.router.forward(backend, x, n, &mut ws.router);
         let (logits, route) = (&ws.router, &mut ws.route);
-        let bias = self.bias.as_ref();
-        backend.moe_route(MoeRoute { logits, n, n_expert, n_used, gating, bias, normalize, scale, route });
+        let (bias, scales) = (self.bias.as_ref(), self.scales.as_ref());
+        backend.moe_route(MoeRoute {
+            logits,
+            n,
+            n_expert,
+            n_used,
+            gating,
+            bias,
+            normalize,
+            scale,
+            scales,
+            groups: self.groups,
+            route,
+        });
+    }
+
+    /// `ws.proj` of the experts that were chosen.
+    fn experts(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+        let &Moe { n_expert, n_used, .. } = self;
+        let x = match input {
+            Source::Norm => &ws.norm,
+            Source::Residual => &ws.x,
+        };
         let route = &ws.route;
-        for (weight, out) in [(&self.gate, &mut ws.gate), (&self.up, &mut ws.up)] {
-            backend.moe_matmul(MoeMatmul { x, n, weight, n_expert, n_used, route, reduce: false, out });
+        let multiply = |backend: &mut B, x: &B::Buffer, experts: &Experts<B>, reduce, out: &mut B::Buffer| {
+            let (weight, bias) = (&experts.weight, experts.bias.as_ref());
+            backend.moe_matmul(MoeMatmul { x, n, weight, bias, n_expert, n_used, route, reduce, out });
+        };
+        let n_hidden = n * n_used * self.n_ff;
+        let inner = match &self.latent {
+            Some((before, _)) => {
+                before.forward(backend, x, n, &mut ws.shared);
+                &ws.shared
+            }
+            None => x,
+        };
+        match &self.gate_up {
+            GateUp::Apart { gate, up, activation } => {
+                multiply(backend, inner, gate, false, &mut ws.gate);
+                multiply(backend, inner, up, false, &mut ws.up);
+                backend.act_mul(*activation, &mut ws.gate, &ws.up, n_hidden);
+            }
+            GateUp::Joint(gate_up, activation) => {
+                multiply(backend, inner, gate_up, false, &mut ws.gate_up);
+                let n_ff = self.n_ff;
+                for (first, out) in [(0, &mut ws.gate), (n_ff, &mut ws.up)] {
+                    let (x, n_cols, first) = (&ws.gate_up, (2 * n_ff, n_ff), (first, 0));
+                    backend.copy_columns(Columns { x, out, n: n * n_used, n_cols, first, len: n_ff });
+                }
+                backend.act_mul(*activation, &mut ws.gate, &ws.up, n_hidden);
+            }
+            GateUp::Up(up, activation) => {
+                multiply(backend, inner, up, false, &mut ws.gate);
+                backend.activate(&mut ws.gate, *activation, n_hidden);
+            }
         }
-        backend.act_mul(Activation::Silu, &mut ws.gate, &ws.up, n * n_used * self.n_ff);
-        let (x_down, weight, out) = (&ws.gate, &self.down, &mut ws.proj);
-        backend.moe_matmul(MoeMatmul { x: x_down, n, weight, n_expert, n_used, route, reduce: true, out });
+        match &self.latent {
+            Some((_, behind)) => {
+                multiply(backend, &ws.gate, &self.down, true, &mut ws.shared);
+                behind.forward(backend, &ws.shared, n, &mut ws.proj);
+            }
+            None => multiply(backend, &ws.gate, &self.down, true, &mut ws.proj),
+        }
         if let Some(shared) = &self.shared {
-            // The router's numbers are used up, and its buffer has room for one per row.
-            shared.gate_inp.forward(backend, x, n, &mut ws.router);
             shared.mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.shared);
             let n_embd = ws.shape.n_embd;
-            backend.sigmoid_gate(&mut ws.shared, &ws.router, n, n_embd);
+            if let Some(gate_inp) = &shared.gate_inp {
+                // The router's numbers are used up, and its buffer has room for one per row.
+                gate_inp.forward(backend, x, n, &mut ws.router);
+                backend.sigmoid_gate(&mut ws.shared, &ws.router, n, n_embd);
+            }
             backend.add(&mut ws.proj, &ws.shared, n * n_embd);
         }
+    }
+}
+
+/// A block that every token takes beside experts, each with norms of its own (Gemma 4).
+pub struct BesideMoe<B: Backend> {
+    /// The block that every token takes.
+    pub dense: Dense<B>,
+    /// On what it gives.
+    pub dense_norm: NormLayer<B>,
+    /// Of the residual stream, for the router.
+    pub router_norm: NormLayer<B>,
+    /// Of the residual stream, for the experts.
+    pub moe_norm: NormLayer<B>,
+    /// The experts.
+    pub moe: Moe<B>,
+    /// On what they give.
+    pub post_norm: NormLayer<B>,
+}
+
+impl<B: Backend> BesideMoe<B> {
+    /// `ws.proj` of the first `n` rows: the block of `ws.norm`, and the experts of `ws.x`.
+    pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+        self.dense.forward(backend, &ws.norm, n, (&mut ws.gate, &mut ws.up), &mut ws.proj);
+        self.dense_norm.forward(backend, &ws.proj, None, n, &mut ws.shared);
+        self.router_norm.forward(backend, &ws.x, None, n, &mut ws.norm);
+        self.moe.route(Source::Norm, backend, ws, n);
+        self.moe_norm.forward(backend, &ws.x, None, n, &mut ws.norm);
+        self.moe.experts(Source::Norm, backend, ws, n);
+        self.post_norm.forward(backend, &ws.proj, None, n, &mut ws.norm);
+        std::mem::swap(&mut ws.proj, &mut ws.norm);
+        backend.add(&mut ws.proj, &ws.shared, n * ws.shape.n_embd);
     }
 }

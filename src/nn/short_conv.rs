@@ -28,15 +28,10 @@ pub struct ShortConv<B: Backend> {
 }
 
 impl<B: Backend> ShortConv<B> {
-    /// Elements of the state: what the next token sees of those before it.
-    pub fn state_len(&self) -> usize {
-        (self.len - 1) * self.n_embd
-    }
-
-    /// `ws.proj = short_conv(input)`, with the state number `state`.
+    /// `ws.proj = short_conv(input)`. The recurrent layers before this one are `n_before`.
     pub fn forward(
         &self,
-        state: usize,
+        n_before: usize,
         input: Source,
         backend: &mut B,
         ws: &mut Workspace<B>,
@@ -53,7 +48,7 @@ impl<B: Backend> ShortConv<B> {
         backend.mul(x, b, n * self.n_embd);
         backend.causal_conv(CausalConv {
             states,
-            state,
+            state: 2 * n_before,
             x,
             n_channels: self.n_embd,
             len: self.len,

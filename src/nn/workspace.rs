@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::backend::{Backend, Limits};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Rows of logits computed at a time; more outputs than this are done in turns.
 const N_OUT: usize = 16;
@@ -14,16 +14,30 @@ pub struct WorkspaceShape {
     pub n_tokens: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
-    /// `n_head * head_dim`.
+    /// Widest queries of a token.
     pub n_q: usize,
-    /// `n_head_kv * head_dim`.
+    /// Widest keys or values of a token.
     pub n_kv: usize,
-    /// Length of a head.
+    /// Longest vector of a head.
     pub head_dim: usize,
-    /// Channels of recurrent layers; 0 where there are none.
+    /// Query heads.
+    pub n_head: usize,
+    /// Width of the buffers of recurrent layers; 0 where there are none.
     pub n_mix: usize,
+    /// Heads of recurrent layers.
+    pub n_mix_head: usize,
+    /// Queries and gates of attention that has an output gate; 0 where there is none.
+    pub n_q_gate: usize,
+    /// Hidden elements of experts per row whose gate and values are one matrix; 0 where there are none.
+    pub n_gate_up: usize,
     /// Hidden elements of a feed-forward block per row: its width, or that of all experts of a row together.
     pub n_ff: usize,
+    /// Width of the buffers of latent attention, and its heads; 0 where there is none.
+    pub n_latent: (usize, usize),
+    /// Elements of the per-layer embeddings of a token; 0 where there are none.
+    pub n_per_layer: usize,
+    /// Vectors that make the residual stream where layers compute with one of them; 0: the stream is one.
+    pub n_streams: usize,
     /// Experts; 0 where there are none.
     pub n_expert: usize,
     /// Experts of a row.
@@ -50,12 +64,30 @@ pub struct Workspace<B: Backend> {
     pub attn: B::Buffer,
     /// What recurrent layers make of their input, `[n, n_mix]` each.
     pub mix: [B::Buffer; 3],
+    /// Numbers of each head of a recurrent layer, `[n, n_mix_head]` each.
+    pub mix_heads: [B::Buffer; 2],
+    /// Queries, each head's followed by its output gate, `[n, n_q_gate]`.
+    pub q_gate: B::Buffer,
+    /// Gate and values of experts side by side, `[n, n_gate_up]`.
+    pub gate_up: B::Buffer,
     /// Output of a block, to be added to `x`, `[n, n_embd]`.
     pub proj: B::Buffer,
     /// Feed-forward gate, or its only hidden layer, `[n, n_ff]`.
     pub gate: B::Buffer,
     /// Feed-forward values beside the gate, `[n, n_ff]`.
     pub up: B::Buffer,
+    /// What latent attention works in, `[n, n_latent.0]` each.
+    pub latent: [B::Buffer; 3],
+    /// The number of each row's head, and 1, `[n * n_latent.1, 2]`.
+    pub heads: B::Buffer,
+    /// Per-layer embeddings, and room for as many, `[n, n_per_layer]` each.
+    pub per_layer: [B::Buffer; 2],
+    /// Rows of their table, as many as tokens.
+    pub rows: Vec<u32>,
+    /// The vectors of the residual stream, and what they are predicted to become, `[n, n_streams, n_embd]` each.
+    pub streams: [B::Buffer; 2],
+    /// What lies beside attention where the residual stream is several vectors, or one of these, `[n, n_embd]`.
+    pub beside: B::Buffer,
     /// What the router makes of each expert, `[n, n_expert]`.
     pub router: B::Buffer,
     /// Experts and shares of each row, `[n, n_expert_used, 2]`.
@@ -75,13 +107,13 @@ impl<B: Backend> Workspace<B> {
     pub fn new(backend: &mut B, shape: WorkspaceShape, n_ctx: usize) -> Result<Workspace<B>> {
         let s = shape;
         let n_out = N_OUT.min(s.n_tokens);
-        let n_cols = s.n_embd.max(s.n_q).max(s.n_ff).max(s.n_mix);
+        let n_cols = s.n_embd.max(s.n_q).max(s.n_ff).max(s.n_mix).max(s.n_latent.0).max(s.n_per_layer);
         backend.reserve(&Limits {
             n_tokens: s.n_tokens,
             n_out,
             n_cols,
             head_dim: s.head_dim,
-            n_head: s.n_q / s.head_dim,
+            n_head: s.n_head,
             n_ctx,
         })?;
         // A number of elements that cannot be counted is more than there is memory for.
@@ -95,9 +127,21 @@ impl<B: Backend> Workspace<B> {
             v: rows(s.n_kv)?,
             attn: rows(s.n_q)?,
             mix: [rows(s.n_mix)?, rows(s.n_mix)?, rows(s.n_mix)?],
+            mix_heads: [rows(s.n_mix_head)?, rows(s.n_mix_head)?],
+            q_gate: rows(s.n_q_gate)?,
+            gate_up: rows(s.n_gate_up)?,
             proj: rows(s.n_embd)?,
             gate: rows(s.n_ff)?,
             up: rows(s.n_ff)?,
+            latent: [rows(s.n_latent.0)?, rows(s.n_latent.0)?, rows(s.n_latent.0)?],
+            heads: rows(s.n_latent.1.saturating_mul(2))?,
+            per_layer: [rows(s.n_per_layer)?, rows(s.n_per_layer)?],
+            rows: room(if s.n_per_layer > 0 { s.n_tokens } else { 0 })?,
+            streams: [
+                rows(s.n_streams.saturating_mul(s.n_embd))?,
+                rows(s.n_streams.saturating_mul(s.n_embd))?,
+            ],
+            beside: rows(if s.n_streams > 0 { s.n_embd } else { 0 })?,
             router: rows(s.n_expert)?,
             route: rows(s.n_expert_used.saturating_mul(2))?,
             shared: rows(if s.n_expert > 0 { s.n_embd } else { 0 })?,
@@ -108,11 +152,19 @@ impl<B: Backend> Workspace<B> {
     }
 }
 
+/// Room for `n` numbers of rows.
+fn room(n: usize) -> Result<Vec<u32>> {
+    let mut rows = Vec::new();
+    match rows.try_reserve_exact(n) {
+        Ok(()) => Ok(rows),
+        Err(_) => Err(Error::NoMemory(format!("no memory for the numbers of {n} rows"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::threaded::{F32Products, ThreadedBackend};
-    use crate::error::Error;
     use crate::kernels::{Isa, Kernels};
     use crate::memory::Memory;
     use crate::threads::ThreadPool;
@@ -127,8 +179,15 @@ mod tests {
             n_q: 64,
             n_kv: 64,
             head_dim: 64,
+            n_head: 1,
             n_mix: 0,
+            n_mix_head: 0,
+            n_q_gate: 0,
+            n_gate_up: 0,
             n_ff: wide,
+            n_latent: (0, 0),
+            n_per_layer: 0,
+            n_streams: 0,
             n_expert: 0,
             n_expert_used: 0,
             n_vocab: 0,

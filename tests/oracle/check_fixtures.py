@@ -71,7 +71,10 @@ def main():
     print("|---|---|---|---|---|---|---|---|")
     for path in sorted(args.models.glob("*.gguf")):
         if not args.names or any(path.stem.startswith(name) for name in args.names):
-            print(row(path), flush=True)
+            try:
+                print(row(path), flush=True)
+            except RuntimeError as error:
+                print(f"| {path.stem} | – | – | – | – | – | – | {error} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,15 @@ BASES = {
     "qwen3": "qwen3-tied", "qwen2_moe": "qwen2moe-6-2", "qwen3_moe": "qwen3moe-8-2", "gemma": "gemma", "gemma2": "gemma2",
     "gemma3_text": "gemma3", "gemma3": "gemma3", "gpt2": "gpt2-untied", "bert": "bert", "nomic_bert": "nomic-bert",
     "phi": "phi2", "phi3": "phi3-longrope-short", "gpt_neox": "gptneox-sequential", "starcoder2": "starcoder2-window",
-    "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite",
-    "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3",
+    "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite", "granitemoe": "granitemoe-5-2", "granitemoeshared": "granitemoe-7-3",
+    "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3", "qwen3_next": "qwen3next-old", "qwen3_5_text": "qwen35-list",
+    "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
+    "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
 }
+# Models that see, whose part about language is driven; and the class of that part.
+WRAPPERS = {"gemma3": "gemma3_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
+            "qwen2_vl": "qwen2_vl_text", "qwen2_5_vl": "qwen2_5_vl_text", "qwen3_vl": "qwen3_vl_text", "mistral3": "ministral3", "gemma4": "gemma4_text",
+            "gemma3n": "gemma3n_text"}
 # What is set in that folder before, since `transformers` 5.24 fails on YaRN beside a `head_dim` that is null.
 OVERRIDES = {"mixtral": {"head_dim": 8}}
 ENCODERS = {"bert", "nomic_bert"}
@@ -58,7 +64,16 @@ LEGACY = {
     "gemma3_text": ["rope_local_base_freq", "sliding_window_pattern"],
     "gemma3": ["rope_local_base_freq", "sliding_window_pattern"],
     "gemma2": ["hidden_act", "sliding_window_pattern"],
+    "deepseek_v2": ["moe_layer_freq", "scoring_func", "aux_loss_alpha", "seq_aux"],
+    "glm4_moe_lite": ["first_k_dense_replace", "num_nextn_predict_layers", "topk_method", "num_local_experts"],
+    "gemma4_text": ["global_head_dim", "num_global_key_value_heads"],
+    "granitemoehybrid": ["layers_block_type", "normalization_function"],
+    "nemotron_h": ["hybrid_override_pattern", "layer_types", "num_hidden_layers", "attention_head_dim", "mamba_n_groups", "mamba_d_conv",
+                   "mamba_dt_min", "mamba_dt_limit", "mamba_conv_bias", "num_local_experts"],
+    "gpt_oss": ["num_experts", "experts_per_token", "initial_context_length"],
     "lfm2_moe": ["tie_embedding", "num_local_experts"],
+    "qwen3_next": ["full_attention_interval", "num_local_experts"], "qwen3_5_text": ["full_attention_interval", "mtp_num_hidden_layers"],
+    "qwen3_5_moe_text": ["full_attention_interval", "num_local_experts", "intermediate_size", "norm_topk_prob"],
     "lfm2": ["tie_embedding", "block_ff_dim", "theta", "conv_dim", "conv_use_xavier_init", "block_use_swiglu", "use_pos_enc"],
     "gemma": ["hidden_activation"],
     "gpt_neox": ["rotary_pct", "rotary_emb_base"],
@@ -80,7 +95,7 @@ def language(config):
 
 def layers(config):
     config = language(config)
-    return config.get("num_hidden_layers") or config.get("n_layer")
+    return config.get("num_hidden_layers") or config.get("n_layer") or len(config["layers_block_type"])
 
 
 def heads(config):
@@ -196,6 +211,22 @@ def gemma3_rope_cases():
     ]
 
 
+def has_delta_nets(config):
+    return "linear_num_key_heads" in language(config)
+
+
+MAMBA, FULL = "linear_attention", "full_attention"
+
+
+def has_mixers(config):
+    return "mamba_n_heads" in config or "mamba_num_heads" in config
+
+
+def old_kinds(kinds):
+    """The kinds of layers under their older names."""
+    return [{MAMBA: "mamba", FULL: "attention"}.get(str(kind), kind) for kind in (kinds if isinstance(kinds, list) else [])]
+
+
 def values(field, config):
     """What a field is changed to."""
     now, n = config.get(field), layers(config)
@@ -205,7 +236,11 @@ def values(field, config):
         return [None, {}, *rope_values(config)]
     if field == "layer_types":
         full, local = "full_attention", "sliding_attention"
-        return [None, [full] * n, [local] * n, [local if i % 2 else full for i in range(n)],
+        linear = "linear_attention"
+        if has_mixers(config):
+            return [None, old_kinds(now), [MAMBA] * n, [FULL] * n, [MAMBA] * (n - 1) + [FULL], [MAMBA] * (n - 1), ["conv"] * n]
+        mixed = [] if not has_delta_nets(config) else [[linear if i % 3 else full for i in range(n)], [full] * (n - 1) + [linear]]
+        return mixed + [None, [full] * n, [local] * n, [local if i % 2 else full for i in range(n)],
                 [full if i % 2 else local for i in range(n)], [full] * (n + 1), [full] * (n - 1), ["chunked_attention"] * n,
                 ["linear_attention"] * n]
     special = {
@@ -216,13 +251,26 @@ def values(field, config):
         "quantization_config": [None, {"quant_method": "bitsandbytes", "load_in_4bit": True}],
         "auto_map": [None, {}, {"AutoModel": "modeling.Model"}],
         "architectures": [None, [], ["UnheardOf"]],
-        "position_embedding_type": [None, "absolute", "relative_key"],
+        "position_embedding_type": [None, "absolute", "relative_key", "rope", "nope"],
+        "hybrid_override_pattern": [None, "M-*-MM", "M-*-M-", "M-*-MX", "M-*-ME", ""],
+        "layers_block_type": [None, old_kinds(now), [MAMBA, "mlp", FULL, "mlp", FULL, MAMBA], [MAMBA] * n, [FULL] * n, ["conv"] * n],
+        "time_step_limit": [None, [0.0, {"__float__": "Infinity"}], [0.01, 0.5], [0.5], 3],
+        "topk_method": [None, "greedy", "group_limited_greedy", "noaux_tc"], "scoring_func": [None, "softmax", "sigmoid"],
+        "mlp_layer_types": [None, ["sparse"] * n, ["dense"] * n, ["dense", "sparse"] * (n // 2), ["dense"] + ["sparse"] * (n - 1)],
+        "q_lora_rank": [None, config.get("q_lora_rank"), 7], "first_k_dense_replace": [None, 0, 1, 2, n, n + 1],
+        "mamba_d_head": [None, "auto", 3, now], "time_step_min": [None, 0.5], "mamba_dt_min": [None, 0.5],
+        "mlp_hidden_act": [None, *ACTIVATIONS], "mamba_hidden_act": [None, *ACTIVATIONS],
         "dtype": [None, "float32"], "torch_dtype": [None, "float32"], "attn_implementation": [None, "eager"],
         "_name_or_path": ["x"], "name_or_path": ["x"], "id2label": [{"0": "a", "1": "b", "2": "c"}], "label2id": [{"a": 0}],
         "problem_type": [None, "regression"], "transformers_version": [None, "4.1.0"],
-        "experts_implementation": [None], "per_layer_config": [None], "pooler_type": ["first_token_transform"],
+        "experts_implementation": [None], "per_layer_config": [None] if "per_layer_config" not in config else
+        [None, {}, {"0": {"head_dim": 32}}, {str(i): {"head_dim": 32} for i in range(n)}, {"1": {"head_dim": 32}},
+         {"1": {"head_dim": 32}, "4": {"head_dim": 32}, "5": {"head_dim": 32, "sliding_window": 3}}],
+        "num_kv_shared_layers": [None, 0, 1, 3, n, n + 1], "use_bidirectional_attention": [None, "vision", "all"] if "per_layer_config" in config else [None, True],
+        "global_head_dim": [None, 16, 32, 64], "num_global_key_value_heads": [None, 1, 2], "pooler_type": ["first_token_transform"],
+        "full_attention_interval": [None, 1, 2, 3], "linear_conv_kernel_dim": [None, 4, 6],
         "query_pre_attn_scalar": [None, 7, 24.5, 0, -3], "summary_type": ["last"], "summary_activation": [None, "tanh"],
-        "eos_token_id": [None, 3, [3, 5]], "sliding_window": [None, 0, 1, 5, 16, 4096], "use_bidirectional_attention": [None, True],
+        "eos_token_id": [None, 3, [3, 5]], "sliding_window": [None, 0, 1, 5, 16, 4096],
         "tie_word_embeddings": [None, True, False], "head_dim": [None, head_dim(config), head_dim(config) * 2, 8],
         "rms_norm_eps": [None, 1e-2, 0, 1e-12], "layer_norm_eps": [None, 1e-2, 0, 1e-12], "norm_epsilon": [None, 1e-2],
         "layer_norm_epsilon": [None, 1e-2], "partial_rotary_factor": [None, 0.25, 0.5, 1.0, 0.0, 2.0],
@@ -257,9 +305,11 @@ def own_fields(model_type):
 
 def all_fields(model_type):
     legacy = LEGACY["all"] + LEGACY.get(model_type, [])
-    if model_type == "gemma3":
-        text = set(CONFIG_MAPPING["gemma3_text"]().to_dict()) - {"model_type"}
-        return own_fields(model_type), sorted(text | {"rope_theta", "rope_scaling", "rope_local_base_freq"})
+    if model_type in WRAPPERS:
+        text = set(CONFIG_MAPPING[WRAPPERS[model_type]]().to_dict()) - {"model_type"}
+        own = {"gemma3": ["rope_local_base_freq"], "qwen3_5": ["full_attention_interval"],
+               "qwen3_5_moe": ["full_attention_interval"], "gemma4": ["global_head_dim"]}.get(model_type, ["head_dim"])
+        return own_fields(model_type), sorted(text | {"rope_theta", "rope_scaling", *own})
     return sorted(set(own_fields(model_type)) | set(legacy)), []
 
 
@@ -267,6 +317,9 @@ def cases(model_type, config):
     """(field, keys that are set or ABSENT, changes to the tensors) of every case."""
     out = []
     fields, inner = all_fields(model_type)
+    if model_type in WRAPPERS and model_type != "gemma3":
+        # Its default is a model of tens of GB.
+        fields = [field for field in fields if field != "text_config"]
     for field in fields:
         if field in config:
             out.append((field, {field: ABSENT}, {}))
@@ -294,7 +347,7 @@ def cases(model_type, config):
 
 
 HEADS = {"gpt_neox": ("embed_out.weight", "gpt_neox.embed_in.weight"), "gpt2": ("lm_head.weight", "transformer.wte.weight"),
-         "gemma3": ("lm_head.weight", "model.language_model.embed_tokens.weight")}
+         } | {wrapper: ("lm_head.weight", "model.language_model.embed_tokens.weight") for wrapper in WRAPPERS}
 
 
 def head_cases(model_type, config):
@@ -315,7 +368,7 @@ def head_cases(model_type, config):
     for field, stems in (("attention_bias", ("self_attn.q_proj", "self_attn.o_proj")), ("mlp_bias", ("mlp.up_proj",)),
                          ("use_qkv_bias", ("self_attn.q_proj",)), ("qkv_bias", ("self_attn.q_proj",))):
         for stem in stems:
-            weight = f"{'model.language_model.' if model_type == 'gemma3' else 'model.'}layers.0.{stem}.weight"
+            weight = f"{'model.language_model.' if model_type in WRAPPERS else 'model.'}layers.0.{stem}.weight"
             add = {"add": [[weight.replace("weight", "bias"), weight, "column"]]}
             for change in ({}, {field: True}, {field: False}):
                 if model_type not in ("gpt2", "gpt_neox"):
@@ -348,15 +401,46 @@ def apply(config, change):
     return config
 
 
-def wrapped(config, tensors):
-    """A Gemma 3 text model inside the multimodal wrapper."""
+def wrapped(model_type, config, tensors):
+    """A language model inside a wrapper that sees."""
     text = {k: v for k, v in config.items() if k not in ("architectures", "transformers_version", "tie_word_embeddings")}
-    vision = dict(model_type="siglip_vision_model", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
-                  image_size=8, patch_size=8)
-    outer = dict(architectures=["Gemma3ForConditionalGeneration"], model_type="gemma3", text_config=text, vision_config=vision,
-                 mm_tokens_per_image=1, boi_token_index=1, eoi_token_index=2, image_token_index=88, tie_word_embeddings=True,
-                 dtype="float32", initializer_range=0.02)
+    outer = dict(model_type=model_type, text_config=text, dtype="float32", initializer_range=0.02)
+    if model_type == "gemma3":
+        vision = dict(model_type="siglip_vision_model", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+                      image_size=8, patch_size=8)
+        outer |= dict(architectures=["Gemma3ForConditionalGeneration"], vision_config=vision, mm_tokens_per_image=1, boi_token_index=1,
+                      eoi_token_index=2, image_token_index=88, tie_word_embeddings=True)
+    elif model_type == "gemma4":
+        outer |= dict(architectures=["Gemma4ForConditionalGeneration"], vision_config=None, audio_config=None, image_token_id=1000,
+                      video_token_id=2000, audio_token_id=3000, boi_token_id=95, eoi_token_id=96, boa_token_id=94, eoa_token_index=93,
+                      tie_word_embeddings=True)
+    elif model_type == "gemma3n":
+        outer |= dict(architectures=["Gemma3nForConditionalGeneration"], vision_config=None, audio_config=None, image_token_id=1000,
+                      audio_token_id=3000, boi_token_id=95, eoi_token_id=96, boa_token_id=94, eoa_token_id=93, tie_word_embeddings=True)
+    elif model_type == "mistral3":
+        vision = dict(model_type="pixtral", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, image_size=8,
+                      patch_size=4, head_dim=8)
+        outer |= dict(architectures=["Mistral3ForConditionalGeneration"], vision_config=vision, image_token_index=88,
+                      spatial_merge_size=1, tie_word_embeddings=True)
+    else:
+        vision = dict(model_type=model_type, hidden_size=8, intermediate_size=8, depth=1, num_heads=1, patch_size=2, in_channels=3,
+                      spatial_merge_size=1, temporal_patch_size=2, out_hidden_size=text["hidden_size"], num_position_embeddings=4)
+        name = "Qwen3_5Moe" if "moe" in model_type else "Qwen3_5"
+        outer |= dict(architectures=[f"{name}ForConditionalGeneration"], vision_config=vision, image_token_id=97, video_token_id=98,
+                      vision_start_token_id=99, vision_end_token_id=100, tie_word_embeddings=False)
     return outer, {name.replace("model.", "model.language_model.", 1): t for name, t in tensors.items()}
+
+
+def blind_and_deaf():
+    """Gemma 3n's parts that see and hear need a package of their own, and take no part in text: they become nothing."""
+    from transformers.models.gemma3n import modeling_gemma3n
+
+    class Parts:
+        @staticmethod
+        def from_config(config, **_):
+            return AutoModel.from_config(config) if config.model_type == "gemma3n_text" else torch.nn.Module()
+
+    modeling_gemma3n.AutoModel = Parts
 
 
 class Driver:
@@ -370,8 +454,12 @@ class Driver:
         twin = ROOT / "models" / f"{BASES[model_type]}.json"
         facts = json.loads((twin if twin.exists() else ROOT / "hf" / f"{BASES[model_type]}.json").read_text())
         self.tokens = facts["tokens"]
-        if model_type == "gemma3":
-            self.config, self.tensors = wrapped(self.config, self.tensors)
+        # Or the folder has the part that sees already.
+        self.is_wrapped = model_type in WRAPPERS and "text_config" not in self.config
+        if model_type == "gemma3n":
+            blind_and_deaf()
+        if self.is_wrapped:
+            self.config, self.tensors = wrapped(model_type, self.config, self.tensors)
         self.loaded = AutoModel if model_type in ENCODERS else AutoModelForCausalLM
 
     def run(self, config, tensors):
@@ -381,12 +469,13 @@ class Driver:
             (folder / "config.json").write_text(json.dumps(config))
             save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
             loaded = self.loaded
-            if self.model_type == "gemma3":
+            if self.model_type in WRAPPERS:
                 loaded = transformers.AutoModelForImageTextToText
             model, info = loaded.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
             # Those that no number depends on are no matter.
             missing = [name for name in info["missing_keys"]
-                       if not name.startswith(("pooler", "model.vision_tower", "model.multi_modal_projector"))]
+                       if not name.startswith(("pooler", "model.vision_tower", "model.multi_modal_projector", "model.visual",
+                                            "model.embed_vision", "model.embed_audio"))]
             with torch.no_grad():
                 output = model.eval()(torch.tensor([self.tokens]))
             # The first, in both forms: hidden states or logits.
@@ -469,7 +558,7 @@ def drive(model_type, out):
             results.add("several", change, {})
     source = f"transformers {transformers.__version__}, torch {torch.__version__}, float32, eager attention"
     facts = dict(base=BASES[model_type], set=OVERRIDES.get(model_type, {}), tokens=driver.tokens, n_row=results.base.shape[1], source=source)
-    if model_type == "gemma3":
+    if driver.is_wrapped:
         facts["wrapper"] = {k: v for k, v in driver.config.items() if k != "text_config"}
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in found)
     (out / f"{model_type}.json").write_text(json.dumps(facts, separators=(",", ":"))[:-1] + ',"cases":[\n' + lines + "\n]}\n")

@@ -7,34 +7,35 @@ use bytemuck::cast_slice_mut;
 use half::f16;
 
 use super::Part;
-use crate::backend::{KvShape, KvType};
+use super::kv::KvLayer;
+use crate::backend::KvType;
 use crate::kernels::attention::{HALF, PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvBlock};
 
 /// Makes zeros of what a block holds of some tokens.
-pub(super) fn clear(shape: &KvShape, part: Part, tokens: Range<usize>, block: &mut [u8]) {
-    let (width, scale_width) = match shape.kv_type(part) {
+pub(super) fn clear(layer: &KvLayer, part: Part, tokens: Range<usize>, block: &mut [u8]) {
+    let dim = layer.dim(part);
+    let (width, scale_width) = match layer.kv_type(part) {
         KvType::F32 => (4, 0),
         KvType::F16 => (2, 0),
         KvType::Q8_0 => (1, 2),
         KvType::I16 => (2, 4),
     };
-    let (codes, scales) = block.split_at_mut(PAGE_LEN * shape.head_dim * width);
+    let (codes, scales) = block.split_at_mut(PAGE_LEN * dim * width);
     let part_of = |width: usize| tokens.start * width..tokens.end * width;
     let columns = |bytes: &mut [u8], width: usize| {
         bytes.chunks_exact_mut(PAGE_LEN * width).for_each(|column| column[part_of(width)].fill(0));
     };
-    match (part, shape.kv_type(part)) {
+    match (part, layer.kv_type(part)) {
         (Part::K, KvType::I16) => columns(codes, 2 * width),
         (Part::K, _) => columns(codes, width),
         (Part::V, KvType::I16) => {
             for slot in tokens.clone() {
-                let pairs =
-                    codes[slot % HALF * 4 * shape.head_dim..][..4 * shape.head_dim].as_chunks_mut::<4>().0;
+                let pairs = codes[slot % HALF * 4 * dim..][..4 * dim].as_chunks_mut::<4>().0;
                 pairs.iter_mut().for_each(|pair| pair[slot / HALF * 2..][..2].fill(0));
             }
         }
-        (Part::V, _) => codes[part_of(shape.head_dim * width)].fill(0),
+        (Part::V, _) => codes[part_of(dim * width)].fill(0),
     }
     if scale_width > 0 {
         columns(scales, scale_width);
@@ -45,9 +46,9 @@ pub(super) fn clear(shape: &KvShape, part: Part, tokens: Range<usize>, block: &m
 const CONVERTED: usize = 64;
 
 /// Writes one head's vector to its block; [`KvBlock`](crate::kernels::KvBlock) says where elements lie.
-pub fn put(kernels: &Kernels, shape: &KvShape, part: Part, slot: u32, x: &[f32], block: &mut [u8]) {
+pub fn put(kernels: &Kernels, layer: &KvLayer, part: Part, slot: u32, x: &[f32], block: &mut [u8]) {
     let slot = slot as usize % PAGE_LEN;
-    match shape.kv_type(part) {
+    match layer.kv_type(part) {
         KvType::F32 => spread(cast_slice_mut(block), part, slot, x, |x, out: &mut [f32]| {
             out.copy_from_slice(x);
         }),
@@ -96,14 +97,14 @@ fn put_pairs(kernels: &Kernels, part: Part, slot: usize, (x, unit): (&[f32], f32
 }
 
 /// Reads one head's vector from its block. Numbers that [`put`] wrote are the same when it writes them again.
-pub fn take(shape: &KvShape, part: Part, slot: u32, block: &[u8], x: &mut [f32]) {
-    let (slot, dim) = (slot as usize % PAGE_LEN, shape.head_dim);
+pub fn take(layer: &KvLayer, part: Part, slot: u32, block: &[u8], x: &mut [f32]) {
+    let (slot, dim) = (slot as usize % PAGE_LEN, layer.dim(part));
     let at = |i: usize| match part {
         Part::K => i * PAGE_LEN + slot,
         Part::V => slot * dim + i,
     };
     let x = x.iter_mut().enumerate();
-    match shape.kv_type(part).block(block, dim) {
+    match layer.kv_type(part).block(block, dim) {
         KvBlock::F32(values) => x.for_each(|(i, x)| *x = values[at(i)]),
         KvBlock::F16(values) => x.for_each(|(i, x)| *x = values[at(i)].to_f32()),
         KvBlock::Q8_0(codes, scales) => x.for_each(|(i, x)| {

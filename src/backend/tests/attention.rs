@@ -39,26 +39,37 @@ const KV_TYPES: &[(KvType, KvType)] = match cfg!(miri) {
     ],
 };
 
+/// A layer of other heads, and one of `n` heads.
+fn layers(n: usize, dims: HeadDims) -> Vec<KvHeads> {
+    vec![KvHeads { n: 1, dims: HeadDims { k: 96, v: 32 } }, KvHeads { n, dims }]
+}
+
 #[test]
 fn attention_over_scattered_pages() {
-    for &(k_type, v_type) in KV_TYPES {
-        for (window, softcap, causal) in [(None, None, true), (Some(5), Some(2.0), true), (None, None, false)]
-        {
+    let dims = [HeadDims::all(32), HeadDims { k: 96, v: 64 }, HeadDims { k: 32, v: 64 }];
+    for (&(k_type, v_type), dims) in KV_TYPES.iter().flat_map(|types| dims.map(|dims| (types, dims))) {
+        let growth = Some(Growth { len: 4, factor: 0.5 });
+        for (window, softcap, causal, growth, has_sinks) in [
+            (None, None, true, None, false),
+            (Some(5), Some(2.0), true, growth, true),
+            (None, None, false, None, true),
+        ] {
             check!("attention", F32, |b| {
-                let shape = KvShape { n_layer: 2, n_pages: 4, n_head_kv: 2, head_dim: 32, k_type, v_type };
+                let shape = KvShape { layers: layers(2, dims), n_pages: 4, k_type, v_type };
                 let mut kv = b.alloc_kv(&shape).expect("memory");
                 // Sequence A has 36 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
                 let slots: Vec<u32> = (96..128).chain(32..36).chain(0..3).collect();
-                let (k, v) = (buffer(b, &noise(39 * 64, 1)), buffer(b, &noise(39 * 64, 2)));
+                let (k, v) = (buffer(b, &noise(39 * 2 * dims.k, 1)), buffer(b, &noise(39 * 2 * dims.v, 2)));
                 let rows = KvRows::New { k: &k, v: &v };
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
-                let q = buffer(b, &noise(6 * 128, 3));
+                let q = buffer(b, &noise(6 * 4 * dims.k, 3));
+                let sinks = weight(b, Format::F32, 1, 4, 4, WeightRole::Vector);
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
                     Run { first: 0, len: 4, position: 32, pages: 0 },
                     Run { first: 4, len: 2, position: 1, pages: 2 },
                 ];
-                let mut out = b.alloc(6 * 128).expect("memory");
+                let mut out = b.alloc(6 * 4 * dims.v).expect("memory");
                 let args = Attention {
                     kv: &kv,
                     layer: 1,
@@ -69,7 +80,9 @@ fn attention_over_scattered_pages() {
                     scale: 0.25,
                     causal,
                     window,
+                    growth,
                     softcap,
+                    sinks: has_sinks.then_some(&sinks),
                 };
                 b.attention(&args, &mut out);
                 out.to_vec()
@@ -83,7 +96,8 @@ fn many_keys_and_values_go_where_few_do() {
     let (n, n_head_kv, head_dim) = (if cfg!(miri) { 50 } else { 300 }, 3, 64);
     for &(k_type, v_type) in KV_TYPES {
         check!("kv_append", 0.0, |b| {
-            let shape = KvShape { n_layer: 2, n_pages: 12, n_head_kv, head_dim, k_type, v_type };
+            let shape =
+                KvShape { layers: layers(n_head_kv, HeadDims::all(head_dim)), n_pages: 12, k_type, v_type };
             let mut kv = b.alloc_kv(&shape).expect("memory");
             let len = n * n_head_kv * head_dim;
             let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
@@ -104,7 +118,8 @@ fn rows_move_within_pages_that_are_read_later() {
     let slot = |p: usize| (p / 32 * 5 % 12 * 32 + p % 32) as u32;
     for &(k_type, v_type) in KV_TYPES {
         for style in [RopeStyle::Interleaved, RopeStyle::Halved] {
-            let shape = KvShape { n_layer: 2, n_pages: 12, n_head_kv, head_dim, k_type, v_type };
+            let shape =
+                KvShape { layers: layers(n_head_kv, HeadDims::all(head_dim)), n_pages: 12, k_type, v_type };
             let (from, to): (Vec<u32>, Vec<u32>) = (by + 7..n).map(|p| (slot(p), slot(p - by))).unzip();
             check!("kv_append of moved rows", F32, |b| {
                 let mut kv = b.alloc_kv(&shape).expect("memory");
@@ -122,8 +137,9 @@ fn rows_move_within_pages_that_are_read_later() {
                 let mut x = vec![0.0; head_dim];
                 for (p, head) in (0..n - by).flat_map(|p| (0..n_head_kv).map(move |head| (p, head))) {
                     for (part, rows) in [(Part::K, &k), (Part::V, &v)] {
-                        let block = shape.block(slot(p) as usize / 32, 1, part, head);
-                        take(&shape, part, slot(p), &kv.bytes_mut()[block], &mut x);
+                        let layer = kv.layer(1);
+                        let block = layer.block(slot(p) as usize / 32, part, head);
+                        take(&layer, part, slot(p), &kv.bytes_mut()[block], &mut x);
                         got.extend_from_slice(&x);
                         let row = if p < 7 { p } else { p + by };
                         x.copy_from_slice(&rows[(row * n_head_kv + head) * head_dim..][..head_dim]);
@@ -143,14 +159,8 @@ fn rows_move_within_pages_that_are_read_later() {
 
 #[test]
 fn heads_that_cannot_be_cut_into_blocks_are_refused() {
-    let mut shape = KvShape {
-        n_layer: 1,
-        n_pages: 1,
-        n_head_kv: 1,
-        head_dim: 80,
-        k_type: KvType::Q8_0,
-        v_type: KvType::F16,
-    };
+    let layers = vec![KvHeads { n: 1, dims: HeadDims::all(80) }];
+    let mut shape = KvShape { layers, n_pages: 1, k_type: KvType::Q8_0, v_type: KvType::F16 };
     for name in ["k_type", "v_type"] {
         let error =
             CpuBackend::new(Memory::default()).alloc_kv(&shape).err().expect("80 is no multiple of 32");

@@ -72,7 +72,7 @@ const N_THREADS: &[usize] = if cfg!(miri) { &[1, 2] } else { &[1, 2, 7] };
 
 /// Runs `op` on the scalar backend and at every level on so many threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
-    let limits = Limits { n_tokens: 64, n_out: 64, n_cols: 512, head_dim: 32, n_head: 4, n_ctx: 1024 };
+    let limits = Limits { n_tokens: 64, n_out: 64, n_cols: 512, head_dim: 96, n_head: 4, n_ctx: 1024 };
     let mut cpu = CpuBackend::new(Memory::default());
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));
@@ -271,6 +271,8 @@ fn experts_are_chosen_by_their_share() {
                 bias,
                 normalize,
                 scale,
+                scales: None,
+                groups: None,
                 route: &mut route,
             };
             b.moe_route(args);
@@ -320,6 +322,8 @@ fn experts_are_chosen_by_their_sigmoid_and_a_bias() {
                 bias,
                 normalize,
                 scale,
+                scales: bias,
+                groups: None,
                 route: &mut route,
             });
             assert_eq!([route[0], route[2]], [1.0, 3.0], "{gating:?}");
@@ -331,7 +335,9 @@ fn experts_are_chosen_by_their_sigmoid_and_a_bias() {
             };
             let total = normalize.map_or(1.0, |epsilon| of(1.0) + of(3.0) + f64::from(epsilon));
             for (expert, found) in [(1.0, route[1]), (3.0, route[3])] {
-                assert!((f64::from(found) - 2.5 * of(expert) / total).abs() < 1e-6, "{gating:?} {found}");
+                let own = if expert == 1.0 { 0.9 } else { 0.3 };
+                let expected = 2.5 * own * of(expert) / total;
+                assert!((f64::from(found) - expected).abs() < 1e-6, "{gating:?} {found}");
             }
             route.to_vec()
         });
@@ -358,6 +364,8 @@ fn however_many_experts_are_chosen_in_their_order() {
                 bias: None,
                 normalize: None,
                 scale: 1.0,
+                scales: None,
+                groups: None,
                 route: &mut route,
             });
             let chosen = route.iter().step_by(2).map(|&expert| expert as usize);
@@ -374,7 +382,7 @@ fn products_with_chosen_experts() {
     let share = |slot: usize| 0.25 + slot as f32 / 10.0;
     let route: Vec<f32> = chosen.iter().enumerate().flat_map(|(slot, &e)| [e as f32, share(slot)]).collect();
     for (format, tolerance) in [(Format::F32, F32), (Format::Q8_0, QUANTIZED)] {
-        for reduce in [false, true] {
+        for (reduce, has_bias) in [(false, false), (true, false), (false, true), (true, true)] {
             let (n_in, n_out) = if reduce { (n * n_used, n) } else { (n, n * n_used) };
             check!("moe_matmul", tolerance, |b| {
                 let w = weight(b, format, n_expert * n_rows, n_cols, 1, WeightRole::Matrix);
@@ -382,12 +390,28 @@ fn products_with_chosen_experts() {
                 let route = buffer(b, &route);
                 let mut out = b.alloc(n_out * n_rows).expect("memory");
                 let (weight, route, out_ref) = (&w, &route, &mut out);
-                b.moe_matmul(MoeMatmul { x: &x, n, weight, n_expert, n_used, route, reduce, out: out_ref });
+                let bias =
+                    &crate::backend::tests::weight(b, Format::F32, n_expert, n_rows, 9, WeightRole::Vector);
+                let bias = has_bias.then_some(bias);
+                b.moe_matmul(MoeMatmul {
+                    x: &x,
+                    n,
+                    weight,
+                    bias,
+                    n_expert,
+                    n_used,
+                    route,
+                    reduce,
+                    out: out_ref,
+                });
                 // The definition in plain numbers, from the product with all experts.
                 let mut all = b.alloc(n_in * n_expert * n_rows).expect("memory");
                 b.matmul(&x, n_in, Product { weight: &w, out: &mut all });
-                let y =
-                    |input: usize, slot: usize, i: usize| all[(input * n_expert + chosen[slot]) * n_rows + i];
+                let bias = |expert: usize, i: usize| bias.map_or(0.0, |b| b.f32s()[expert * n_rows + i]);
+                let y = |input: usize, slot: usize, i: usize| {
+                    let expert = chosen[slot];
+                    all[(input * n_expert + expert) * n_rows + i] + bias(expert, i)
+                };
                 for (at, &got) in out.iter().enumerate() {
                     let (row, i) = (at / n_rows, at % n_rows);
                     let want = match reduce {
@@ -419,17 +443,65 @@ fn element_wise_operations() {
             })
         };
     }
-    in_place!("softmax", |b, x, _y| b.softmax(&mut x, n, n_cols));
-    in_place!("gelu", |b, x, _y| b.gelu(&mut x, GeluForm::Tanh, len));
-    in_place!("gelu_erf", |b, x, _y| b.gelu(&mut x, GeluForm::Erf, len));
+    in_place!("above_mean", |b, x, _y| {
+        b.change_rows(&mut x, &RowChange::AboveMean(0.8), n, n_cols);
+        for (row, found) in noise(len, 1).chunks(n_cols).zip(x.chunks(n_cols)) {
+            let wide: Vec<f64> = row.iter().map(|&x| x.into()).collect();
+            let mean = wide.iter().sum::<f64>() / n_cols as f64;
+            let variance = wide.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n_cols as f64;
+            for (x, &found) in wide.iter().zip(found) {
+                let expected = (x - mean - f64::from(0.8f32) * variance.sqrt()).max(0.0);
+                assert!((f64::from(found) - expected).abs() < 1e-6, "{found} instead of {expected}");
+            }
+        }
+    });
+    in_place!("as_long_as", |b, x, y| {
+        b.change_rows(&mut x, &RowChange::AsLongAs { like: &y, least: 1e-5 }, n, n_cols);
+        let square = |x: &[f32]| x.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
+        for (x, y) in x.chunks(n_cols).zip(y.chunks(n_cols)) {
+            assert!((square(x) / square(y) - 1.0).abs() < 1e-6);
+        }
+    });
+    in_place!("mix", |b, x, y| {
+        // Of each row 7 vectors of 100 become 2 of 350, then the same ones of 50.
+        let factors = buffer(b, &noise(n * 14, 3));
+        let (of_rows, same) = (Factors::OfRows(&factors), [0.0, 1.0, -2.0, 0.5]);
+        b.mix(Mix { x: &y, out: &mut x, factors: of_rows, n, n_parts: (7, 2), len: 100 });
+        for (at, &found) in x.iter().enumerate().take(200) {
+            let of = |k: usize| factors[at / 100 * 7 + k] * y[k * 100 + at % 100];
+            let expected = noise(len, 1)[at] + (0..7).map(of).sum::<f32>();
+            assert!((found - expected).abs() < 1e-5, "{found} instead of {expected}");
+        }
+        b.mix(Mix { x: &y, out: &mut x, factors: Factors::Same(&same), n, n_parts: (2, 2), len: 350 });
+    });
+    in_place!("gelu", |b, x, _y| b.activate(&mut x, Pointwise::Gelu(GeluForm::Tanh), len));
+    in_place!("gelu_erf", |b, x, _y| b.activate(&mut x, Pointwise::Gelu(GeluForm::Erf), len));
     in_place!("softcap", |b, x, _y| b.softcap(&mut x, 0.7, len));
-    in_place!("silu", |b, x, _y| b.silu(&mut x, len));
+    in_place!("silu", |b, x, _y| b.activate(&mut x, Pointwise::Silu, len));
+    in_place!("relu_squared", |b, x, _y| {
+        b.activate(&mut x, Pointwise::ReluSquared, len);
+        let squares = noise(len, 1).into_iter().map(|x| if x > 0.0 { x * x } else { 0.0 });
+        assert!(x[..len].iter().copied().eq(squares));
+    });
     in_place!("mul", |b, x, y| b.mul(&mut x, &y, len));
     in_place!("add", |b, x, y| b.add(&mut x, &y, len));
     in_place!("scale", |b, x, _y| b.scale(&mut x, -0.5, len));
     in_place!("silu_mul", |b, x, y| b.act_mul(Activation::Silu, &mut x, &y, len));
     in_place!("gelu_mul", |b, x, y| b.act_mul(Activation::Gelu, &mut x, &y, len));
+    in_place!("sigmoid_mul", |b, x, y| b.act_mul(Activation::Sigmoid, &mut x, &y, len));
+    in_place!("swiglu_clamped_mul", |b, x, y| b.act_mul(Activation::SwigluClamped, &mut x, &y, len));
+    in_place!("copy_columns", |b, x, y| {
+        let (x, y) = (&mut x, &y);
+        b.copy_columns(Columns { x: y, out: x, n, n_cols: (350, 700), first: (17, 600), len: 90 });
+        assert_eq!(x[700 + 600..][..90], y[350 + 17..][..90]);
+    });
     in_place!("sigmoid_gate", |b, x, y| b.sigmoid_gate(&mut x, &y, n, n_cols));
+    check!("gain", F32, |b| {
+        let gain = weight(b, Format::F32, 1, n_cols, 3, WeightRole::Vector);
+        let mut x = buffer(b, &noise(len, 1));
+        b.change_rows(&mut x, &RowChange::Gain(&gain), n - 1, n_cols);
+        x.to_vec()
+    });
     check!("add_bias", F32, |b| {
         let bias = weight(b, Format::F32, 1, n_cols, 3, WeightRole::Vector);
         let mut x = buffer(b, &noise(len, 1));

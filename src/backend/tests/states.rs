@@ -1,17 +1,15 @@
 //! Operations on recurrent states.
 
 use super::*;
-use crate::backend::{CausalConv, StateCopy, StatePlan, StateRun, StateShape, StateStore};
+use crate::backend::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
-/// Runs rows of two sequences, one of which goes on in a second call and has two runs there; what comes out, and all states.
-fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) -> Vec<f32> {
-    let shape = StateShape { lens: vec![3, (len - 1) * n_channels], n_slots: 8 };
-    let mut states = b.alloc_states(&shape).expect("memory");
-    let w = weight(b, Format::F32, n_channels, len, 1, WeightRole::Vector);
-    let bias = weight(b, Format::F32, 1, n_channels, 2, WeightRole::Vector);
+/// The runs of a call, their states, and what is kept.
+type Call = (Vec<Run>, Vec<StateRun>, Vec<StateCopy>);
+
+/// Eleven rows of two sequences, and eleven more of both, one of which has two runs there.
+fn calls() -> [Call; 2] {
     let run = |first, len, position| Run { first, len, position, pages: 0 };
-    let mut all = Vec::new();
-    let calls = [
+    [
         (
             vec![run(0, 9, 0), run(9, 2, 0)],
             vec![StateRun { from: None, to: 1 }, StateRun { from: None, to: 2 }],
@@ -27,8 +25,28 @@ fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) 
             ],
             vec![StateCopy { row: 2, to: 7 }],
         ),
-    ];
-    for (seed, (runs, state_runs, copies)) in (3..).zip(calls) {
+    ]
+}
+
+/// Every slot of `states`.
+fn slots(states: &HostStates) -> Vec<f32> {
+    let mut bytes = vec![0; states.slot_bytes()];
+    let mut all = Vec::new();
+    for slot in 0..8 {
+        states.read_slot(slot, &mut bytes);
+        all.extend(bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)));
+    }
+    all
+}
+
+/// Runs rows of two sequences, one of which goes on in a second call and has two runs there; what comes out, and all states.
+fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) -> Vec<f32> {
+    let shape = StateShape { lens: vec![3, (len - 1) * n_channels], n_slots: 8 };
+    let mut states = b.alloc_states(&shape).expect("memory");
+    let w = weight(b, Format::F32, n_channels, len, 1, WeightRole::Vector);
+    let bias = weight(b, Format::F32, 1, n_channels, 2, WeightRole::Vector);
+    let mut all = Vec::new();
+    for (seed, (runs, state_runs, copies)) in (3..).zip(calls()) {
         let x = buffer(b, &noise(11 * n_channels, seed));
         let mut out = b.alloc(11 * n_channels).expect("memory");
         b.causal_conv(CausalConv {
@@ -45,11 +63,7 @@ fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) 
         });
         all.extend_from_slice(&out);
     }
-    let mut bytes = vec![0; states.slot_bytes()];
-    for slot in 0..8 {
-        states.read_slot(slot, &mut bytes);
-        all.extend(bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)));
-    }
+    all.extend(slots(&states));
     all
 }
 
@@ -95,4 +109,67 @@ fn a_convolution_is_what_its_formula_says() {
             assert!((f64::from(out[c]) - sum).abs() < 1e-5, "token {t}, channel {c}: {} {sum}", out[c]);
         }
     }
+}
+
+/// The sizes of a scan: heads, heads of queries and keys, length of a key, length of a value.
+type Heads = (usize, usize, usize, usize);
+
+/// As `convolve`.
+fn scan<B: Host>(b: &mut B, (n_head, n_head_k, k_dim, v_dim): Heads, delta: bool, grouped: bool) -> Vec<f32> {
+    let shape = StateShape { lens: vec![5, n_head * k_dim * v_dim, 2], n_slots: 8 };
+    let mut states = b.alloc_states(&shape).expect("memory");
+    let vector = |b: &mut B, seed| weight(b, Format::F32, 1, n_head, seed, WeightRole::Vector);
+    let (step_bias, a, skip) = (vector(b, 1), vector(b, 2), vector(b, 3));
+    let row_len = 2 * n_head_k * k_dim + n_head * v_dim;
+    let n_keys = n_head_k * k_dim;
+    let first = if delta { [0, n_keys, 2 * n_keys] } else { [n_head * v_dim + n_keys, n_head * v_dim, 0] };
+    let mut all = Vec::new();
+    for (seed, (runs, state_runs, copies)) in (4..).zip(calls()) {
+        let mut qkv = buffer(b, &noise(11 * row_len, seed));
+        let (step, rate) =
+            (buffer(b, &noise(11 * n_head, seed + 10)), buffer(b, &noise(11 * n_head, seed + 20)));
+        let mut out = b.alloc(11 * n_head * v_dim).expect("memory");
+        b.scan(Scan {
+            states: &mut states,
+            state: 1,
+            qkv: &mut qkv,
+            first,
+            step: &step,
+            step_bias: &step_bias,
+            least_step: if delta { 0.0 } else { 0.7 },
+            a: &a,
+            rule: if delta { ScanRule::Delta { rate: &rate } } else { ScanRule::TimeStep { skip: &skip } },
+            n_head,
+            n_head_k,
+            k_dim,
+            v_dim,
+            grouped,
+            runs: &runs,
+            plan: StatePlan { runs: &state_runs, copies: &copies },
+            out: &mut out,
+        });
+        all.extend_from_slice(&out);
+    }
+    all.extend(slots(&states));
+    all
+}
+
+#[test]
+fn scans() {
+    for (n_head, n_head_k, k_dim, v_dim) in [(1, 1, 1, 1), (4, 2, 16, 16), (6, 3, 5, 37), (2, 1, 64, 48)] {
+        for (delta, grouped) in [(false, true), (true, false), (true, true)] {
+            let what = format!("scan of {n_head} heads, {k_dim} by {v_dim}, delta {delta}");
+            check!(&what, F32, |b| scan(b, (n_head, n_head_k, k_dim, v_dim), delta, grouped));
+        }
+    }
+}
+
+/// Grouped heads share a query and a key with their neighbours, others with those `n_head_k` further on.
+#[test]
+fn heads_share_queries_and_keys() {
+    let mut b = CpuBackend::new(Memory::default());
+    let [grouped, tiled] = [true, false].map(|grouped| scan(&mut b, (4, 2, 3, 2), true, grouped));
+    let head = |all: &[f32], head: usize| all[head * 2..head * 2 + 2].to_vec();
+    assert_eq!((head(&grouped, 0), head(&grouped, 3)), (head(&tiled, 0), head(&tiled, 3)));
+    assert_ne!((head(&grouped, 1), head(&grouped, 2)), (head(&tiled, 1), head(&tiled, 2)));
 }

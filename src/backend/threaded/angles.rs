@@ -1,10 +1,13 @@
-//! Cosines and sines of rotary positions, kept from one layer to the next.
-#![forbid(unsafe_code)]
+//! Cosines and sines of rotary positions, kept from one layer to the next, and turning by them.
 
+use super::super::Rope;
 use super::super::cpu::angles;
 use super::super::host::Zeroed;
+use super::{ThreadedBackend, rows_per_task};
 use crate::error::Result;
+use crate::kernels::RopeStyle;
 use crate::memory::Memory;
+use crate::threads::{DisjointMut, ThreadPool};
 
 /// How many kinds of layers (bases, scalings) are remembered: the most that a model has.
 const KINDS: usize = 2;
@@ -69,4 +72,32 @@ impl Kind {
             angles(position, inv_freq, magnitude, cos, sin);
         }
     }
+}
+
+/// Turns queries and keys by `angles`, which [`Angles::of`] gives for their positions.
+pub(super) fn rotate(
+    rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
+    pool: &mut ThreadPool,
+    angles: &[f32],
+    args: Rope<'_, ThreadedBackend>,
+) {
+    let n_pairs = args.inv_freq.len();
+    let row_lens = [args.n_head, args.n_head_kv].map(|n_head| n_head * args.head_dim);
+    let n = args.positions.len();
+    let rows = rows_per_task(n, row_lens[0] + row_lens[1], pool.n_threads());
+    let parts = [args.q, args.k].map(|x| DisjointMut::new(x));
+    pool.run(n.div_ceil(rows), &|_, task| {
+        let (first, end) = (task * rows, n.min((task + 1) * rows));
+        for (x, row_len) in parts.iter().zip(row_lens).filter(|(_, row_len)| *row_len > 0) {
+            // SAFETY: tasks have different numbers, and their rows do not overlap.
+            let x = unsafe { x.slice(first * row_len..end * row_len) };
+            let angles = angles[first * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
+            for (row, angles) in x.chunks_exact_mut(row_len).zip(angles) {
+                let (cos, sin) = angles.split_at(n_pairs);
+                for head in row.chunks_exact_mut(args.head_dim) {
+                    rope(head, cos, sin, args.style);
+                }
+            }
+        }
+    });
 }

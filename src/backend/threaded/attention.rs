@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::cpu::queries;
 use super::super::host::Zeroed;
-use super::super::{Attention, Limits};
+use super::super::{Attention, HeadDims, KvHeads, Limits};
 use super::activations::Rounded;
 use super::shares::rows_of;
 use super::{Activations, ThreadedBackend};
@@ -36,7 +36,9 @@ impl Scratch {
         let n_chunks = limits.n_ctx.div_ceil(CHUNK_LEN);
         // Each tile of more than a few heads has a block of its own.
         let blocks = limits.head_dim.saturating_mul(PAGE_LEN * (limits.n_head / (FEW_QUERIES + 1)));
-        let row = AttnState::len(1, limits.head_dim).saturating_mul(limits.n_head).saturating_add(blocks);
+        let row = AttnState::len(1, HeadDims::all(limits.head_dim))
+            .saturating_mul(limits.n_head)
+            .saturating_add(blocks);
         Ok(Scratch {
             tiles: memory
                 .zeroed(tile_len(limits.head_dim).saturating_mul(n_threads), "the sums of attention")?,
@@ -50,7 +52,7 @@ impl Scratch {
 
 /// Scratch of a thread.
 fn tile_len(head_dim: usize) -> usize {
-    AttnState::len(MAX_QUERIES, head_dim).saturating_mul(2)
+    AttnState::len(MAX_QUERIES, HeadDims::all(head_dim)).saturating_mul(2)
 }
 
 /// See [`crate::backend::Backend::attention`]. Where a task has whole rows, it rounds them too.
@@ -62,7 +64,8 @@ pub(super) fn run(
     rounded: &mut Rounded,
     out: &mut Activations,
 ) {
-    let group = args.n_head / args.kv.shape.n_head_kv;
+    let KvHeads { n: n_head_kv, dims } = args.kv.layer(args.layer).heads;
+    let group = args.n_head / n_head_kv;
     // Heads of a tile; they read the same keys.
     let heads = (1..=group.min(MAX_QUERIES)).rfind(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
     let n_rows: usize = args.runs.iter().map(|run| run.len).sum();
@@ -70,8 +73,7 @@ pub(super) fn run(
     if split(kernels, pool, scratch, args, (heads, n_rows), out) {
         return;
     }
-    let dim = args.kv.shape.head_dim;
-    let row_len = args.n_head * dim;
+    let row_len = args.n_head * dims.v;
     let n_wanted = TASKS_PER_THREAD * pool.n_threads();
     let most = (QUERIES / heads).max(1);
     // Whole rows where tiles become no smaller by that, or rows have nothing in common.
@@ -89,6 +91,7 @@ pub(super) fn run(
     rounded.forget();
     let blocks = DisjointMut::new(&mut rounded.blocks);
     let all = DisjointMut::new(&mut *out);
+    let tile_len = tile_len(dims.longest());
     let tiles = DisjointMut::new(&mut scratch.tiles);
     pool.run(n_tasks, &|thread, task| {
         let task = match apart {
@@ -98,7 +101,7 @@ pub(super) fn run(
         let first = task / n_parts * rows_per_tile;
         let rows = first..n_rows.min(first + rows_per_tile);
         // SAFETY: thread numbers are distinct, and so are their tiles.
-        let buffer = unsafe { tiles.slice(thread * tile_len(dim)..(thread + 1) * tile_len(dim)) };
+        let buffer = unsafe { tiles.slice(thread * tile_len..(thread + 1) * tile_len) };
         for head in (0..n_tiles).map(|tile| (task % n_parts + tile) * heads) {
             tile_of(kernels, args, (rows.clone(), head, heads), buffer, &all);
         }
@@ -125,7 +128,7 @@ fn tile_of(
     buffer: &mut [f32],
     out: &DisjointMut<'_, f32>,
 ) {
-    let dim = args.kv.shape.head_dim;
+    let dim = args.kv.layer(args.layer).heads.dims.v;
     let runs = &args.runs[args.runs.partition_point(|run| run.first + run.len <= rows.start)..];
     for run in runs.iter().take_while(|run| run.first < rows.end) {
         let (first, end) = (rows.start.max(run.first), rows.end.min(run.first + run.len));
@@ -134,20 +137,20 @@ fn tile_of(
         for i in 0..tile.n_queries() {
             let at = ((first + i / heads) * args.n_head + head + i % heads) * dim;
             // SAFETY: each row and head belongs to one task.
-            state.finish(i, unsafe { out.slice(at..at + dim) });
+            state.finish(i, args.sink(head + i % heads), unsafe { out.slice(at..at + dim) });
         }
     }
 }
 
 /// The whole attention of a tile, chunk by chunk. `buffer` has [`tile_len`] elements.
 fn attend<'a>(kernels: &Kernels, tile: &AttnTile<'_>, buffer: &'a mut [f32]) -> AttnState<'a> {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
-    let (state, part) = buffer.split_at_mut(AttnState::len(MAX_QUERIES, dim));
-    let (mut state, mut part) = (AttnState::of(state, n, dim), AttnState::of(part, n, dim));
+    let (n, dims) = (tile.n_queries(), tile.dims);
+    let (state, part) = buffer.split_at_mut(AttnState::len(MAX_QUERIES, dims));
+    let (mut state, mut part) = (AttnState::of(state, n, dims), AttnState::of(part, n, dims));
     state.clear();
     for chunk in tile.chunks() {
         (kernels.attention)(tile, tile.positions(chunk), &mut part);
-        state.merge(&part, dim);
+        state.merge(&part);
     }
     state
 }
@@ -162,7 +165,7 @@ fn split(
     out: &mut [f32],
 ) -> bool {
     let n_head_tiles = args.n_head / heads;
-    let dim = args.kv.shape.head_dim;
+    let dims = args.kv.layer(args.layer).heads.dims;
     let enough = TASKS_PER_THREAD * pool.n_threads();
     if pool.n_threads() == 1 || n_rows > MAX_SPLIT_ROWS || n_rows * n_head_tiles >= enough {
         return false;
@@ -172,7 +175,7 @@ fn split(
         queries(args, run, (row, 1), (head_tile * heads, heads))
     };
     let n_chunks = (0..n_rows).map(|row| row_tile(row, 0).chunks().len()).max().unwrap_or(0);
-    let state_len = AttnState::len(heads, dim);
+    let state_len = AttnState::len(heads, dims);
     let n_tasks = n_rows * n_head_tiles * n_chunks;
     if n_chunks < 2 || n_tasks * state_len > scratch.chunks.len() {
         return false;
@@ -181,22 +184,22 @@ fn split(
     pool.for_parts(states, state_len, |task, state| {
         let tile = row_tile(task / n_chunks / n_head_tiles, task / n_chunks % n_head_tiles);
         let chunks = tile.chunks();
-        let mut state = AttnState::of(state, heads, dim);
+        let mut state = AttnState::of(state, heads, dims);
         match chunks.start + task % n_chunks {
             chunk if chunk < chunks.end => (kernels.attention)(&tile, tile.positions(chunk), &mut state),
             _ => state.clear(),
         }
     });
-    let mut merged = AttnState::of(&mut scratch.tiles, heads, dim);
+    let mut merged = AttnState::of(&mut scratch.tiles, heads, dims);
     for (i, states) in states.chunks_exact_mut(n_chunks * state_len).enumerate() {
         merged.clear();
         for state in states.chunks_exact_mut(state_len) {
-            merged.merge(&AttnState::of(state, heads, dim), dim);
+            merged.merge(&AttnState::of(state, heads, dims));
         }
         let (row, head) = (i / n_head_tiles, i % n_head_tiles * heads);
         for j in 0..heads {
-            let at = (row * args.n_head + head + j) * dim;
-            merged.finish(j, &mut out[at..at + dim]);
+            let at = (row * args.n_head + head + j) * dims.v;
+            merged.finish(j, args.sink(head + j), &mut out[at..at + dims.v]);
         }
     }
     true
@@ -219,7 +222,8 @@ mod tests {
         {
             let limits = Limits { n_ctx: 32_768, n_head, head_dim, ..Limits::default() };
             let scratch = Scratch::new(2, &limits, &Memory::default()).expect("memory");
-            let states = AttnState::len(heads, head_dim) * (n_head / heads) * (32_768 / CHUNK_LEN);
+            let states =
+                AttnState::len(heads, HeadDims::all(head_dim)) * (n_head / heads) * (32_768 / CHUNK_LEN);
             assert!(scratch.chunks.len() >= states, "{n_head} heads, {heads} to a tile");
         }
     }
@@ -232,7 +236,8 @@ mod tests {
             Limits { n_tokens: n, n_cols: 128, head_dim: 32, n_head: 4, n_ctx: 256, ..Limits::default() };
         b.reserve(&limits).expect("memory");
         let (k_type, v_type) = (KvType::F16, KvType::F16);
-        let shape = KvShape { n_layer: 1, n_pages: runs * pages, n_head_kv: 2, head_dim: 32, k_type, v_type };
+        let heads = KvHeads { n: 2, dims: HeadDims::all(32) };
+        let shape = KvShape { layers: vec![heads], n_pages: runs * pages, k_type, v_type };
         let mut kv = b.alloc_kv(&shape).expect("memory");
         let slots: Vec<_> = (0..n).map(|i| (i / len * pages * PAGE_LEN + i % len) as u32).collect();
         let [k, v] = [1, 2].map(|seed| buffer(b, &noise(n * 64, seed)));
@@ -248,7 +253,21 @@ mod tests {
         b.matmul(q, 1, Product { weight: &w, out: &mut product });
         let (window, softcap, causal, scale) = (None, None, true, 0.25);
         let (kv, runs, pages) = (&kv, &runs, &pages);
-        let args = Attention { kv, layer: 0, q, n_head: 4, runs, pages, scale, causal, window, softcap };
+        let (growth, sinks) = (None, None);
+        let args = Attention {
+            kv,
+            layer: 0,
+            q,
+            n_head: 4,
+            runs,
+            pages,
+            scale,
+            causal,
+            window,
+            growth,
+            softcap,
+            sinks,
+        };
         b.attention(&args, &mut out);
         b.matmul(&out, n, Product { weight: &w, out: &mut product });
         let copy = buffer(b, &out);

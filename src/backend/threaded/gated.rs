@@ -4,18 +4,10 @@
 use super::products::{Inputs, Target};
 use super::shares::Shares;
 use super::{Call, PANEL, ThreadedBackend};
-use crate::backend::{Activation, Backend, GatedMatmul, Product};
-use crate::kernels::Kernels;
+use crate::backend::cpu::act_mul;
+use crate::backend::{Backend, GatedMatmul, Product};
 use crate::quant::{Format, Q8Block, packed};
 use crate::threads::DisjointMut;
-
-/// See [`crate::backend::Backend::act_mul`].
-pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32], &[f32]) {
-    match activation {
-        Activation::Silu => kernels.silu_mul,
-        Activation::Gelu => kernels.gelu_mul,
-    }
-}
 
 /// See [`crate::backend::Backend::gated_matmul`].
 pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend>) {
@@ -81,6 +73,7 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Activation;
     use crate::backend::cpu::CpuBackend;
     use crate::backend::tests::{Host, buffer, noise, weight};
     use crate::backend::threaded::{F32Products, Pack};

@@ -34,9 +34,9 @@ fn store(
     (k, v): (&[f32], &[f32]),
     slots: &[u32],
 ) {
-    let shape = kv.shape;
-    let (n_head, dim) = (shape.n_head_kv, shape.head_dim);
-    let n_elements = 2 * slots.len() * n_head * dim;
+    let place = kv.layer(layer);
+    let n_head = place.heads.n;
+    let n_elements = slots.len() * n_head * (place.dim(Part::K) + place.dim(Part::V));
     if n_elements < 2 * FEWEST_ELEMENTS || pool.n_threads() == 1 {
         return kv.append(kernels, layer, slots, (k, v));
     }
@@ -48,10 +48,11 @@ fn store(
                 for (head, (part, x)) in
                     (0..n_head).flat_map(|head| [(head, (Part::K, k)), (head, (Part::V, v))])
                 {
-                    let block = shape.block(slots[row] as usize / PAGE_LEN, layer, part, head);
+                    let block = place.block(slots[row] as usize / PAGE_LEN, part, head);
                     // SAFETY: blocks do not overlap, and each belongs to one task, by its page, which is of one row.
                     let block = unsafe { bytes.slice(block) };
-                    put(kernels, &shape, part, slots[row], &x[(row * n_head + head) * dim..][..dim], block);
+                    let dim = place.dim(part);
+                    put(kernels, &place, part, slots[row], &x[(row * n_head + head) * dim..][..dim], block);
                 }
             }
         });
@@ -63,10 +64,11 @@ fn store(
         for (row, &slot) in slots.iter().enumerate() {
             let page = slot as usize / PAGE_LEN;
             if page % n_sets == set {
-                let block = shape.block(page, layer, part, head);
+                let block = place.block(page, part, head);
                 // SAFETY: blocks do not overlap, and each belongs to one task by its part, head and page.
                 let block = unsafe { bytes.slice(block) };
-                put(kernels, &shape, part, slot, &x[(row * n_head + head) * dim..][..dim], block);
+                let dim = place.dim(part);
+                put(kernels, &place, part, slot, &x[(row * n_head + head) * dim..][..dim], block);
             }
         }
     });
@@ -88,21 +90,21 @@ fn relocate(
     turn: Option<Turn<'_>>,
     scratch: &mut [f32],
 ) {
-    let shape = kv.shape;
+    let place = kv.layer(layer);
     let room = scratch.len() / pool.n_threads();
     let scratch = DisjointMut::new(scratch);
     let bytes = DisjointMut::new(kv.bytes_mut());
-    pool.run(2 * shape.n_head_kv, &|thread, task| {
+    pool.run(2 * place.heads.n, &|thread, task| {
         let (part, turn) = if task % 2 == 0 { (Part::K, turn) } else { (Part::V, None) };
-        let block = |slot: u32| shape.block(slot as usize / PAGE_LEN, layer, part, task / 2);
+        let block = |slot: u32| place.block(slot as usize / PAGE_LEN, part, task / 2);
         // SAFETY: thread numbers are distinct, and so are their parts of the scratch.
-        let x = unsafe { scratch.slice(thread * room..thread * room + shape.head_dim) };
+        let x = unsafe { scratch.slice(thread * room..thread * room + place.dim(part)) };
         for (&from, &to) in from.iter().zip(to) {
             // SAFETY: blocks do not overlap, and each belongs to one task by its part and head.
-            take(&shape, part, from, unsafe { bytes.slice(block(from)) }, x);
+            take(&place, part, from, unsafe { bytes.slice(block(from)) }, x);
             turn_head(kernels, turn, x);
             // SAFETY: as before, and the block read from is no longer borrowed.
-            put(kernels, &shape, part, to, x, unsafe { bytes.slice(block(to)) });
+            put(kernels, &place, part, to, x, unsafe { bytes.slice(block(to)) });
         }
     });
 }

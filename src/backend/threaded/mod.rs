@@ -12,6 +12,7 @@ mod gated;
 mod groups;
 mod kv;
 mod products;
+mod scan;
 mod shares;
 
 use activations::Rounded;
@@ -23,14 +24,15 @@ use shares::{Shares, rows_among};
 pub use activations::Activations;
 
 use super::arg_max;
-use super::cpu::{Routing, group, norm_row, route_row, sigmoid};
+use super::cpu::{Routing, act_mul, group, norm_row, pointwise, route_row, sigmoid};
 use super::host::{HostKv, HostStates, HostWeight, Loading, Packer, Zeroed};
+use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
-    Activation, AddNorm, Attention, Backend, CausalConv, Embed, GatedMatmul, KvAppend, KvShape, Limits,
-    MoeMatmul, MoeRoute, Norm, Product, Rope, StateShape, WeightRole, WeightSource,
+    Activation, AddNorm, Attention, Backend, CausalConv, Columns, Embed, GatedMatmul, KvAppend, KvShape,
+    Limits, MoeMatmul, MoeRoute, Norm, Pointwise, Product, Rope, Scan, StateShape, WeightRole, WeightSource,
 };
 use crate::error::Result;
-use crate::kernels::{GeluForm, Kernels};
+use crate::kernels::Kernels;
 use crate::memory::Memory;
 use crate::quant::{Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
@@ -318,21 +320,10 @@ impl Backend for ThreadedBackend {
         });
     }
 
-    fn softmax(&mut self, x: &mut Activations, n: usize, n_cols: usize) {
-        let softmax = self.kernels.softmax;
-        self.pool.for_parts(&mut x[..n * n_cols], n_cols, |_, row| softmax(row));
-    }
-
-    fn gelu(&mut self, x: &mut Activations, form: GeluForm, len: usize) {
-        let gelu = self.kernels.gelu(form);
+    fn activate(&mut self, x: &mut Activations, curve: Pointwise, len: usize) {
+        let pointwise = pointwise(self.kernels, curve);
         let part = elements_per_task(len, self.pool.n_threads());
-        self.pool.for_parts(&mut x[..len], part, |_, part| gelu(part));
-    }
-
-    fn silu(&mut self, x: &mut Activations, len: usize) {
-        let silu = self.kernels.silu;
-        let part = elements_per_task(len, self.pool.n_threads());
-        self.pool.for_parts(&mut x[..len], part, |_, part| silu(part));
+        self.pool.for_parts(&mut x[..len], part, |_, part| pointwise(part));
     }
 
     fn gated_matmul(&mut self, args: GatedMatmul<'_, Self>) {
@@ -340,7 +331,7 @@ impl Backend for ThreadedBackend {
     }
 
     fn act_mul(&mut self, activation: Activation, gate: &mut Activations, up: &Activations, len: usize) {
-        let act_mul = gated::act_mul(self.kernels, activation);
+        let act_mul = act_mul(self.kernels, activation);
         let part = elements_per_task(len, self.pool.n_threads());
         self.make(gate, len, part, |i, gate| act_mul(gate, &up[i * part..][..gate.len()]));
     }
@@ -421,27 +412,8 @@ impl Backend for ThreadedBackend {
     }
 
     fn rope(&mut self, args: Rope<'_, Self>) {
-        let rope = self.kernels.rope;
-        let n_pairs = args.inv_freq.len();
         let angles = self.angles.of(args.positions, args.inv_freq, args.magnitude);
-        let row_lens = [args.n_head, args.n_head_kv].map(|n_head| n_head * args.head_dim);
-        let n = args.positions.len();
-        let rows = rows_per_task(n, row_lens[0] + row_lens[1], self.pool.n_threads());
-        let parts = [args.q, args.k].map(|x| DisjointMut::new(x));
-        self.pool.run(n.div_ceil(rows), &|_, task| {
-            let (first, end) = (task * rows, n.min((task + 1) * rows));
-            for (x, row_len) in parts.iter().zip(row_lens) {
-                // SAFETY: tasks have different numbers, and their rows do not overlap.
-                let x = unsafe { x.slice(first * row_len..end * row_len) };
-                let angles = angles[first * 2 * n_pairs..].chunks_exact((2 * n_pairs).max(1));
-                for (row, angles) in x.chunks_exact_mut(row_len).zip(angles) {
-                    let (cos, sin) = angles.split_at(n_pairs);
-                    for head in row.chunks_exact_mut(args.head_dim) {
-                        rope(head, cos, sin, args.style);
-                    }
-                }
-            }
-        });
+        angles::rotate(self.kernels.rope, &mut self.pool, angles, args);
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
@@ -454,6 +426,33 @@ impl Backend for ThreadedBackend {
 
     fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
         conv::run(&mut self.pool, args);
+    }
+
+    fn scan(&mut self, args: Scan<'_, Self>) {
+        scan::run(self.kernels, &mut self.pool, args);
+    }
+
+    fn copy_columns(&mut self, args: Columns<'_, Self>) {
+        let Columns { x, out, n, n_cols, first, len } = args;
+        let rows = rows_per_task(n, len, self.pool.n_threads());
+        self.pool.for_parts(&mut out[..n * n_cols.1], rows * n_cols.1, |i, out| {
+            let x = x[i * rows * n_cols.0..].chunks_exact(n_cols.0);
+            for (x, out) in x.zip(out.chunks_exact_mut(n_cols.1)) {
+                out[first.1..][..len].copy_from_slice(&x[first.0..][..len]);
+            }
+        });
+    }
+
+    fn change_rows(&mut self, x: &mut Activations, change: &RowChange<'_, Self>, n: usize, n_cols: usize) {
+        self.pool.for_parts(&mut x[..n * n_cols], n_cols, |i, row| change_row(row, change, i));
+    }
+
+    fn mix(&mut self, args: Mix<'_, Self>) {
+        let Mix { x, out, factors, n, n_parts, len } = args;
+        let (n_in, n_out) = (n_parts.0 * len, n_parts.1 * len);
+        self.pool.for_parts(&mut out[..n * n_out], n_out, |i, out| {
+            mix_row(&x[i * n_in..][..n_in], factors.of_row(i, n_parts.0 * n_parts.1), len, out);
+        });
     }
 
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
@@ -477,6 +476,7 @@ impl Backend for ThreadedBackend {
             n_rows,
             n_used: args.n_used,
             reduce: args.reduce,
+            bias: args.bias.map(HostWeight::f32s),
             route: &args.route[..2 * n_slots],
             x: args.x,
             x_q8: &self.rounded.blocks,

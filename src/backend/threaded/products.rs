@@ -264,6 +264,8 @@ pub(super) struct Experts<'a> {
     pub n_rows: usize,
     pub n_used: usize,
     pub reduce: bool,
+    /// `[n_expert, n_rows]`.
+    pub bias: Option<&'a [f32]>,
     /// `[slots, 2]`.
     pub route: &'a [f32],
     pub x: &'a [f32],
@@ -285,6 +287,9 @@ impl Experts<'_> {
                 let products = &mut products[..last - first];
                 let stretch = (expert * self.n_rows + first, expert * self.n_rows + rows.end);
                 self.multiply(stretch, input, scratch, products);
+                if let Some(bias) = self.bias {
+                    products.iter_mut().zip(&bias[stretch.0..]).for_each(|(y, b)| *y += b);
+                }
                 let at = out_row * self.n_rows;
                 // SAFETY: each output column belongs to one task.
                 let out = unsafe { self.out.slice(at + first..at + last) };
@@ -363,8 +368,8 @@ mod tests {
         b.matmul_many(&x, n, &mut [Product { weight: &whole, out: a }, Product { weight: &partly, out: c }]);
         let route: Vec<f32> = (0..n).flat_map(|t| [(t % 3) as f32, 0.5, 2.0 - (t % 2) as f32, 0.5]).collect();
         let route = &buffer(&mut b, &route);
-        let (weight, n_expert, n_used) = (&whole, 3, 2);
-        b.moe_matmul(MoeMatmul { x: &x, n, weight, n_expert, n_used, route, reduce: false, out: experts });
+        let (weight, bias, n_expert, n_used, reduce) = (&whole, None, 3, 2, false);
+        b.moe_matmul(MoeMatmul { x: &x, n, weight, bias, n_expert, n_used, route, reduce, out: experts });
         outs.iter().flat_map(|out| out.iter().copied()).collect()
     }
 

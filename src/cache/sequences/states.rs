@@ -4,6 +4,7 @@
 use super::{PAGE_LEN, Sequences};
 use crate::backend::{StateCopy, StateRun};
 use crate::cache::Recurrent;
+use crate::error::Result;
 
 impl Sequences {
     /// The recurrent states, in models that have such.
@@ -28,9 +29,10 @@ impl Sequences {
         (at < self.sequences[seq as usize].len).then_some(at)
     }
 
-    /// How many tokens may lie ready behind a sequence.
-    pub fn most_ahead(&self) -> usize {
-        self.recurrent.as_ref().map_or(usize::MAX, Recurrent::most_ahead)
+    /// How many tokens the next call can leave ready behind `seq`.
+    pub fn most_ahead(&self, seq: u32) -> Result<usize> {
+        let i = self.index(seq)?;
+        Ok(self.recurrent.as_ref().map_or(usize::MAX, |recurrent| recurrent.most_ahead(i)))
     }
 
     /// What a run of `seq` in the call under way that begins at `position` does with states, and which it keeps within its `n`

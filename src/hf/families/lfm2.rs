@@ -1,11 +1,10 @@
 //! LFM2: short convolutions in some layers, attention in the others.
 #![forbid(unsafe_code)]
 
-use crate::error::{Error, Result};
-use crate::gguf::quoted;
+use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::When::{self, If, Never};
-use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, plain_sizes, set_head_dim};
+use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, layer_kinds, plain_sizes, set_head_dim};
 use crate::hf::layout::Change::{Same, Squeeze, Stack};
 use crate::hf::names::{MODEL, ROTARY_BUFFERS};
 use crate::hf::rope::{Rotary, WHOLE_HEADS};
@@ -45,6 +44,9 @@ const CONV_BIASES: &[(&str, When)] = &[
     ("*.expert_bias.bias", If("use_expert_bias", true)),
     ("*.bias", Never),
 ];
+
+/// Most layers of which a list is made that the configuration does not have: far more than any model's.
+const MOST_LAYERS: usize = 1 << 16;
 
 /// LFM2, and with experts.
 pub const FAMILIES: &[Family] = &[
@@ -105,35 +107,29 @@ fn shared(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     plain_sizes(config, keys)?;
     set_head_dim(config, keys)?;
     let n_head_kv = config.optional_count(&["num_key_value_heads"])?.unwrap_or(8);
-    // As GGUF's own package writes a list of integers.
-    let heads = |attends: bool| if attends { n_head_kv.try_into().unwrap_or(i32::MAX) } else { 0 };
-    let n_head_kv: Vec<i32> = attends(config)?.into_iter().map(heads).collect();
-    keys.set("attention.head_count_kv", n_head_kv);
+    match attends(config)? {
+        None => keys.set("attention.head_count_kv", n_head_kv),
+        Some(attends) => keys.set_heads_by_layer(n_head_kv, &attends),
+    }
     let eps = config.f64(&["norm_eps"])?.unwrap_or(1e-5);
     keys.set_f32("attention.layer_norm_rms_epsilon", Some(eps));
     keys.set("shortconv.l_cache", config.optional_count(&["conv_L_cache"])?.unwrap_or(3));
     Rotary { theta: 1e6, ..WHOLE_HEADS }.write(config, keys)
 }
 
-/// Which layers have attention.
-fn attends(config: &Config<'_>) -> Result<Vec<bool>> {
-    const TYPES: &str = "layer_types";
+/// Which layers have attention; `None`: all.
+fn attends(config: &Config<'_>) -> Result<Option<Vec<bool>>> {
     let n_layer = config.count(N_LAYER)? as usize;
-    let Some(types) = config.strs(TYPES)? else {
-        let listed = config.f64s("full_attn_idxs")?;
-        let attends = |i: usize| listed.as_ref().is_none_or(|listed| listed.contains(&(i as f64)));
-        return Ok((0..n_layer).map(attends).collect());
-    };
-    if types.len() != n_layer {
-        let (place, n) = (config.place(TYPES).unwrap_or_default(), types.len());
-        return Err(Error::Format(format!("{place} has {n} entries for {n_layer} layers")));
+    let kinds = &[("conv", false), ("full_attention", true)];
+    if let Some(attends) = layer_kinds(config, "layer_types", Some(n_layer), kinds)? {
+        return Ok(Some(attends));
     }
-    let attends = |found: &&str| match *found {
-        "full_attention" => Ok(true),
-        "conv" => Ok(false),
-        other => Err(config.unsupported(TYPES, &quoted(other.as_bytes()), "conv, full_attention")),
-    };
-    types.iter().map(attends).collect()
+    let Some(listed) = config.f64s("full_attn_idxs")? else { return Ok(None) };
+    if n_layer > MOST_LAYERS {
+        let found = format!("{n_layer}, beside \"full_attn_idxs\"");
+        return Err(config.unsupported(N_LAYER[0], &found, &format!("{MOST_LAYERS} at most")));
+    }
+    Ok(Some((0..n_layer).map(|i| listed.contains(&(i as f64))).collect()))
 }
 
 /// The width of the feed-forward block, which is a part of the number that is written, unless the configuration says otherwise.

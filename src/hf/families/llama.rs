@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
+use crate::gguf::quoted;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys, rms_norm_sizes, set_window, windowed_layers};
 use crate::hf::layout::Change::{Same, Stack};
@@ -9,6 +10,18 @@ use crate::hf::names::{
     ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MODEL, NO_BIASES, PRE_NORMS, ROTARY_BUFFERS,
 };
 use crate::hf::rope::{Rotary, WHOLE_HEADS};
+
+const MINISTRAL3: Family = Family {
+    model_type: "ministral3",
+    architecture: "mistral3",
+    prefixes: MODEL,
+    names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, GATED],
+    ignored: ROTARY_BUFFERS,
+    conditions: NO_BIASES,
+    head: Head::UntiedByDefault,
+    keys: growing,
+};
+const ORIGINAL: &str = "rope.scaling.original_context_length";
 
 /// Llama and its relatives.
 pub const FAMILIES: &[Family] = &[
@@ -31,6 +44,15 @@ pub const FAMILIES: &[Family] = &[
         conditions: NO_BIASES,
         head: Head::UntiedByDefault,
         keys: windowed,
+    },
+    MINISTRAL3,
+    Family {
+        model_type: "mistral3",
+        prefixes: &["language_model.model.", "model.language_model.", "language_model.", "model."],
+        ignored: &["vision_tower.*", "multi_modal_projector.*", "*.rotary_emb.inv_freq"],
+        head: Head::TiedByDefault,
+        keys: seeing,
+        ..MINISTRAL3
     },
     Family {
         model_type: "mixtral",
@@ -76,6 +98,32 @@ fn windowed(config: &Config<'_>, out: &mut Keys) -> Result<()> {
             Err(config.unsupported("layer_types", "both kinds of layers", "one kind for all layers"))
         }
         _ => set_window(config, out),
+    }
+}
+
+/// Scores that grow with the position, in steps of the context that the model was first trained on.
+fn growing(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    const FACTOR: &str = "llama_4_scaling_beta";
+    plain(config, keys)?;
+    set_window(config, keys)?;
+    Rotary::expect(config)?;
+    let rope = WHOLE_HEADS.read(config)?;
+    rope.write_base(keys);
+    rope.write_scaling(keys)?;
+    keys.set_f32("attention.temperature_scale", Some(rope.object().require_f64(&[FACTOR])?));
+    if keys.count(ORIGINAL).is_none() {
+        keys.set(ORIGINAL, rope.object().count(&["original_max_position_embeddings"])?);
+    }
+    Ok(())
+}
+
+/// The language model of one that sees: one of the two kinds.
+fn seeing(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    const KEY: &str = "model_type";
+    match config.str(&[KEY])? {
+        Some("ministral3") => growing(config, keys),
+        None | Some("mistral") => windowed(config, keys),
+        Some(other) => Err(config.unsupported(KEY, &quoted(other.as_bytes()), "mistral, ministral3")),
     }
 }
 

@@ -2,16 +2,22 @@
 #![forbid(unsafe_code)]
 
 mod bert;
+mod deepseek;
 mod gemma;
+mod gemma3n;
+mod gemma4;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
 mod granite;
 mod lfm2;
 mod llama;
+mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
 mod phi;
 mod qwen;
+mod qwen3next;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -23,11 +29,15 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 14] = [
+    const FAMILIES: [&[Family]; 20] = [
         llama::FAMILIES,
         qwen::FAMILIES,
+        deepseek::FAMILIES,
         gemma::FAMILIES,
+        gemma3n::FAMILIES,
+        gemma4::FAMILIES,
         gpt2::FAMILIES,
+        gpt_oss::FAMILIES,
         bert::FAMILIES,
         phi::FAMILIES,
         gptneox::FAMILIES,
@@ -37,18 +47,22 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         smollm3::FAMILIES,
         granite::FAMILIES,
         lfm2::FAMILIES,
+        qwen3next::FAMILIES,
+        nemotron_h::FAMILIES,
         nomic_bert::FAMILIES,
     ];
     FAMILIES.into_iter().flatten()
 }
 
-/// Whether the token embedding is the output projection where none is stored.
-pub fn ties(family: &Family, config: &Config<'_>) -> Result<bool> {
-    let tied = config.bool("tie_word_embeddings")?;
+/// Whether the token embedding is the output projection where none is stored; `language` is the part about the language model.
+pub fn ties(family: &Family, outer: &Config<'_>, language: &Config<'_>) -> Result<bool> {
+    const KEY: &str = "tie_word_embeddings";
+    let tied = outer.bool(KEY)?;
     Ok(match family.head {
-        Head::None => false,
+        Head::None | Head::Stored => false,
         Head::TiedByDefault => tied != Some(false),
         Head::UntiedByDefault => tied == Some(true),
+        Head::UntiedByBoth => tied == Some(true) || language.bool(KEY)? == Some(true),
     })
 }
 
@@ -65,8 +79,15 @@ pub fn find(config: &Config<'_>) -> Result<&'static Family> {
         )));
     };
     const QUANTIZATION: &str = "quantization_config";
-    if config.has(QUANTIZATION) {
-        return Err(config.unsupported(QUANTIZATION, "there", "weights in F32, F16 and BF16"));
+    let packs = family.names.iter().any(|names| names.iter().any(|(.., change)| change.is_of_mxfp4()));
+    let method = config.object(&[QUANTIZATION])?.map(|object| object.str(&["quant_method"])).transpose()?;
+    if config.has(QUANTIZATION) && !(packs && method.flatten() == Some("mxfp4")) {
+        let more = if packs { ", experts in MXFP4" } else { "" };
+        return Err(config.unsupported(
+            QUANTIZATION,
+            "there",
+            &format!("weights in F32, F16 and BF16{more}"),
+        ));
     }
     Ok(family)
 }

@@ -1,15 +1,16 @@
 //! Qwen 2 (biases on q, k and v), Qwen 3 (norms on q and k), and their mixtures of experts.
 #![forbid(unsafe_code)]
 
+use super::llama::plain;
 use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::When::{Always, If, Never};
 use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
 use crate::hf::layout::Change::{Flatten, Same, Stack};
 use crate::hf::names::{
-    ATTENTION, ATTENTION_BIASES, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS,
+    ATTENTION, ATTENTION_BIASES, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS, VISUAL, WRAPPED,
 };
-use crate::hf::rope::WHOLE_HEADS;
+use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
 const EXPERTS: &[Name] = &[
     ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
@@ -17,39 +18,59 @@ const EXPERTS: &[Name] = &[
     ("layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps", Stack),
     ("layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps", Stack),
 ];
-const SHARED_EXPERT: &[Name] = &[
+/// The expert that every token takes.
+pub const SHARED_EXPERT: &[Name] = &[
     ("layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp", Flatten),
     ("layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp", Same),
     ("layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp", Same),
     ("layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp", Same),
 ];
 
-/// Qwen 2 and 3.
+const QWEN2: Family = Family {
+    model_type: "qwen2",
+    architecture: "qwen2",
+    prefixes: MODEL,
+    names: &[ENDS, PRE_NORMS, ATTENTION, GATED],
+    ignored: ROTARY_BUFFERS,
+    conditions: &[
+        ("*.q_proj.bias", Always),
+        ("*.k_proj.bias", Always),
+        ("*.v_proj.bias", Always),
+        ("*.bias", Never),
+    ],
+    head: Head::UntiedByDefault,
+    keys,
+};
+const QWEN2_VL: Family = Family {
+    model_type: "qwen2_vl",
+    architecture: "qwen2vl",
+    prefixes: WRAPPED,
+    ignored: VISUAL,
+    head: Head::UntiedByBoth,
+    keys: keys_vl,
+    ..QWEN2
+};
+const QWEN3: Family = Family {
+    model_type: "qwen3",
+    architecture: "qwen3",
+    names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED],
+    conditions: ATTENTION_BIASES,
+    ..QWEN2
+};
+
+/// Qwen 2 and 3, and the language models of those that see.
 pub const FAMILIES: &[Family] = &[
+    QWEN2,
+    QWEN2_VL,
+    Family { model_type: "qwen2_5_vl", ..QWEN2_VL },
+    QWEN3,
     Family {
-        model_type: "qwen2",
-        architecture: "qwen2",
-        prefixes: MODEL,
-        names: &[ENDS, PRE_NORMS, ATTENTION, GATED],
-        ignored: ROTARY_BUFFERS,
-        conditions: &[
-            ("*.q_proj.bias", Always),
-            ("*.k_proj.bias", Always),
-            ("*.v_proj.bias", Always),
-            ("*.bias", Never),
-        ],
-        head: Head::UntiedByDefault,
-        keys,
-    },
-    Family {
-        model_type: "qwen3",
-        architecture: "qwen3",
-        prefixes: MODEL,
-        names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED],
-        ignored: ROTARY_BUFFERS,
-        conditions: ATTENTION_BIASES,
-        head: Head::UntiedByDefault,
-        keys,
+        model_type: "qwen3_vl",
+        architecture: "qwen3vl",
+        prefixes: WRAPPED,
+        ignored: VISUAL,
+        keys: keys_qwen3_vl,
+        ..QWEN3
     },
     Family {
         model_type: "qwen2_moe",
@@ -83,6 +104,19 @@ fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_bool("use_sliding_window", false)?;
     rms_norm_sizes(config, keys)?;
     WHOLE_HEADS.write(config, keys)
+}
+
+/// Of models that see, whose rotary positions have sections for images.
+fn keys_vl(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    config.expect_bool("use_sliding_window", false)?;
+    plain(config, keys)?;
+    Rotary { theta: 1e6, sections: Some([16, 24, 24]), ..WHOLE_HEADS }.write(config, keys)
+}
+
+/// The same with sections that take turns.
+fn keys_qwen3_vl(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    plain(config, keys)?;
+    Rotary { theta: 500_000.0, ..WHOLE_HEADS }.write(config, keys)
 }
 
 fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {

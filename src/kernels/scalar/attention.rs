@@ -24,9 +24,9 @@ pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mu
 
 /// Adds `n` positions of one page, from `position` on, to the state of query `i`.
 fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mut AttnState<'_>) {
-    let dim = tile.head_dim;
+    let dim = tile.dims.v;
     let (keys, values) = tile.blocks(position / PAGE_LEN);
-    let (keys, values) = (tile.k.kv_type.block(keys, dim), tile.v.kv_type.block(values, dim));
+    let (keys, values) = (tile.k.kv_type.block(keys, tile.dims.k), tile.v.kv_type.block(values, dim));
     let slot = position % PAGE_LEN;
     let mut buffer = [0.0; PAGE_LEN];
     let scores = &mut buffer[..n];
@@ -49,8 +49,9 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
             }
         }
     }
+    let scale = tile.scale_of(i);
     for score in &mut *scores {
-        *score *= tile.scale;
+        *score *= scale;
         if let Some(cap) = tile.softcap {
             *score = cap * libm::tanhf(*score / cap);
         }

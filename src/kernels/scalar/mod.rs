@@ -10,6 +10,7 @@ mod dot;
 pub(super) mod norm;
 pub(super) mod packed;
 mod rope;
+mod scan;
 pub(super) mod whole;
 pub mod wide;
 
@@ -39,14 +40,16 @@ pub static SCALAR: Kernels = Kernels {
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,
-    softmax: norm::softmax,
     gelu_tanh: activation::gelu_tanh,
     gelu_erf: activation::gelu_erf,
     silu: activation::silu,
     softcap: activation::softcap,
     gelu_mul: activation::gelu_mul,
     silu_mul: activation::silu_mul,
+    sigmoid_mul: activation::sigmoid_mul,
+    swiglu_clamped_mul: activation::swiglu_clamped_mul,
     rope: rope::rope,
+    scan_step: scan::scan_step,
     attention: attention::attention,
 };
 

@@ -42,14 +42,3 @@ pub(super) fn layer_norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f
         *out += bias;
     }
 }
-
-pub(super) fn softmax(x: &mut [f32]) {
-    let max = x.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
-    for x in &mut *x {
-        *x = libm::expf(*x - max);
-    }
-    let factor = (1.0 / sum_of(x, |x| x)) as f32;
-    for x in x {
-        *x *= factor;
-    }
-}

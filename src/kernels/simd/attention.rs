@@ -55,7 +55,7 @@ pub(super) struct Weights<'a> {
 #[inline(always)]
 pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) {
     state.clear();
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let n = tile.n_queries();
     assert!(n <= MAX_QUERIES, "{n} queries in one tile, at most {MAX_QUERIES} are planned for");
     if positions.is_empty() {
         return;
@@ -75,7 +75,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         let (keys, values) = tile.blocks(page);
         // Behind the last page nothing is left to be fetched.
         let (next_keys, next_values) = tile.blocks(if page < last_page { page + 1 } else { page });
-        match tile.k.kv_type.block(keys, dim) {
+        match tile.k.kv_type.block(keys, tile.dims.k) {
             KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),
             KvBlock::F16(k) if n > FEW_QUERIES => all_scores::<S, f32>(
                 simd,
@@ -111,10 +111,10 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         weights.factors[..n].copy_from_slice(max);
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0;
         for (i, (row, max)) in rows.iter_mut().zip(&mut **max).enumerate() {
-            *max = scale_scores(simd, tile, seen_in_page(i), row, *max);
+            *max = scale_scores(simd, tile, i, seen_in_page(i), row, *max);
         }
         bring_factors(simd, &mut weights.factors, max);
-        let values = tile.v.kv_type.block(values, dim);
+        let values = tile.v.kv_type.block(values, tile.dims.v);
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0.iter_mut().zip(&mut weights.units);
         let sums = sums.as_chunks_mut::<ROOM_LANES>().0.iter_mut().zip(&weights.factors);
         for (i, (((row, unit), max), (sum, factor))) in rows.zip(&**max).zip(sums).enumerate() {
@@ -164,7 +164,7 @@ fn widened<'a, S: Simd, E: Element>(simd: S, x: &[E], block: &'a mut [f32]) -> &
 /// Lays the queries out as they are read: those of a block side by side, component by component.
 #[inline(always)]
 fn pack_queries(tile: &AttnTile<'_>, queries: &mut [f32]) {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let (n, dim) = (tile.n_queries(), tile.dims.k);
     for first in (0..n).step_by(BLOCK) {
         let m = BLOCK.min(n - first);
         let block = &mut queries[first * dim..(first + m) * dim];
@@ -184,7 +184,7 @@ fn all_scores<S: Simd, E: Element>(
     values: &[u8],
     weights: &mut Weights<'_>,
 ) {
-    let (dim, rows) = (tile.head_dim, &mut *weights.rows);
+    let (dim, rows) = (tile.dims.k, &mut *weights.rows);
     by_blocks!(tile.n_queries(), i, M => scores::<S, E, M>(simd, &queries[i * dim..], i, keys, values, rows));
 }
 
@@ -210,7 +210,7 @@ fn add_all_values<S: Simd, E: Element>(
     weights: &Weights<'_>,
     out: &mut [f32],
 ) {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let (n, dim) = (tile.n_queries(), tile.dims.v);
     let Page { first, slots, all_see_all, next_keys } = page;
     // A weight of 0 hides a value unless that is infinite or NaN.
     if all_see_all || all_finite(simd, dim, values, slots.clone()) {
@@ -316,19 +316,20 @@ pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns one query's products with the keys of a page into scores; returns the larger of `max` and the largest score that
+/// Turns the products of query `i` with the keys of a page into scores; returns the larger of `max` and the largest score that
 /// the query sees.
 #[inline(always)]
 fn scale_scores<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
+    i: usize,
     seen: Range<usize>,
     row: &mut [f32; PAGE_LEN],
     max: f32,
 ) -> f32 {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
-    let (scale, lowest) = (simd.splat(tile.scale), simd.splat(f32::NEG_INFINITY));
+    let (scale, lowest) = (simd.splat(tile.scale_of(i)), simd.splat(f32::NEG_INFINITY));
     let mut largest = simd.splat(max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];

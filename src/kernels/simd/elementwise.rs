@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Simd;
-use crate::kernels::RopeStyle;
+use crate::kernels::{RopeStyle, SWIGLU_ALPHA, SWIGLU_LIMIT};
 
 /// `e^x` within two units in the last place: `x` is cut into a whole number of `ln 2` and a rest of at most half of
 /// it, for which the first eight terms of the series are enough. Infinities, NaN and results beyond the range of numbers
@@ -69,10 +69,34 @@ macro_rules! elementwise {
     };
 }
 
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+fn sigmoid_of<S: Simd>(simd: S, x: S::V) -> S::V {
+    let e = exp(simd, simd.sub(simd.splat(0.0), x));
+    simd.div(simd.splat(1.0), simd.add(simd.splat(1.0), e))
+}
+
 elementwise!(silu, silu_of);
 elementwise!(gelu_tanh, gelu_of);
 elementwise!(silu_mul, silu_of, up);
 elementwise!(gelu_mul, gelu_of, up);
+elementwise!(sigmoid_mul, sigmoid_of, up);
+
+/// See [`crate::kernels::Kernels::swiglu_clamped_mul`].
+#[inline(always)]
+pub fn swiglu_clamped_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
+    debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
+    let n = gate.len().min(up.len());
+    let (limit, one) = (simd.splat(SWIGLU_LIMIT), simd.splat(1.0));
+    let lowest = simd.splat(-SWIGLU_LIMIT);
+    for (gate, up) in gate[..n].chunks_mut(S::LANES).zip(up[..n].chunks(S::LANES)) {
+        let (g, u) = (simd.load_some(gate, 0.0), simd.load_some(up, 0.0));
+        let (g, u) = (simd.min(limit, g), simd.max(lowest, simd.min(limit, u)));
+        let e = exp(simd, simd.mul(simd.splat(-SWIGLU_ALPHA), g));
+        let y = simd.mul(simd.div(g, simd.add(one, e)), simd.add(u, one));
+        simd.store_some(y, gate);
+    }
+}
 
 /// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are turned one after another.
 #[inline(always)]

@@ -12,6 +12,7 @@ pub mod elementwise;
 mod next_blocks;
 pub mod norm;
 mod pairs;
+pub mod scan;
 pub mod whole;
 #[cfg(target_arch = "x86_64")]
 pub mod wide;

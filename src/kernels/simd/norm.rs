@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::Simd;
-use super::elementwise::exp;
 use crate::kernels::scalar;
 
 /// Elements whose sum is kept in f32 lanes; the sums of such parts are added in f64, so that long rows lose no digits.
@@ -42,24 +41,5 @@ pub fn rms_norm<S: Simd>(simd: S, x: &[f32], weight: &[f32], eps: f32, out: &mut
     for (out, (x, weight)) in out[..n].chunks_mut(S::LANES).zip(rows) {
         let y = simd.mul(simd.load_some(x, 0.0), factor);
         simd.store_some(simd.mul(y, simd.load_some(weight, 0.0)), out);
-    }
-}
-
-/// See [`crate::kernels::Kernels::softmax`].
-#[inline(always)]
-pub fn softmax<S: Simd>(simd: S, x: &mut [f32]) {
-    let mut max = simd.splat(f32::NEG_INFINITY);
-    for x in x.chunks(S::LANES) {
-        max = simd.max(simd.load_some(x, f32::NEG_INFINITY), max);
-    }
-    let max = simd.splat(simd.largest(max));
-    for x in x.chunks_mut(S::LANES) {
-        let y = exp(simd, simd.sub(simd.load_some(x, 0.0), max));
-        simd.store_some(y, x);
-    }
-    let factor = simd.splat((1.0 / sum_of::<S, false>(simd, x)) as f32);
-    for x in x.chunks_mut(S::LANES) {
-        let y = simd.mul(simd.load_some(x, 0.0), factor);
-        simd.store_some(y, x);
     }
 }

@@ -29,7 +29,7 @@ fn unpack(queries: &[f32], dim: usize, m: usize) -> (&[[i16; 2]], &[f32]) {
 /// Rounds the queries and lays them out as they are read.
 #[inline(always)]
 pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
+    let (n, dim) = (tile.n_queries(), tile.dims.k);
     for first in (0..n).step_by(BLOCK) {
         let m = BLOCK.min(n - first);
         let (pairs, rest) = queries[first * dim..(first + m) * dim].split_at_mut(dim / 2 * m);
@@ -58,7 +58,7 @@ pub fn all_scores<S: Simd>(
     blocks: NextBlocks<'_>,
     weights: &mut Weights<'_>,
 ) {
-    let (dim, rows) = (tile.head_dim, &mut *weights.rows);
+    let (dim, rows) = (tile.dims.k, &mut *weights.rows);
     by_blocks!(tile.n_queries(), i, M => scores::<S, M>(simd, &queries[i * dim..], i, keys, blocks, rows));
 }
 
@@ -172,7 +172,7 @@ pub fn add_all_values<S: Simd>(
     weights: &Weights<'_>,
     out: &mut [f32],
 ) {
-    let dim = tile.head_dim;
+    let dim = tile.dims.v;
     // Of which there are both, or one half.
     let Range { start, end } = slots;
     let pairs = match (start < HALF, end > HALF) {

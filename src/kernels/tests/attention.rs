@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernels::attention::{CHUNK_LEN, HALF, KvLayout, PAGE_LEN};
+use crate::kernels::attention::{CHUNK_LEN, Growth, HALF, KvLayout, PAGE_LEN};
 
 const KV_HEADS: usize = 3;
 const PAGES: usize = 40;
@@ -109,9 +109,12 @@ fn store(kv_type: KvType, words: &[f32], dim: usize) -> KvStore<'_> {
 fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
     let dot = |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * b).sum::<f64>();
     let seen = tile.seen_by(i);
+    let position = (tile.position + i / tile.group) as f64;
+    let grown = |g: Growth| 1.0 + f64::from(g.factor) * (1.0 + (position / g.len as f64).floor()).ln();
+    let scale = f64::from(tile.scale) * tile.growth.map_or(1.0, grown);
     let scores: Vec<f64> = seen
         .clone()
-        .map(|p| f64::from(tile.scale) * dot(tile.query(i), &k.row(tile.pages, tile.kv_head, p)))
+        .map(|p| scale * dot(tile.query(i), &k.row(tile.pages, tile.kv_head, p)))
         .map(|s| tile.softcap.map_or(s, |cap| f64::from(cap) * (s / f64::from(cap)).tanh()))
         .collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -132,17 +135,17 @@ fn table() -> Vec<u32> {
 
 /// The finished attention of all queries.
 fn attend(kernels: &Kernels, tile: &AttnTile<'_>) -> Vec<f32> {
-    let (n, dim) = (tile.n_queries(), tile.head_dim);
-    let mut buffers = [(); 2].map(|()| vec![f32::NAN; AttnState::len(n, dim)]);
+    let (n, dims) = (tile.n_queries(), tile.dims);
+    let mut buffers = [(); 2].map(|()| vec![f32::NAN; AttnState::len(n, dims)]);
     let [state, part] = &mut buffers;
-    let (mut state, mut part) = (AttnState::of(state, n, dim), AttnState::of(part, n, dim));
+    let (mut state, mut part) = (AttnState::of(state, n, dims), AttnState::of(part, n, dims));
     state.clear();
     for chunk in tile.chunks() {
         (kernels.attention)(tile, tile.positions(chunk), &mut part);
-        state.merge(&part, dim);
+        state.merge(&part);
     }
-    let mut out = vec![f32::NAN; n * dim];
-    out.chunks_exact_mut(dim).enumerate().for_each(|(i, out)| state.finish(i, out));
+    let mut out = vec![f32::NAN; n * dims.v];
+    out.chunks_exact_mut(dims.v).enumerate().for_each(|(i, out)| state.finish(i, None, out));
     out
 }
 
@@ -158,7 +161,7 @@ fn tile<'a>(
         stride: group * head_dim,
         group,
         n_tokens,
-        head_dim,
+        dims: HeadDims::all(head_dim),
         k,
         v,
         pages,
@@ -168,6 +171,7 @@ fn tile<'a>(
         end: position + n_tokens,
         window: None,
         scale: 1.0 / (head_dim as f32).sqrt(),
+        growth: None,
         softcap: None,
     }
 }
@@ -212,16 +216,16 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
     let rounded = kernels.isa != Isa::Scalar && [k, v].iter().any(|store| store.kv_type == KvType::I16);
     let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
     for (group, n_tokens, position) in shapes {
-        for (window, softcap, causal, scale) in [
-            (None, None, true, 0.3),
-            (Some(1), None, true, 0.3),
-            (Some(33), Some(5.0), true, 0.3),
-            (None, Some(2.0), false, 4.0),
+        for (window, softcap, causal, scale, growth) in [
+            (None, None, true, 0.3, None),
+            (Some(1), None, true, 0.3, None),
+            (Some(33), Some(5.0), true, 0.3, Some(Growth { len: 7, factor: 0.2 })),
+            (None, Some(2.0), false, 4.0, None),
         ] {
             let tolerance = if rounded { 3e-4 + 5e-4 * f64::from(scale) } else { 3e-6 };
             let shape = (group, n_tokens, position, dim);
             let stores = (k.store(), v.store());
-            let tile = AttnTile { window, softcap, causal, scale, ..tile(q, pages, stores, shape) };
+            let tile = AttnTile { window, softcap, causal, scale, growth, ..tile(q, pages, stores, shape) };
             // Other entries of the table may be of no page.
             let seen = tile.seen().start / PAGE_LEN..tile.seen().end.div_ceil(PAGE_LEN);
             let mut own = vec![u32::MAX; pages.len()];
@@ -394,11 +398,11 @@ fn no_positions_and_odd_numbers() {
             causal: false,
             ..tile(&q, &[0], (store(KvType::F32, &k, dim), store(KvType::F32, &v, dim)), (1, 1, 0, dim))
         };
-        let mut buffer = vec![f32::NAN; AttnState::len(1, dim)];
-        let mut state = AttnState::of(&mut buffer, 1, dim);
+        let mut buffer = vec![f32::NAN; AttnState::len(1, HeadDims::all(dim))];
+        let mut state = AttnState::of(&mut buffer, 1, HeadDims::all(dim));
         (kernels.attention)(&none, 0..0, &mut state);
         let mut out = vec![f32::NAN; dim];
-        state.finish(0, &mut out);
+        state.finish(0, None, &mut out);
         assert_eq!(out, vec![0.0; dim], "nothing to see");
         // Token 1 has an infinite key of weight 0 and token 2 is NaN, which token 3 sees, but tokens 0 and 1 do not.
         let q = vec![1.0; 4 * dim];

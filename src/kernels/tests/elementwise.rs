@@ -69,27 +69,6 @@ fn layer_norms() {
 }
 
 #[test]
-fn softmaxes() {
-    for (kernels, n) in tables().flat_map(|k| LENGTHS.map(|n| (k, n))) {
-        let mut x: Vec<f32> = noise(n, 1).iter().map(|x| x * 30.0 + 1000.0).collect();
-        let exps: Vec<f64> = wide(&x).iter().map(|x| (x - 1000.0).exp()).collect();
-        let sum: f64 = exps.iter().sum();
-        (kernels.softmax)(&mut x);
-        for i in 0..n {
-            assert_close(x[i], exps[i] / sum, 5e-7 * exps[i] / sum, "softmax");
-        }
-    }
-    for kernels in tables() {
-        let mut x = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY, 0.0];
-        (kernels.softmax)(&mut x);
-        assert_eq!(x, [0.0, 0.5, 0.0, 0.5]);
-        let mut x = [0.0, f32::NAN];
-        (kernels.softmax)(&mut x);
-        assert!(x[0].is_nan() && x[1].is_nan());
-    }
-}
-
-#[test]
 fn activation_functions() {
     let gelu = |x: f64| {
         0.5 * x
@@ -108,6 +87,10 @@ fn activation_functions() {
         let (mut gelu_up, mut silu_up) = (x.clone(), x.clone());
         (kernels.gelu_mul)(&mut gelu_up, &up);
         (kernels.silu_mul)(&mut silu_up, &up);
+        let (mut gated, mut clamped) = (x.clone(), x.clone());
+        (kernels.sigmoid_mul)(&mut gated, &up);
+        let wide_up: Vec<f32> = up.iter().map(|x| x * 9.0).collect();
+        (kernels.swiglu_clamped_mul)(&mut clamped, &wide_up);
         for i in 0..n {
             let (x, up) = (f64::from(x[i]), f64::from(up[i]));
             // 1 + tanh cancels for negative x, so gelu's error is absolute.
@@ -119,6 +102,11 @@ fn activation_functions() {
             assert_close(silus[i], silu(x), 5e-7 * silu(x).abs(), "silu");
             assert_close(gelu_up[i], gelu(x) * up, 4e-7 * (1.0 + x.abs()), "gelu_mul");
             assert_close(silu_up[i], silu(x) * up, 6e-7 * (silu(x) * up).abs(), "silu_mul");
+            let sigmoid = up / (1.0 + (-x).exp());
+            assert_close(gated[i], sigmoid, 6e-7 * sigmoid.abs(), "sigmoid_mul");
+            let (g, u) = (x.min(7.0), f64::from(wide_up[i]).clamp(-7.0, 7.0));
+            let swiglu = g / (1.0 + (-1.702 * g).exp()) * (u + 1.0);
+            assert_close(clamped[i], swiglu, 3e-6 * (1.0 + swiglu.abs()), "swiglu_clamped_mul");
         }
     }
     for kernels in tables() {

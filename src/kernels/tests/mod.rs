@@ -5,6 +5,7 @@
 mod attention;
 mod elementwise;
 mod products;
+mod scan;
 mod wide;
 
 use super::*;

@@ -9,9 +9,9 @@ use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
 use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, norm, scan, simd_kernels, whole, wide,
 };
-use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle};
+use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep};
 use crate::quant::Q8Block;
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::Group;
@@ -319,11 +319,13 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;
     rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) = norm::rms_norm;
-    softmax(x: &mut [f32]) = norm::softmax;
     gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
     silu(x: &mut [f32]) = elementwise::silu;
     gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;
     silu_mul(gate: &mut [f32], up: &[f32]) = elementwise::silu_mul;
+    sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
+    swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;
+    scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::scan_step;
     rope(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = elementwise::rope;
     attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) = attn::attention;
 });

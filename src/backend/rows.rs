@@ -1,0 +1,104 @@
+//! Operations on whole rows that are made of several vectors, or that change by their own mean or length.
+#![forbid(unsafe_code)]
+
+use std::ops::Deref;
+
+use super::Backend;
+use super::host::HostWeight;
+
+/// What [`Backend::change_rows`] makes of each row.
+pub enum RowChange<'a, B: Backend> {
+    /// `max(x - mean - factor · deviation, 0)`, where the mean and the standard deviation are the row's.
+    AboveMean(f32),
+    /// `x · sqrt(mean(like²) / max(mean(x²), least))`: the row becomes as long as the same row of another matrix.
+    AsLongAs {
+        /// `[n, n_cols]`.
+        like: &'a B::Buffer,
+        /// The least mean square that is divided by.
+        least: f32,
+    },
+    /// `x · gain`, element by element; `[n_cols]`.
+    Gain(&'a B::Weight),
+}
+
+/// Arguments of [`Backend::mix`]: `out[i][j] += Σ_k factors[i][j][k] · x[i][k]` for rows `i`, which are `n_parts` vectors of `len`
+/// elements in `x` and in `out`.
+pub struct Mix<'a, B: Backend> {
+    /// `[n, n_parts.0, len]`.
+    pub x: &'a B::Buffer,
+    /// `[n, n_parts.1, len]`.
+    pub out: &'a mut B::Buffer,
+    /// The factors.
+    pub factors: Factors<'a, B>,
+    /// Rows.
+    pub n: usize,
+    /// Vectors in a row of `x` and of `out`.
+    pub n_parts: (usize, usize),
+    /// Elements of a vector.
+    pub len: usize,
+}
+
+/// The factors of [`Mix`].
+pub enum Factors<'a, B: Backend> {
+    /// Each row's own, `[n, n_parts.1, n_parts.0]`.
+    OfRows(&'a B::Buffer),
+    /// The same for all rows, `[n_parts.1, n_parts.0]`.
+    Same(&'a [f32]),
+}
+
+/// Partial sums, so that the processor has several to add to.
+const LANES: usize = 16;
+
+/// The mean of `f` of all elements.
+fn mean(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let mut sums = [0.0f32; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, &x)| *sum += f(x));
+    }
+    sums.iter_mut().zip(rest).for_each(|(sum, &x)| *sum += f(x));
+    sums.iter().sum::<f32>() / x.len() as f32
+}
+
+/// Row `i` of [`Backend::change_rows`].
+pub(super) fn change_row<B>(x: &mut [f32], change: &RowChange<'_, B>, i: usize)
+where
+    B: Backend<Weight = HostWeight>,
+    B::Buffer: Deref<Target = [f32]>,
+{
+    match change {
+        RowChange::AboveMean(factor) => {
+            let middle = mean(x, |x| x);
+            let bound = middle + factor * mean(x, |x| (x - middle) * (x - middle)).sqrt();
+            x.iter_mut().for_each(|x| *x = (*x - bound).max(0.0));
+        }
+        RowChange::AsLongAs { like, least } => {
+            let like = mean(&like[i * x.len()..][..x.len()], |x| x * x);
+            let factor = like.sqrt() / mean(x, |x| x * x).max(*least).sqrt();
+            x.iter_mut().for_each(|x| *x *= factor);
+        }
+        RowChange::Gain(gain) => x.iter_mut().zip(gain.f32s()).for_each(|(x, gain)| *x *= gain),
+    }
+}
+
+impl<B: Backend> Factors<'_, B>
+where
+    B::Buffer: Deref<Target = [f32]>,
+{
+    /// Those of row `i`, which are `len`.
+    pub(super) fn of_row(&self, i: usize, len: usize) -> &[f32] {
+        match self {
+            Factors::OfRows(factors) => &factors[i * len..(i + 1) * len],
+            Factors::Same(factors) => &factors[..len],
+        }
+    }
+}
+
+/// A row of [`Backend::mix`]: some vectors of `len` elements in `x` and in `out`.
+pub(super) fn mix_row(x: &[f32], factors: &[f32], len: usize, out: &mut [f32]) {
+    for (out, factors) in out.chunks_exact_mut(len).zip(factors.chunks_exact(x.len() / len)) {
+        for (x, factor) in x.chunks_exact(len).zip(factors) {
+            out.iter_mut().zip(x).for_each(|(out, x)| *out += factor * x);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434), absorbed: all heads read one key of a token, its latent vector
+//! behind a part that is rotated, and one value, the latent vector itself. What would make keys and values of each head of it is
+//! multiplied with queries and with what attention gives instead.
+#![forbid(unsafe_code)]
+
+use super::attention::AttentionParams;
+use super::linear::Linear;
+use super::norm::NormLayer;
+use super::workspace::Workspace;
+use super::{Batch, Source};
+use crate::backend::{Attention, Backend, Columns, KvAppend, KvRows, MoeMatmul, Rope};
+
+/// The sizes of latent attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatentShape {
+    /// Heads.
+    pub n_head: usize,
+    /// Part of a head's query that is not rotated.
+    pub nope_dim: usize,
+    /// Part that is.
+    pub rope_dim: usize,
+    /// Length of the latent vector.
+    pub latent_dim: usize,
+    /// Length of a head's value.
+    pub v_dim: usize,
+    /// Length of what queries are made of; 0: they are made of the input.
+    pub q_latent_dim: usize,
+}
+
+impl LatentShape {
+    /// The widest of the buffers it works in.
+    pub fn width(&self) -> usize {
+        let head = (self.nope_dim + self.rope_dim).max(self.latent_dim).max(self.v_dim);
+        (self.n_head * head).max(self.latent_dim + self.rope_dim).max(self.q_latent_dim)
+    }
+}
+
+/// What makes queries.
+pub enum Queries<B: Backend> {
+    /// One projection, `[n_head * (nope_dim + rope_dim), n_embd]`.
+    Direct(Linear<B>),
+    /// Two with a norm between them.
+    Latent {
+        /// `[q_latent_dim, n_embd]`.
+        down: Linear<B>,
+        /// `[q_latent_dim]`.
+        norm: NormLayer<B>,
+        /// `[n_head * (nope_dim + rope_dim), q_latent_dim]`.
+        up: Linear<B>,
+    },
+}
+
+/// Latent attention bound to its weights.
+pub struct Latent<B: Backend> {
+    /// Of each head the part that is not rotated, then the part that is.
+    pub queries: Queries<B>,
+    /// Latent vector, then the part of the key that is rotated, `[latent_dim + rope_dim, n_embd]`.
+    pub kv: Linear<B>,
+    /// Of the latent vector.
+    pub norm: NormLayer<B>,
+    /// What keys of heads are made with, the other way round: of each head `[latent_dim, nope_dim]`.
+    pub k: B::Weight,
+    /// What values of heads are made with: of each head `[v_dim, latent_dim]`.
+    pub v: B::Weight,
+    /// `[n_embd, n_head * v_dim]`.
+    pub output: Linear<B>,
+    /// The number of each head, and 1: which matrix a row is multiplied with.
+    pub heads: Vec<f32>,
+    /// Sizes.
+    pub shape: LatentShape,
+}
+
+impl<B: Backend> Latent<B> {
+    /// `ws.proj = latent(input)`, appending the batch's keys and values to `layer` of `kv` on the way.
+    #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
+    pub fn forward(
+        &self,
+        params: &AttentionParams,
+        layer: usize,
+        input: Source,
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        kv: &mut B::Kv,
+        batch: &Batch<'_>,
+    ) {
+        let (n, s) = (batch.tokens.len(), self.shape);
+        let x = match input {
+            Source::Norm => &ws.norm,
+            Source::Residual => &ws.x,
+        };
+        let [a, b, c] = &mut ws.latent;
+        let key_dim = s.rope_dim + s.latent_dim;
+        let copy = |backend: &mut B, x: &B::Buffer, out: &mut B::Buffer, n, n_cols, first, len| {
+            backend.copy_columns(Columns { x, out, n, n_cols, first, len });
+        };
+        self.kv.forward(backend, x, n, c);
+        copy(backend, c, b, n, (key_dim, s.latent_dim), (0, 0), s.latent_dim);
+        self.norm.forward(backend, b, None, n, &mut ws.v);
+        copy(backend, c, &mut ws.k, n, (key_dim, key_dim), (s.latent_dim, 0), s.rope_dim);
+        copy(backend, &ws.v, &mut ws.k, n, (s.latent_dim, key_dim), (0, s.rope_dim), s.latent_dim);
+        match &self.queries {
+            Queries::Direct(queries) => queries.forward(backend, x, n, a),
+            Queries::Latent { down, norm, up } => {
+                down.forward(backend, x, n, b);
+                norm.forward(backend, b, None, n, c);
+                up.forward(backend, c, n, a);
+            }
+        }
+        for token in 0..n {
+            backend.write(&mut ws.heads, token * self.heads.len(), &self.heads);
+        }
+        let (rows, q_dim) = (n * s.n_head, s.nope_dim + s.rope_dim);
+        copy(backend, a, b, rows, (q_dim, s.nope_dim), (0, 0), s.nope_dim);
+        self.by_heads(backend, b, rows, &self.k, &ws.heads, c);
+        copy(backend, a, &mut ws.q, rows, (q_dim, key_dim), (s.nope_dim, 0), s.rope_dim);
+        copy(backend, c, &mut ws.q, rows, (s.latent_dim, key_dim), (0, s.rope_dim), s.latent_dim);
+        if let Some(rope) = &params.rope {
+            backend.rope(Rope {
+                q: &mut ws.q,
+                k: &mut ws.k,
+                positions: batch.positions,
+                n_head: s.n_head,
+                n_head_kv: 1,
+                head_dim: key_dim,
+                inv_freq: rope.inv_freq(batch.n_ctx),
+                magnitude: rope.magnitude,
+                style: rope.style,
+            });
+        }
+        let new = KvRows::New { k: &ws.k, v: &ws.v };
+        backend.kv_append(KvAppend { kv, layer, rows: new, slots: batch.slots });
+        let attention = Attention {
+            kv,
+            layer,
+            q: &ws.q,
+            n_head: s.n_head,
+            runs: batch.runs,
+            pages: batch.pages,
+            scale: params.scale,
+            causal: params.causal,
+            window: params.window,
+            growth: params.growth,
+            softcap: params.softcap,
+            sinks: None,
+        };
+        backend.attention(&attention, &mut ws.attn);
+        self.by_heads(backend, &ws.attn, rows, &self.v, &ws.heads, b);
+        self.output.forward(backend, b, n, &mut ws.proj);
+    }
+
+    /// Each row of a head times the head's matrix of `weight`.
+    fn by_heads(
+        &self,
+        backend: &mut B,
+        x: &B::Buffer,
+        n: usize,
+        weight: &B::Weight,
+        route: &B::Buffer,
+        out: &mut B::Buffer,
+    ) {
+        let (n_expert, n_used, bias, reduce) = (self.shape.n_head, 1, None, false);
+        backend.moe_matmul(MoeMatmul { x, n, weight, bias, n_expert, n_used, route, reduce, out });
+    }
+}
