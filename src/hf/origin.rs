@@ -178,10 +178,10 @@ impl Names {
         };
         self.family.names.iter().flat_map(|names| names.iter()).find_map(|(own, pattern, change)| {
             let layer = match pattern.split_once("{}") {
-                None => (stem == *pattern).then_some("")?,
+                None => (stem == *pattern).then_some("*")?,
                 Some((start, end)) => stem.strip_prefix(start)?.strip_suffix(end)?,
             };
-            if !layer.bytes().all(|b| b.is_ascii_digit()) {
+            if layer != "*" && !layer.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
             let name = own.replacen("{}", layer, 1).replacen("{}", "*", 1);
