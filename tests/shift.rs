@@ -96,7 +96,7 @@ fn with_one_layer_moved_tokens_are_those_that_are_run_anew() {
         let whole = load(&path);
         let architecture = whole.info().architecture.clone();
         // Formats are not what this is about, and per-layer embeddings are of all layers in one tensor.
-        if name == "gemma4-shared"
+        if ["gemma4-shared", "gemma3n", "gemma3n-three"].contains(&name)
             || name.contains("quant")
             || name.contains("-q4_")
             || name.contains("-q8_")
