@@ -9,6 +9,9 @@ mod fuzz;
 
 use std::path::Path;
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
 #[test]
 fn every_input_of_the_corpora_is_harmless() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
@@ -21,6 +24,23 @@ fn every_input_of_the_corpora_is_harmless() {
             n_files += 1;
         }
         assert!(n_files >= 5, "the corpus of {name} is there");
+    }
+}
+
+/// Inputs by chance. `EMBER_FUZZ_INPUTS` says how many for each target; `make fuzz` looks for such that come further.
+#[test]
+fn inputs_by_chance_are_harmless() {
+    let n: u64 = std::env::var("EMBER_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
+    for (name, target) in fuzz::TARGETS {
+        for seed in 0..n {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let mut input = vec![0; random.random_range(2..60)];
+            random.fill(&mut input[..]);
+            // So that the inputs of a target begin with every byte.
+            input[0] = seed as u8;
+            let outcome = std::panic::catch_unwind(|| target(&input));
+            assert!(outcome.is_ok(), "{name}: {input:?}");
+        }
     }
 }
 

@@ -23,7 +23,7 @@ macro_rules! fixtures {
 }
 
 /// A model of each architecture and of some number formats, a few layers each.
-const BASES: [&[u8]; 27] = fixtures![
+const BASES: [&[u8]; 48] = fixtures![
     "bert",
     "gemma",
     "gemma2",
@@ -51,6 +51,27 @@ const BASES: [&[u8]; 27] = fixtures![
     "smollm3",
     "stablelm-parallel-qknorm",
     "starcoder2-window",
+    "deepseek2-groups",
+    "deepseek2-lite",
+    "deepseek2-sigmoid",
+    "gemma3",
+    "gemma3n",
+    "gemma4-experts",
+    "gemma4-keys",
+    "gemma4-shared",
+    "gpt-oss",
+    "granitehybrid",
+    "granitemoe-7-3",
+    "lfm2",
+    "lfm2moe-7-3",
+    "ministral3-stretched",
+    "nemotron-h",
+    "nemotron-h-moe",
+    "qwen2vl",
+    "qwen35",
+    "qwen35moe-7-3",
+    "qwen3next-old",
+    "qwen3vl",
 ];
 
 /// The most that the large buffers of a model may take here. The models need less than a thousandth.

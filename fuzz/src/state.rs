@@ -1,7 +1,7 @@
 //! Any bytes as the state of a context are loaded whole or not at all: on an error the context goes on as if nothing had
 //! been, bit by bit; otherwise it is one that can be used and saved again.
 //!
-//! The first byte of the input says how: whether the rest is a state or changes a real one, which sequence it is for, and what
+//! The second byte of the input names one of the models below. The first byte says how: whether the rest is a state or changes a real one, which sequence it is for, and what
 //! is mended before it is loaded: the beginning up to the fingerprint of the model, the checksum. Otherwise no input would
 //! come further than these.
 
@@ -18,15 +18,25 @@ const N_HEAD: usize = 8 + 4 + 16;
 const N_SUM: usize = 16;
 const N_SEQ: u32 = 3;
 
-/// The tiny model, loaded once.
-fn model() -> &'static Arc<LoadedModel> {
-    static MODEL: OnceLock<Arc<LoadedModel>> = OnceLock::new();
-    let load = || LoadedModel::from_bytes(&super::tiny::llama(), "tiny").unwrap_or_else(|e| panic!("{e}"));
-    MODEL.get_or_init(|| Arc::new(load()))
+/// Models whose layers keep other things than keys and values of all positions: recurrent states, windows, latent vectors.
+const OTHERS: [&[u8]; 4] = [
+    include_bytes!("../../tests/fixtures/models/lfm2.gguf"),
+    include_bytes!("../../tests/fixtures/models/qwen35.gguf"),
+    include_bytes!("../../tests/fixtures/models/gemma3.gguf"),
+    include_bytes!("../../tests/fixtures/models/deepseek2-lite.gguf"),
+];
+
+/// The tiny model for 0, or one of the others, each loaded once.
+fn model(which: usize) -> &'static Arc<LoadedModel> {
+    static MODELS: [OnceLock<Arc<LoadedModel>>; 1 + OTHERS.len()] =
+        [const { OnceLock::new() }; 1 + OTHERS.len()];
+    let file = || if which == 0 { super::tiny::llama() } else { OTHERS[which - 1].to_vec() };
+    let load = || LoadedModel::from_bytes(&file(), "tiny").unwrap_or_else(|e| panic!("{e}"));
+    MODELS[which].get_or_init(|| Arc::new(load()))
 }
 
 /// A context with something in its sequences: the first two share a page, the third is empty.
-fn context(kv_type: KvType, keep_prefixes: bool) -> Context {
+fn context(which: usize, kv_type: KvType, keep_prefixes: bool) -> Context {
     let options = ContextOptions {
         n_ctx: 80,
         n_seq: N_SEQ as usize,
@@ -36,10 +46,10 @@ fn context(kv_type: KvType, keep_prefixes: bool) -> Context {
         k_type: Some(kv_type),
         v_type: Some(kv_type),
         keep_prefixes,
-        kv_limit: Some(6 * 32 * 2 * 4 * if kv_type == KvType::F32 { 4 } else { 2 }),
+        kv_limit: (which == 0).then(|| 6 * 32 * 2 * 4 * if kv_type == KvType::F32 { 4 } else { 2 }),
         ..ContextOptions::default()
     };
-    let mut context = Context::new(model(), &options).unwrap_or_else(|e| panic!("{e}"));
+    let mut context = Context::new(model(which), &options).unwrap_or_else(|e| panic!("{e}"));
     let ids: Vec<u32> = (0..40).map(|i| 3 + i % 13).collect();
     context.decode(Tokens::next(&ids)).expect("room");
     context.copy_sequence(0, 1, 35).expect("long enough");
@@ -108,11 +118,12 @@ fn edit(state: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Result<()> {
 
 /// Loads the state, looks at what became of the context, and uses it.
 pub fn run(bytes: &[u8]) {
-    let Some((&flags, state)) = bytes.split_first() else { return };
+    let [flags, which, state @ ..] = bytes else { return };
+    let (flags, which) = (*flags, usize::from(*which) % (1 + OTHERS.len()));
     let seq = [None, Some(0), Some(1), Some(2)][usize::from(flags & 3)];
     let kv_type = if flags & 4 == 0 { KvType::F16 } else { KvType::F32 };
     let keep_prefixes = flags & 32 != 0;
-    let (mut context, mut twin) = (context(kv_type, keep_prefixes), context(kv_type, keep_prefixes));
+    let [mut context, mut twin] = [(); 2].map(|()| context(which, kv_type, keep_prefixes));
     let mut state = match flags & 128 {
         0 => state.to_vec(),
         _ => {
