@@ -111,7 +111,7 @@ fn check_rust(path: &std::path::Path) {
     let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 1);
     for backend in [BackendKind::Auto, BackendKind::Scalar] {
         for n_threads in [1, 2] {
-            for (k_type, v_type) in kv_types(&model.info().kv_layers()) {
+            for (k_type, v_type) in kv_types(&common::kv_layers(&model)) {
                 let options = ContextOptions {
                     n_ctx: n + 1,
                     backend,

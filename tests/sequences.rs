@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use common::fixture;
 use common::parts::Parts;
+use common::{fixture, load};
 use ember::backend::KvType;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::Error;
@@ -23,6 +23,15 @@ const N_SEQ: u32 = 5;
 const N_CTX: usize = 80;
 /// The same for a model with a window.
 const LONG: usize = 300;
+/// Models whose layers keep other things, and how long their sequences are.
+const KINDS: [(&str, usize); 6] = [
+    ("deepseek2-lite", N_CTX),
+    ("deepseek2-groups", N_CTX),
+    ("gemma4-keys", LONG),
+    ("gemma4-shared", LONG),
+    ("gemma3n", LONG),
+    ("gpt-oss", LONG),
+];
 /// Tokens that can always be taken back from a sequence that gives pages back behind its window.
 const SPARE: usize = 32;
 
@@ -35,6 +44,17 @@ fn model() -> Arc<LoadedModel> {
 fn windowed() -> Arc<LoadedModel> {
     let parts = Parts::of("llama-tied-f16").key("llama.attention.sliding_window", 40u32);
     Arc::new(LoadedModel::from_bytes(&parts.bytes(), "windowed.gguf").unwrap())
+}
+
+/// Layers with a window, and layers that see everything.
+fn mixed() -> Arc<LoadedModel> {
+    let parts = Parts::of("gemma3").key("gemma3.attention.sliding_window", 40u32);
+    Arc::new(LoadedModel::from_bytes(&parts.bytes(), "mixed.gguf").unwrap())
+}
+
+/// Whether layers have a window.
+fn is_windowed(model: &LoadedModel) -> bool {
+    model.info().windows.iter().any(Option::is_some)
 }
 
 fn options(kv_type: KvType) -> ContextOptions {
@@ -122,7 +142,7 @@ struct Oracle {
 
 impl Oracle {
     fn new(model: &Arc<LoadedModel>, kv_type: KvType) -> Oracle {
-        let n_ctx = if model.info().window.is_some() { LONG } else { N_CTX };
+        let n_ctx = if is_windowed(model) { LONG } else { N_CTX };
         let options = ContextOptions { n_ctx, n_seq: 1, keep_all_positions: true, ..options(kv_type) };
         Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
     }
@@ -180,7 +200,7 @@ fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
 fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions, seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (n_vocab, n_ctx) = (model.info().n_vocab as u32, options.n_ctx);
-    let is_windowed = model.info().window.is_some();
+    let is_windowed = is_windowed(model);
     let mut context = Context::new(model, options).unwrap();
     let mut texts = vec![Text::default(); N_SEQ as usize];
     let mut saved = Vec::new();
@@ -287,7 +307,10 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                     Err(Error::InvalidArgument(_)) => {
                         assert!(is_windowed && keep > 0 && texts[seq as usize].longest > 40, "{at}");
                     }
-                    Err(Error::ContextFull(_)) => assert!(context.kv_pages().1 < n_ctx.div_ceil(32), "{at}"),
+                    Err(Error::ContextFull(_)) => {
+                        let n_groups = model.info().windows.len();
+                        assert!(context.kv_pages().1 < n_groups * n_ctx.div_ceil(32), "{at}");
+                    }
                     Err(other) => panic!("{at}: {other}"),
                 }
             }
@@ -336,8 +359,8 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
 }
 
 fn lives(model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
-    for (kv_type, piece) in [(KvType::F16, 1), (KvType::Q8_0, 32), (KvType::I16, 16)] {
-        if !model.info().head_dim.is_multiple_of(piece) {
+    for kv_type in [KvType::F16, KvType::Q8_0, KvType::I16] {
+        if !common::kv_layers(model).iter().all(|heads| heads.takes(kv_type)) {
             continue;
         }
         let mut oracle = Oracle::new(model, kv_type);
@@ -367,12 +390,30 @@ fn pages_given_back_behind_windows_change_no_bits() {
     lives(&windowed(), LONG, 200);
 }
 
+#[test]
+fn layers_with_and_without_a_window_share_sequences_and_no_pages() {
+    assert_eq!(mixed().info().windows.len(), 2);
+    lives(&mixed(), LONG, 200);
+}
+
+/// Latent vectors in place of keys and values, layers that read those of others, sinks, heads of two lengths, several streams.
+#[test]
+fn every_kind_of_layer_shares_pages() {
+    for (name, n_ctx) in KINDS {
+        lives(&load(&fixture(&format!("models/{name}.gguf"))), n_ctx, 30);
+    }
+}
+
 /// `cargo test --release --test sequences -- --ignored`
 #[test]
 #[ignore = "takes minutes"]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
     lives(&model(), N_CTX, 10_000);
     lives(&windowed(), LONG, 5_000);
+    lives(&mixed(), LONG, 5_000);
+    for (name, n_ctx) in KINDS {
+        lives(&load(&fixture(&format!("models/{name}.gguf"))), n_ctx, 3_334);
+    }
 }
 
 #[test]

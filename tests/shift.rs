@@ -109,7 +109,7 @@ fn with_one_layer_moved_tokens_are_those_that_are_run_anew() {
         for (kv_type, tolerance) in
             [(KvType::F32, 2e-5), (KvType::F16, 3e-3), (KvType::I16, 3e-3), (KvType::Q8_0, 5e-2)]
         {
-            if !model.info().kv_layers().iter().all(|heads| heads.takes(kv_type)) {
+            if !common::kv_layers(&model).iter().all(|heads| heads.takes(kv_type)) {
                 continue;
             }
             for (keep, drop) in [(0, 1), (0, 50), (5, 32), (33, 7), (64, 64), (100, 45)] {

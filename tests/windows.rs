@@ -1,4 +1,4 @@
-//! Models whose layers all have a window give pages back as a sequence grows: the same bits as with all positions, however tokens
+//! Layers with a window give pages back as a sequence grows: the same bits as with all positions, however tokens
 //! are cut into calls and whatever is done with sequences, in little more memory than a window takes.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -126,12 +126,42 @@ fn contexts_take_what_their_windows_need() {
     for id in &ids[4090..] {
         few.decode(Tokens { seqs: Some(&[1]), ..Tokens::next(&[*id]) }).unwrap();
     }
-    // A layer that sees everything needs all positions.
-    let mixed = load(&fixture("models/gemma3.gguf"));
-    let mut mixed = context(&mixed, &options(320));
-    mixed.decode(Tokens::next(&[3; 320])).unwrap();
-    assert_eq!(mixed.kv_pages(), (10, 0));
-    mixed.rewind(0, 1).unwrap();
+}
+
+#[test]
+fn layers_that_see_everything_keep_all_and_others_give_back() {
+    let models = ["gemma2", "gemma3", "gemma3n", "gemma4-keys", "gemma4-shared", "gpt-oss"];
+    for name in models {
+        let model = load(&fixture(&format!("models/{name}.gguf")));
+        let longest = model.info().windows.iter().flatten().max().copied().unwrap_or(0);
+        let most_held = (longest.max(PAGE + 1) + 32 + 2 * (PAGE - 1)) / PAGE;
+        for (backend, n_threads) in [(BackendKind::Auto, 1), (BackendKind::Auto, 3), (BackendKind::Scalar, 1)]
+        {
+            let name = format!("{name}, {backend:?}, {n_threads} threads");
+            let plain = ContextOptions { backend, n_threads, ..options(640) };
+            let (mut few, mut all) = (context(&model, &plain), context(&model, &whole(&plain)));
+            assert!(few.memory().0 < all.memory().0, "{name}");
+            let ids = text(&model, 640);
+            let mut done = 0;
+            for n in [1, 7, 33, 48, 2, 150, 17].into_iter().cycle() {
+                let part = &ids[done..ids.len().min(done + n)];
+                if part.is_empty() {
+                    break;
+                }
+                assert!(run(&mut few, 0, part) == run(&mut all, 0, part), "{name}: {done}");
+                done += part.len();
+                let n_whole = done.div_ceil(PAGE);
+                assert!(n_held(&few) <= n_whole + most_held, "{name}: {} at {done}", n_held(&few));
+                assert_eq!(n_held(&all), 2 * n_whole);
+            }
+            let error = few.rewind(0, 100).unwrap_err().to_string();
+            assert!(error.contains("window") && error.contains("keep_all_positions"), "{error}");
+            few.rewind(0, 620).unwrap();
+            all.rewind(0, 100).unwrap();
+            all.decode(Tokens::next(&ids[100..620])).unwrap();
+            assert!(run(&mut few, 0, &ids[620..]) == run(&mut all, 0, &ids[620..]), "{name}");
+        }
+    }
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::context;
 use common::parts::Parts;
 use common::windows::{
-    MOST_HELD, MOST_IN_CALL, PAGE, WINDOW, model, n_held, options, pages, run, text, whole,
+    MOST_HELD, MOST_IN_CALL, PAGE, WINDOW, bits, model, n_held, options, pages, run, text, whole,
 };
+use common::{context, fixture, load};
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::{Error, Result};
@@ -66,6 +66,67 @@ fn prefixes_are_found_by_their_last_pages() {
     // With all positions, prefixes are whole.
     assert_eq!(all.reuse_prefix(1, &ids, 639).unwrap(), 608);
     all.rewind(1, 3).unwrap();
+}
+
+/// The next turn of a conversation often leaves a part of the last answer out (what a model thought): it costs what lies behind
+/// the prompt before, and not all of it again.
+#[test]
+fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
+    for model in [model(), load(&fixture("models/gemma3.gguf")), load(&fixture("models/gpt-oss.gguf"))] {
+        let two = ContextOptions { n_seq: 2, ..options(1024) };
+        let (mut few, mut all) = (context(&model, &two), context(&model, &whole(&two)));
+        let ids = text(&model, 800);
+        let (prompt, answer) = ids.split_at(333);
+        let expected = run(&mut all, 0, prompt);
+        assert!(run(&mut few, 0, prompt) == expected);
+        for id in &answer[..300] {
+            few.decode(Tokens::next(&[*id])).unwrap();
+        }
+        let other: Vec<u32> = prompt.iter().chain(ids.iter().rev().take(200)).copied().collect();
+        // A copy of what was there goes on, too, and changes nothing.
+        few.copy_sequence(0, 1, 333).unwrap();
+        let expected = run(&mut all, 0, &other[333..]);
+        assert!(run(&mut few, 1, &other[333..]) == expected, "{}", model.name());
+        for turn in 0..3 {
+            let n = match turn {
+                0 => few.reuse_prefix(0, &other, other.len() - 1).unwrap(),
+                _ => few.rewind(0, 333).map(|()| 333).unwrap(),
+            };
+            assert_eq!(n, 333, "{}, {turn}", model.name());
+            // Token by token, so that the prompt's end stays the place to go back to.
+            for (id, expected) in other[333..].iter().zip(&expected) {
+                few.decode(Tokens::next(&[*id])).unwrap();
+                assert!(bits(few.logits(0).unwrap()) == *expected, "{}, {turn}", model.name());
+            }
+        }
+        few.rewind(0, 333).unwrap();
+        assert!(run(&mut few, 0, &other[333..]) == expected);
+        // Now another end is marked.
+        assert!(few.rewind(0, 333).is_err());
+        few.rewind(0, other.len()).unwrap();
+        assert!(few.rewind(0, 5).is_err());
+        // What was kept for that is no loss to anybody else.
+        few.rewind(1, 0).unwrap();
+        few.rewind(0, 0).unwrap();
+        assert_eq!(n_held(&few), 0);
+    }
+}
+
+#[test]
+fn marks_are_given_up_when_the_room_is_needed() {
+    let model = model();
+    // A window and what a call needs, and nothing more.
+    let few = pages(&model, MOST_HELD + MOST_IN_CALL, &options(1024));
+    let (mut few, mut all) = (context(&model, &few), context(&model, &whole(&options(1024))));
+    let ids = text(&model, 900);
+    let expected = run(&mut all, 0, &ids);
+    assert!(run(&mut few, 0, &ids[..200]) == expected[..200]);
+    for (i, id) in ids[..500].iter().enumerate().skip(200) {
+        few.decode(Tokens::next(&[*id])).unwrap();
+        assert!(bits(few.logits(0).unwrap()) == expected[i]);
+    }
+    assert!(run(&mut few, 0, &ids[500..]) == expected[500..]);
+    assert!(n_held(&few) <= MOST_HELD);
 }
 
 fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {

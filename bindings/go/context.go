@@ -174,7 +174,7 @@ func WithSnapshotDistance(n int) ContextOption {
 	})
 }
 
-// WithKeepAllPositions says whether sequences keep all their positions where every layer of the model has a window. By default
+// WithKeepAllPositions says whether sequences keep all their positions in layers with a window. By default
 // they give back what no token to come sees, and cannot be cut ([Context.Rewind], [Context.CopySequence]) where it would be
 // seen again.
 func WithKeepAllPositions(keep bool) ContextOption {

@@ -17,9 +17,10 @@ struct DecoderModel<B: Backend> {
 
 /// What an architecture's `bind` returns, as a model.
 pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
+    let (windows, keeps) = decoder.keeps();
     let info = ModelInfo {
-        window: decoder.window(),
-        keeps: decoder.keeps(),
+        windows,
+        keeps,
         attention_width: decoder.attention_width(),
         mix_width: decoder.mix_width(),
         is_gated: decoder.is_gated(),
@@ -48,15 +49,15 @@ impl<B: Backend> Model<B> for DecoderModel<B> {
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
-        let outcome = self.decoder.forward(backend, ws, cache, batch, out);
+        let outcome = self.decoder.forward(&self.info.keeps, backend, ws, cache, batch, out);
         backend.finish().and(outcome)
     }
 
-    fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) -> Result<()> {
+    fn shift(&self, backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) -> Result<()> {
         if let Some(sentence) = self.info.no_shift() {
             return Err(Error::Unsupported(sentence));
         }
-        self.decoder.shift(backend, kv, shift);
+        self.decoder.shift(&self.info.keeps, backend, cache, shift);
         backend.finish()
     }
 }

@@ -6,7 +6,7 @@ use super::{Model, ModelInfo, parts};
 use crate::backend::{Backend, HeadDims, KvHeads};
 use crate::error::{Error, Result};
 use crate::nn::attention::{AttentionParams, RopeParams};
-use crate::nn::encoder::{Encoder, EncoderLayer};
+use crate::nn::encoder::{ENCODER_KV, Encoder, EncoderLayer};
 use crate::nn::head::Output;
 use crate::nn::mlp::Mlp;
 use crate::nn::workspace::Workspace;
@@ -45,7 +45,7 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
         backend.finish().and(outcome)
     }
 
-    fn shift(&self, _: &mut B, _: &mut B::Kv, _: &Shift<'_>) -> Result<()> {
+    fn shift(&self, _: &mut B, _: &mut Cache<B>, _: &Shift<'_>) -> Result<()> {
         Err(Error::Unsupported(self.info.no_logits()))
     }
 }
@@ -56,7 +56,8 @@ pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
     // A layer's keys and values are of no use behind the layer: one store is enough.
     let info = file.info()?;
-    let keeps = vec![Keeps::Kv(KvHeads { n: info.n_head_kv, dims: HeadDims::all(info.head_dim) })];
+    let keeps =
+        vec![Keeps::Kv(KvHeads { n: info.n_head_kv, dims: HeadDims::all(info.head_dim) }, ENCODER_KV)];
     Ok(ModelInfo { causal: false, has_logits: false, keeps, ..info })
 }
 

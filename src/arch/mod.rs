@@ -83,8 +83,8 @@ pub struct ModelInfo {
     pub has_logits: bool,
     /// How the model's embeddings are pooled, when the file says so.
     pub pooling: Option<Pooling>,
-    /// Positions that a token sees at most, its own included, where every layer has a window: the widest of them.
-    pub window: Option<usize>,
+    /// Of each group of layers how many positions a token sees, its own included; `None`: all before it.
+    pub windows: Vec<Option<usize>>,
     /// What layers keep of a sequence, first to last; an encoder's share one store.
     pub keeps: Vec<Keeps>,
     /// Width of the buffers of recurrent layers, and the number of their heads.
@@ -102,11 +102,11 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
-    /// The keys and values that layers keep.
-    pub fn kv_layers(&self) -> Vec<KvHeads> {
+    /// The keys and values that the layers of a group keep.
+    pub fn kv_layers(&self, group: usize) -> Vec<KvHeads> {
         let heads = self.keeps.iter().filter_map(|keeps| match keeps {
-            Keeps::Kv(heads) => Some(*heads),
-            Keeps::States { .. } | Keeps::Nothing => None,
+            Keeps::Kv(heads, place) if place.group == group => Some(*heads),
+            _ => None,
         });
         heads.collect()
     }
@@ -114,8 +114,8 @@ impl ModelInfo {
     /// Elements of each recurrent state.
     pub fn state_lens(&self) -> Vec<usize> {
         let lens = self.keeps.iter().filter_map(|keeps| match keeps {
-            Keeps::States { conv, scan } => Some([*conv, *scan]),
-            Keeps::Kv(_) | Keeps::Nothing => None,
+            Keeps::States { conv, scan, .. } => Some([*conv, *scan]),
+            Keeps::Kv(..) | Keeps::Shared(_) | Keeps::Nothing => None,
         });
         lens.flatten().collect()
     }
@@ -194,7 +194,7 @@ pub trait Model<B: Backend>: Send + Sync {
 
     /// Moves keys and values, as if their tokens had been run at earlier positions. `Unsupported` where
     /// [`ModelInfo::no_shift`] says why.
-    fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) -> Result<()>;
+    fn shift(&self, backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) -> Result<()>;
 
     /// The workspace shape for batches of up to `n_tokens` rows.
     fn workspace_shape(&self, n_tokens: usize) -> WorkspaceShape {

@@ -10,7 +10,7 @@ mod sequences;
 mod tokens;
 
 pub use recurrent::{EMBED_SLOTS, Recurrent};
-pub use sequences::{ALL, PAGE_LEN, Sequences, Window};
+pub use sequences::{ALL, Moves, PAGE_LEN, Sequences, Window, most_pages};
 pub use tokens::Tokens;
 
 /// Most tokens that lie ready behind a sequence.

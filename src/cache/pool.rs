@@ -21,8 +21,10 @@ pub struct Pool {
     front: usize,
     /// Pages from this one on were never taken.
     touched: u32,
-    /// How many have each page: sequences, and the tree of prefixes.
+    /// How many have each page: sequences, marks, and the tree of prefixes.
     users: Vec<u32>,
+    /// How many of these are marks, which are given up when the room is needed.
+    marks: Vec<u32>,
     /// Pages that are kept for later texts as long as nobody needs the room.
     pub prefixes: Option<Prefixes>,
 }
@@ -31,12 +33,14 @@ impl Pool {
     /// `n_pages` free pages, of which `prefixes`, if given, may keep some.
     pub fn new(n_pages: usize, prefixes: Option<Prefixes>) -> Result<Pool> {
         let too_many = |_| Error::NoMemory(format!("no memory for a list of {n_pages} pages"));
-        let (mut free, mut users) = (Vec::new(), Vec::new());
+        let (mut free, mut users, mut marks) = (Vec::new(), Vec::new(), Vec::new());
         free.try_reserve_exact(n_pages.div_ceil(BITS)).map_err(too_many)?;
         users.try_reserve_exact(n_pages).map_err(too_many)?;
+        marks.try_reserve_exact(n_pages).map_err(too_many)?;
         free.extend((0..n_pages).step_by(BITS).map(|first| !0 >> BITS.saturating_sub(n_pages - first)));
         users.resize(n_pages, 0);
-        Ok(Pool { free, n_free: n_pages, front: 0, touched: 0, users, prefixes })
+        marks.resize(n_pages, 0);
+        Ok(Pool { free, n_free: n_pages, front: 0, touched: 0, users, marks, prefixes })
     }
 
     /// Pages in all.
@@ -78,6 +82,23 @@ impl Pool {
     /// `page` has one user more.
     pub fn share(&mut self, page: u32) {
         self.users[page as usize] += 1;
+    }
+
+    /// `page` has a mark more, which is a user.
+    pub fn mark(&mut self, page: u32) {
+        self.marks[page as usize] += 1;
+        self.share(page);
+    }
+
+    /// `page` has a mark less.
+    pub fn unmark(&mut self, page: u32) {
+        self.marks[page as usize] -= 1;
+        self.give_back(page);
+    }
+
+    /// Pages that only marks have.
+    pub fn n_only_marked(&self) -> usize {
+        self.users.iter().zip(&self.marks).filter(|(users, marks)| **users > 0 && users == marks).count()
     }
 
     /// `page` has one user less, and is free when that was the last.

@@ -1,21 +1,27 @@
 //! Page tables: which pages of the KV cache hold which positions of which sequence. Sequences that begin alike may share
-//! pages; one that writes to a page which others have too takes a copy first.
+//! pages; one that writes to a page which others have too takes a copy first. Layers that see equally far back have pages of
+//! their own: a [`Group`], and of each sequence a [`Table`] in it.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
 use super::pool::Pool;
 use super::prefixes::Prefixes;
-use super::{Recurrent, Tokens};
+use super::{Recurrent, Tokens, reserved};
 use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
 mod copies;
+mod marks;
+mod pages;
 mod reuse;
 mod shift;
 mod states;
 mod windows;
 
+use marks::Mark;
+pub use pages::most_pages;
+pub use shift::Moves;
 use windows::GONE;
 pub use windows::Window;
 
@@ -27,19 +33,39 @@ struct Sequence {
     planned: usize,
     /// Tokens of the call under way that were given a slot.
     placed: usize,
-    /// From which position on keys and values are there; 0 unless the model has a [`Window`].
+    /// What it has of each group's pages.
+    tables: Vec<Table>,
+    /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
+    ids: Vec<u32>,
+    /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
+    /// by a shift, or saw such, or of which only a state says so. [`ALL`] where that is true of none.
+    plain: usize,
+}
+
+/// The pages that a sequence has of a group.
+#[derive(Default)]
+struct Table {
+    /// From which position on keys and values are there; 0 unless the group has a [`Window`].
     from: usize,
     /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included; [`GONE`] for those wholly before `from`.
     pages: Vec<u32>,
     /// Entries of `pages` that the call under way uses once more further behind.
     again: Range<usize>,
-    /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
-    ids: Vec<u32>,
-    /// For each whole page its node in the tree of prefixes, where there is one. The sequence has the page of the last one.
+    /// For each whole page its node in the group's tree of prefixes, where there is one. The sequence has the page of the last one.
     nodes: Vec<u32>,
-    /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
-    /// by a shift, or saw such, or of which only a state says so. [`ALL`] where that is true of none.
-    plain: usize,
+    /// Where it can go on from although it has grown since.
+    mark: Mark,
+}
+
+/// The pages of the layers that see equally far back.
+struct Group {
+    pool: Pool,
+    /// How far that is, where it is not to the beginning.
+    window: Option<Window>,
+    /// Pages to be copied before the call under way writes: from, to.
+    copies: Vec<(u32, u32)>,
+    /// How many pages further behind the call under way writes to a page again.
+    ring: usize,
 }
 
 /// In place of a number of tokens: however many there are.
@@ -48,77 +74,40 @@ pub const ALL: usize = usize::MAX;
 /// All sequences of a context and the pages none of them uses.
 pub struct Sequences {
     sequences: Vec<Sequence>,
-    pool: Pool,
-    /// Pages to be copied before the call under way writes: from, to.
-    copies: Vec<(u32, u32)>,
+    /// At least one.
+    groups: Vec<Group>,
     n_ctx: usize,
-    window: Option<Window>,
     /// The states of recurrent layers.
     recurrent: Option<Recurrent>,
 }
 
 impl Sequences {
-    /// `n_seq` empty sequences of up to `n_ctx` tokens, and the pages that they have at most together, but no more than
-    /// `most_pages`. With `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
+    /// `n_seq` empty sequences of up to `n_ctx` tokens. `groups`: the window and the number of pages of each group. With
+    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
     pub fn new(
         n_seq: usize,
         n_ctx: usize,
-        most_pages: usize,
+        groups: &[(Option<Window>, usize)],
         keeps_prefixes: bool,
-        window: Option<Window>,
         recurrent: Option<Recurrent>,
     ) -> Result<Sequences> {
-        let per_seq = n_ctx.div_ceil(PAGE_LEN);
-        let too_many = || {
-            Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
+        let group = |&(window, n_pages): &(Option<Window>, usize)| {
+            let has_gaps = window.is_some_and(|window: Window| window.gives_back());
+            let pool = Pool::new(n_pages, keeps_prefixes.then(|| Prefixes::new(has_gaps)))?;
+            Ok(Group { pool, window, copies: Vec::with_capacity(n_seq), ring: usize::MAX })
         };
-        let at_once = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
-        let has_gaps = window.is_some_and(|window| window.gives_back());
-        let all = at_once.checked_mul(n_seq).map(|n| n.min(most_pages));
-        let n_pages = all.filter(|&n| n < (1 << 27)).ok_or_else(too_many)?;
-        let pool = Pool::new(n_pages, keeps_prefixes.then(|| Prefixes::new(has_gaps)))?;
+        let groups = groups.iter().map(group).collect::<Result<Vec<_>>>()?;
         let mut sequences = Vec::new();
         for _ in 0..n_seq {
-            let mut pages = Vec::new();
-            pages.try_reserve_exact(per_seq).map_err(|_| too_many())?;
-            let mut ids = Vec::new();
-            ids.try_reserve_exact(n_ctx).map_err(|_| too_many())?;
-            sequences.push(Sequence {
-                len: 0,
-                planned: 0,
-                placed: 0,
-                from: 0,
-                pages,
-                again: 0..0,
-                ids,
-                nodes: Vec::new(),
-                plain: ALL,
-            });
+            let mut tables = Vec::new();
+            for group in &groups {
+                let pages = reserved(n_ctx.div_ceil(PAGE_LEN))?;
+                tables.push(Table { pages, mark: Mark::of(group, n_ctx)?, ..Table::default() });
+            }
+            let ids = reserved(n_ctx)?;
+            sequences.push(Sequence { len: 0, planned: 0, placed: 0, tables, ids, plain: ALL });
         }
-        Ok(Sequences { sequences, pool, copies: Vec::with_capacity(n_seq), n_ctx, window, recurrent })
-    }
-
-    /// Pages in all.
-    pub fn n_pages(&self) -> usize {
-        self.pool.len()
-    }
-
-    /// Pages that no sequence has.
-    pub fn n_free(&self) -> usize {
-        self.pool.n_free()
-    }
-
-    /// Moves `n` of the [`Sequences::n_free`] pages to the end of `pages`, until [`Sequences::give_back`]. No sequence
-    /// may grow meanwhile.
-    pub fn lend(&mut self, n: usize, pages: &mut Vec<u32>) {
-        for _ in 0..n {
-            pages.extend(self.pool.take(pages.last().copied()));
-        }
-    }
-
-    /// Takes back all that was lent.
-    pub fn give_back(&mut self, pages: &mut Vec<u32>) {
-        pages.drain(..).rev().for_each(|page| self.pool.give_back(page));
+        Ok(Sequences { sequences, groups, n_ctx, recurrent })
     }
 
     fn index(&self, seq: u32) -> Result<usize> {
@@ -142,8 +131,8 @@ impl Sequences {
     }
 
     /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
-    /// changes. What is returned has to be copied, from page to page, before anything is written.
-    pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<&[(u32, u32)]> {
+    /// changes. [`Sequences::copies`] have to be made before anything is written.
+    pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<()> {
         self.forget_plan();
         let planned = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
         if let Err(error) = planned.and_then(|()| self.take_pages()) {
@@ -155,7 +144,7 @@ impl Sequences {
                 recurrent.begin(i, s.len, s.planned, if s.planned > s.len { n_ahead } else { 0 });
             }
         }
-        Ok(&self.copies)
+        Ok(())
     }
 
     fn plan_token(&mut self, tokens: &Tokens<'_>, i: usize) -> Result<()> {
@@ -183,51 +172,6 @@ impl Sequences {
         Ok(())
     }
 
-    /// Takes the pages that the plan needs, new ones and those in place of shared ones that are written to.
-    /// `ContextFull` when there are not enough.
-    fn take_pages(&mut self) -> Result<()> {
-        let new = |s: &Sequence| s.planned.div_ceil(PAGE_LEN).saturating_sub(s.pages.len());
-        let n_new = |most: usize| self.sequences.iter().map(|s| new(s).min(most)).sum::<usize>();
-        let (n_all, n_least) = (n_new(usize::MAX), n_new(self.ring()));
-        self.find_copies();
-        // Counting takes a look at all pages, which most calls can do without.
-        let mut n_free = if n_all + self.copies.len() == 0 { 0 } else { self.pool.n_free() };
-        if n_least + self.copies.len() > n_free && self.give_up_kept_copies() {
-            n_free = self.pool.n_free();
-        }
-        let needed = n_all + self.copies.len();
-        // Where they are too few for all, what no row sees any more is written to again.
-        let (needed, ring) = match needed > n_free {
-            true => (n_least + self.copies.len(), self.ring()),
-            false => (needed, usize::MAX),
-        };
-        if needed > n_free {
-            self.copies.clear();
-            return Err(Error::ContextFull(format!(
-                "the batch needs {needed} more pages of {PAGE_LEN} tokens, but {n_free} of the {} that the KV cache has are \
-                 free: rewind a sequence",
-                self.pool.len()
-            )));
-        }
-        for at in 0..self.copies.len() {
-            let (from, seq) = self.copies[at];
-            let to = take(&mut self.pool, None);
-            self.sequences[seq as usize].pages.last_mut().into_iter().for_each(|last| *last = to);
-            self.copies[at] = (from, to);
-        }
-        for s in &mut self.sequences {
-            let begin = s.pages.len();
-            while s.pages.len() * PAGE_LEN < s.planned {
-                let again = s.pages.len().checked_sub(ring).filter(|&at| at >= begin).map(|at| s.pages[at]);
-                s.pages.push(again.unwrap_or_else(|| take(&mut self.pool, s.pages.last().copied())));
-            }
-            s.again = begin..s.pages.len().saturating_sub(ring).max(begin);
-        }
-        // Only now, lest a page that is to be copied be taken for another.
-        self.copies.iter().for_each(|&(from, _)| self.pool.give_back(from));
-        Ok(())
-    }
-
     /// Makes `to` the first `n` tokens of `from`, whose pages both have then. What `to` held is gone.
     pub fn copy(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         let (source, target) = (self.index(from)?, self.index(to)?);
@@ -251,20 +195,20 @@ impl Sequences {
             Ok(both) => both,
             Err(_) => return Err(Error::Internal("two sequences are one".into())),
         };
-        target.pages.extend_from_slice(&source.pages[..n.div_ceil(PAGE_LEN)]);
-        target.nodes.extend(source.nodes.iter().take(n / PAGE_LEN));
-        target.from = if n == 0 { 0 } else { source.from };
-        target.held().iter().for_each(|&page| self.pool.share(page));
+        for ((group, source), target) in self.groups.iter_mut().zip(&source.tables).zip(&mut target.tables) {
+            if source.needs_mark(group, n) {
+                target.become_mark(group, &source.mark);
+                continue;
+            }
+            target.pages.extend_from_slice(&source.pages[..n.div_ceil(PAGE_LEN)]);
+            target.nodes.extend(source.nodes.iter().take(n / PAGE_LEN));
+            target.from = if n == 0 { 0 } else { source.from };
+            target.held().iter().for_each(|&page| group.pool.share(page));
+        }
         target.ids.extend_from_slice(&source.ids[..n]);
         (target.len, target.planned, target.placed) = (n, n, n);
         target.plain = if n <= source.plain { ALL } else { source.plain };
         Ok(())
-    }
-
-    /// How many pages would be free if the sequences `seqs` were empty.
-    pub fn n_free_without(&mut self, seqs: std::ops::Range<usize>) -> usize {
-        let pages: Vec<u32> = self.sequences[seqs].iter().flat_map(|s| s.held().iter().copied()).collect();
-        self.pool.n_free_without(&pages)
     }
 
     /// Of how many tokens of `seq` keys and values are those of a text that begins so; [`ALL`] if no shift moved any.
@@ -272,28 +216,31 @@ impl Sequences {
         self.sequences[seq].plain
     }
 
-    /// Gives the empty sequence `seq` the tokens `ids` and pages that were lent, each perhaps to several sequences;
-    /// `plain` and `from` as [`Sequences::plain`] and [`Sequences::held_from`] gave them. Without `keeps` no text of another
-    /// sequence will begin with these pages.
+    /// Gives the empty sequence `seq` the tokens `ids` and of each group pages that were lent, each perhaps to several sequences,
+    /// from a position on that [`Sequences::held_from`] gave; `plain` as [`Sequences::plain`] gave it. Without `keeps` no text of
+    /// another sequence will begin with these pages.
     pub fn restore(
         &mut self,
         seq: usize,
         ids: impl Iterator<Item = u32>,
-        pages: impl Iterator<Item = u32>,
-        (plain, from): (usize, usize),
+        tables: impl Iterator<Item = (usize, Vec<u32>)>,
+        plain: usize,
         keeps: bool,
     ) {
         let s = &mut self.sequences[seq];
-        (s.plain, s.from) = (plain, from);
+        s.plain = plain;
         s.ids.extend(ids);
-        s.pages.resize(from / PAGE_LEN, GONE);
-        s.pages.extend(pages);
-        s.held().iter().for_each(|&page| self.pool.share(page));
+        for ((group, table), (from, pages)) in self.groups.iter_mut().zip(&mut s.tables).zip(tables) {
+            table.from = from;
+            table.pages.resize(from / PAGE_LEN, GONE);
+            table.pages.extend(pages);
+            table.held().iter().for_each(|&page| group.pool.share(page));
+        }
         (s.len, s.planned, s.placed) = (s.ids.len(), s.ids.len(), s.ids.len());
         self.match_prefix(seq, keeps);
         let s = &mut self.sequences[seq];
-        let n_known = s.nodes.len() * PAGE_LEN;
-        if !keeps && self.pool.prefixes.is_some() && n_known < s.len {
+        let n_known = s.tables.iter().map(|table| table.nodes.len() * PAGE_LEN).min().unwrap_or(0);
+        if !keeps && self.groups[0].pool.prefixes.is_some() && n_known < s.len {
             s.plain = s.plain.min(n_known);
         }
     }
@@ -329,33 +276,26 @@ impl Sequences {
         true
     }
 
-    /// The position and KV slot of the next token of `seq` in the call under way.
-    pub fn place(&mut self, seq: usize) -> (usize, u32) {
+    /// The position of the next token of `seq` in the call under way.
+    pub fn place(&mut self, seq: usize) -> usize {
         let s = &mut self.sequences[seq];
         let position = s.placed;
         s.placed += 1;
-        (position, s.slot(position))
-    }
-
-    /// The page table of `seq`, the call under way included.
-    pub fn pages(&self, seq: usize) -> &[u32] {
-        &self.sequences[seq].pages
-    }
-
-    /// The pages of what `seq` holds, from position [`Sequences::held_from`] on.
-    pub fn held_pages(&self, seq: usize) -> &[u32] {
-        let s = &self.sequences[seq];
-        &s.pages[s.from / PAGE_LEN..s.len.div_ceil(PAGE_LEN)]
+        position
     }
 
     /// The call under way succeeded.
     pub fn commit(&mut self) {
         for i in 0..self.sequences.len() {
             let len = self.sequences[i].planned;
+            let n_new = len - self.sequences[i].len;
             self.sequences[i].len = len;
-            self.sequences[i].end_ring();
+            self.sequences[i].tables.iter_mut().for_each(Table::end_ring);
             self.recurrent.iter_mut().for_each(|recurrent| recurrent.commit(i, len));
             self.settle(i);
+            if n_new > 1 {
+                self.set_marks(i);
+            }
         }
     }
 
@@ -389,39 +329,14 @@ impl Sequences {
 
     fn truncate(&mut self, seq: usize, len: usize) {
         let s = &mut self.sequences[seq];
-        s.end_ring();
         s.len = len;
         s.planned = len;
         s.placed = len;
         s.ids.truncate(len);
-        s.nodes.truncate(len / PAGE_LEN);
         if len <= s.plain {
             s.plain = ALL;
         }
-        while s.pages.len() > len.div_ceil(PAGE_LEN) {
-            let page = s.pages.pop().filter(|&page| page != GONE);
-            page.into_iter().for_each(|page| self.pool.give_back(page));
-        }
-        if len == 0 {
-            s.from = 0;
-        }
+        self.groups.iter_mut().zip(&mut s.tables).for_each(|(group, table)| table.truncate(group, len));
         self.recurrent.iter_mut().for_each(|recurrent| recurrent.truncate(seq, len));
     }
-}
-
-impl Sequence {
-    /// The pages that it has, those of tokens that lie ready included.
-    fn held(&self) -> &[u32] {
-        &self.pages[self.from / PAGE_LEN..]
-    }
-
-    /// The KV slot of a position.
-    fn slot(&self, position: usize) -> u32 {
-        (self.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN) as u32
-    }
-}
-
-/// A page, see [`Pool::take`]; the caller has counted that there is one.
-fn take(pool: &mut Pool, after: Option<u32>) -> u32 {
-    pool.take(after).expect("free pages were counted")
 }

@@ -52,7 +52,7 @@ pub struct ember_context_info {
     pub n_threads: u32,
     /// Tokens of a page of the KV cache; a sequence takes whole pages.
     pub page_len: u32,
-    /// Pages of the KV cache.
+    /// Pages of the KV cache; layers with a window have pages of their own.
     pub n_pages: u32,
     /// Pages that no sequence has at the moment.
     pub n_free_pages: u32,

@@ -281,11 +281,12 @@ pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
     })
 }
 
-/// Whether sequences keep all their positions where every layer of the model has a window (Mistral 0.1, Phi-3 mini). By default
-/// they give the pages back that no token to come sees while they grow: a long text then takes about as much memory as its
-/// last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are the same; but a sequence
-/// cannot be cut (ember_context_rewind, ember_context_sequence_copy) where the window would reach back to what is gone, but
-/// for its last 32 tokens, and all of it. Models with a layer that sees everything (Gemma 3) keep all. Default: false.
+/// Whether sequences keep all their positions in layers with a window (all of Mistral 0.1 and Phi-3 mini, some of Gemma 2 to 4 and
+/// gpt-oss). By default sequences give the memory back that no token to come sees while they grow: a long text then takes about as much
+/// memory in these layers as its last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are
+/// the same; but a sequence cannot be cut (ember_context_rewind, ember_context_sequence_copy) where a window would reach back to what
+/// is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the room was needed since, at the end of the last
+/// call with several tokens, which is the last prompt as a rule. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
     options: *mut ember_context_options,

@@ -11,9 +11,9 @@ use crate::cache::{EMBED_SLOTS, PAGE_LEN};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::memory::expect_room;
-use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::pooling::{self, Pooling};
+use crate::nn::{Batch, PageTables};
 
 /// How texts become vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ struct Span {
     first: usize,
     /// Rows.
     len: usize,
-    /// Where its page table begins in `pages`.
+    /// Where its page tables begin in those of the groups.
     pages: usize,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Group {
     spans: Vec<Span>,
     ids: Vec<u32>,
     positions: Vec<u32>,
-    slots: Vec<u32>,
-    /// Pages that are lent for the texts.
-    lent: Vec<u32>,
-    /// The texts' page tables, one after another. A long text's pages come again and again where no row sees them any more.
-    pages: Vec<u32>,
+    /// Pages of each group of layers that are lent for the texts.
+    lent: Vec<Vec<u32>>,
+    /// In each group the texts' page tables, one after another, where a long text's pages come again and again where no row sees
+    /// them any more; and the slots of the micro-batch under way.
+    groups: Vec<PageTables>,
     /// Of the micro-batch under way, as are the following.
     runs: Vec<Run>,
     state_runs: Vec<StateRun>,
@@ -68,20 +68,19 @@ impl Group {
         self.spans.clear();
         self.ids.clear();
         self.positions.clear();
-        self.slots.clear();
-        self.pages.clear();
+        self.groups.iter_mut().for_each(PageTables::clear);
     }
 
-    /// Adds a text, for which pages were lent from number `first` on.
-    fn push(&mut self, text: &[u32], first: usize) {
-        let (start, own) = (self.pages.len(), &self.lent[first..]);
-        self.pages.extend(own.iter().cycle().take(text.len().div_ceil(PAGE_LEN)));
+    /// Adds a text, for which the last pages of each group were lent, as many as `n_pages` says.
+    fn push(&mut self, text: &[u32], n_pages: impl Fn(usize) -> usize) {
+        let start = self.groups.first().map_or(0, |tables| tables.pages.len());
+        for (i, (tables, lent)) in self.groups.iter_mut().zip(&self.lent).enumerate() {
+            let own = &lent[lent.len() - n_pages(i)..];
+            tables.pages.extend(own.iter().cycle().take(text.len().div_ceil(PAGE_LEN)));
+        }
         self.spans.push(Span { first: self.ids.len(), len: text.len(), pages: start });
         self.ids.extend_from_slice(text);
         self.positions.extend(0..text.len() as u32);
-        let page_len = PAGE_LEN as u32;
-        let pages = &self.pages[start..];
-        self.slots.extend((0..text.len()).map(|i| pages[i / PAGE_LEN] * page_len + i as u32 % page_len));
     }
 
     /// Plans rows `first..end`: their runs, and the rows that `pooling` wants.
@@ -89,12 +88,18 @@ impl Group {
         self.runs.clear();
         self.state_runs.clear();
         self.outputs.clear();
+        self.groups.iter_mut().for_each(|tables| tables.slots.clear());
         for span in &self.spans {
             let rows = span.first.max(first)..(span.first + span.len).min(end);
             if rows.is_empty() {
                 continue;
             }
             let position = rows.start - span.first;
+            for PageTables { slots, pages } in &mut self.groups {
+                let pages = &pages[span.pages..];
+                let slot = |i: usize| pages[i / PAGE_LEN] * PAGE_LEN as u32 + (i % PAGE_LEN) as u32;
+                slots.extend((position..position + rows.len()).map(slot));
+            }
             self.runs.push(Run { first: rows.start - first, len: rows.len(), position, pages: span.pages });
             let [carried, done] = EMBED_SLOTS;
             self.state_runs.push(StateRun {
@@ -111,9 +116,8 @@ impl Group {
         Batch {
             tokens: &self.ids[first..end],
             positions: &self.positions[first..end],
-            slots: &self.slots[first..end],
+            groups: &self.groups,
             runs: &self.runs,
-            pages: &self.pages,
             outputs: &self.outputs,
             states: StatePlan { runs: &self.state_runs, copies: &[] },
             n_ctx,
@@ -186,12 +190,16 @@ impl Context {
             Some((n, field)) if (n as usize) < most => (n as usize, field),
             _ => (most, name),
         };
-        let n_free = sequences.n_free();
-        if n_free >= sequences.ring() || n_free.saturating_mul(PAGE_LEN) >= most {
-            return Longest { most, by: Bound::Option(name) };
+        let mut longest = Longest { most, by: Bound::Option(name) };
+        for group in 0..sequences.n_groups() {
+            let n_free = sequences.n_free(group);
+            if n_free < sequences.ring(group) && n_free.saturating_mul(PAGE_LEN) < longest.most {
+                let is_empty = n_free == sequences.n_pages(group);
+                let by = if is_empty { Bound::Cache } else { Bound::Sequences };
+                longest = Longest { most: n_free * PAGE_LEN, by };
+            }
         }
-        let by = if n_free == sequences.n_pages() { Bound::Cache } else { Bound::Sequences };
-        Longest { most: n_free * PAGE_LEN, by }
+        longest
     }
 
     /// The tokens of each text, with the special tokens that the model's texts begin and end with, and behind the prompt that a
@@ -271,7 +279,9 @@ impl Context {
             let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
             rest = behind;
-            self.sequences.give_back(&mut group.lent);
+            for (i, lent) in group.lent.iter_mut().enumerate() {
+                self.sequences.give_back(i, lent);
+            }
         }
         self.group = group;
         outcome?;
@@ -291,24 +301,28 @@ impl Context {
         Ok(out)
     }
 
-    /// Pages that `text` takes.
-    fn n_pages(&self, text: &[u32]) -> usize {
-        text.len().div_ceil(PAGE_LEN).min(self.sequences.ring())
+    /// Pages of `group` that `text` takes.
+    fn n_pages(&self, group: usize, text: &[u32]) -> usize {
+        text.len().div_ceil(PAGE_LEN).min(self.sequences.ring(group))
     }
 
     /// Makes a group of the first of `texts`, at least one, of each `most` tokens at most, and returns their number.
     fn gather(&mut self, texts: &[&[u32]], most: usize, group: &mut Group) -> usize {
         group.clear();
+        group.groups.resize_with(self.sequences.n_groups(), PageTables::default);
+        group.lent.resize_with(self.sequences.n_groups(), Vec::new);
         for (i, text) in texts.iter().enumerate() {
             let text = &text[..text.len().min(most)];
-            let n_pages = self.n_pages(text);
             let fits = group.ids.len() + text.len() <= self.options.n_batch;
-            if i > 0 && !(fits && n_pages <= self.sequences.n_free()) {
+            let groups = 0..self.sequences.n_groups();
+            let has_room = |g: usize| self.n_pages(g, text) <= self.sequences.n_free(g);
+            if i > 0 && !(fits && groups.clone().all(has_room)) {
                 return i;
             }
-            let first = group.lent.len();
-            self.sequences.lend(n_pages, &mut group.lent);
-            group.push(text, first);
+            for g in groups {
+                self.sequences.lend(g, self.n_pages(g, text), &mut group.lent[g]);
+            }
+            group.push(text, |g| self.n_pages(g, text));
         }
         texts.len()
     }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::NO_COLUMN;
-use crate::cache::{PAGE_LEN, Recurrent, Sequences, Window};
+use crate::cache::{Moves, Recurrent, Sequences, Window, most_pages};
 use crate::cancel::{Asker, CancelToken, Watch};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryOptions, Zeroed};
 use crate::model::LoadedModel;
-use crate::nn::Shift;
 use crate::nn::head::Output;
+use crate::nn::{KvMoves, Shift};
 use crate::threads;
 
 mod ahead;
@@ -74,36 +74,27 @@ impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
         let options = options.resolve(model)?;
-        let layout = runner::kv_shape(model.info(), &options, 1).layout();
-        let most_pages = options.kv_limit.map_or(u64::MAX, |bytes| layout.pages_in(bytes));
-        if most_pages == 0 {
-            return Err(Error::InvalidArgument(format!(
-                "kv_limit is {} bytes, but a page of {} tokens has {}",
-                options.kv_limit.unwrap_or(0),
-                PAGE_LEN,
-                layout.page_bytes
-            )));
-        }
-        let most_pages = usize::try_from(most_pages).unwrap_or(usize::MAX);
         let n_batch = (!options.keep_all_positions).then_some(options.n_batch);
-        let window = model.info().window.map(|len| Window::new(len, n_batch));
+        let windows = model.info().windows.iter().map(|len| len.map(|len| Window::new(len, n_batch)));
+        let windows: Vec<Option<Window>> = windows.collect();
+        let most = |window: &Option<Window>| most_pages(options.n_seq, options.n_ctx, *window);
+        let most = windows.iter().map(most).collect::<Result<Vec<usize>>>()?;
+        let n_pages = match options.kv_limit {
+            Some(limit) => runner::pages_within(limit, &most, model.info(), &options)?,
+            None => most,
+        };
         let n_snapshots = options.n_snapshots.unwrap_or(0);
         let is_recurrent = model.info().is_recurrent();
         let recurrent =
             is_recurrent.then(|| Recurrent::new(options.n_seq, n_snapshots, options.snapshot_distance));
         let n_slots = if is_recurrent { Recurrent::n_slots(options.n_seq, n_snapshots) } else { 0 };
-        let sequences = Sequences::new(
-            options.n_seq,
-            options.n_ctx,
-            most_pages,
-            options.keep_prefixes,
-            window,
-            recurrent,
-        )?;
+        let groups: Vec<_> = windows.into_iter().zip(n_pages.iter().copied()).collect();
+        let sequences =
+            Sequences::new(options.n_seq, options.n_ctx, &groups, options.keep_prefixes, recurrent)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
-        let (runner, kv_bytes) = runner::make(model, &options, (sequences.n_pages(), n_slots), &memory)?;
-        let plan = Plan::new(&options)?;
+        let (runner, kv_bytes) = runner::make(model, &options, (&n_pages, n_slots), &memory)?;
+        let plan = Plan::new(&options, n_pages.len())?;
         let mut context = Context {
             model: Arc::clone(model),
             options,
@@ -154,9 +145,11 @@ impl Context {
         (self.kv_bytes, self.memory.used().saturating_sub(self.kv_bytes))
     }
 
-    /// Pages of the KV cache: how many there are, and how many of them no sequence has.
+    /// Pages of the KV cache, of all groups of layers: how many there are, and how many of them no sequence has.
     pub fn kv_pages(&self) -> (usize, usize) {
-        (self.sequences.n_pages(), self.sequences.n_free())
+        let groups = 0..self.sequences.n_groups();
+        let sizes = groups.map(|group| (self.sequences.n_pages(group), self.sequences.n_free(group)));
+        sizes.fold((0, 0), |(n, n_free), (more, more_free)| (n + more, n_free + more_free))
     }
 
     /// The number of tokens in sequence `seq`; the next one has this position.
@@ -227,8 +220,10 @@ impl Context {
         self.check_process()?;
         self.check(&tokens)?;
         self.catch_up(&tokens, watch)?;
-        let pages = self.runner.pages_mut();
-        self.sequences.begin(&tokens, n_ahead)?.iter().for_each(|&(from, to)| pages.copy_page(from, to));
+        self.sequences.begin(&tokens, n_ahead)?;
+        for (group, from, to) in self.sequences.copies() {
+            self.runner.pages_mut(group).copy_page(from, to);
+        }
         let begin = Instant::now();
         let outcome = run(self, watch);
         match outcome {
@@ -382,12 +377,18 @@ impl Context {
         self.model.require_shift()?;
         self.check_process()?;
         let moves = self.sequences.shift(seq, keep, drop)?;
-        if let Some((from, to)) = moves.copy {
-            self.runner.pages_mut().copy_page(from, to);
+        let mut groups = Vec::with_capacity(moves.len());
+        for (group, Moves { copy, from, to }) in moves.into_iter().enumerate() {
+            if let Some((from, to)) = copy {
+                self.runner.pages_mut(group).copy_page(from, to);
+            }
+            groups.push(KvMoves { from, to });
         }
         self.shift_places(seq, keep, drop);
-        let n_ctx = self.options.n_ctx;
-        self.runner.shift(&Shift { from: &moves.from, to: &moves.to, by: drop, n_ctx })
+        if groups.is_empty() {
+            return Ok(());
+        }
+        self.runner.shift(&Shift { groups: &groups, by: drop, n_ctx: self.options.n_ctx })
     }
 
     /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`,
@@ -396,14 +397,17 @@ impl Context {
         self.sequences.check_shift(keep, drop)
     }
 
-    /// How many pages more sequence `seq` has at most at once while it grows to `n` tokens, `n_batch` of them at a time.
-    pub fn n_more_pages(&self, seq: u32, n: usize) -> usize {
-        self.sequences.n_more_pages(seq, n)
+    /// Whether there are pages enough for all of `growing`, sequences that grow to so many tokens, `n_batch` of them at a time.
+    pub fn has_room(&self, growing: impl Iterator<Item = (u32, usize)> + Clone) -> bool {
+        (0..self.sequences.n_groups()).all(|group| {
+            let more = growing.clone().map(|(seq, n)| self.sequences.n_more_pages(group, seq, n));
+            more.sum::<usize>() <= self.sequences.n_free(group)
+        })
     }
 
-    /// How many pages a sequence has at least when its `n` tokens have run.
-    pub fn least_pages(&self, n: usize) -> usize {
-        self.sequences.least_pages(n)
+    /// Whether the whole cache has pages enough for a sequence whose `n` tokens have run.
+    pub fn holds(&self, n: usize) -> bool {
+        self.sequences.holds(n)
     }
 
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.

@@ -8,38 +8,38 @@ use crate::backend::{Run, StateCopy, StatePlan, StateRun};
 use crate::cache::{PAGE_LEN, Sequences, Tokens, reserved};
 use crate::cancel::Watch;
 use crate::error::Result;
-use crate::nn::Batch;
+use crate::nn::{Batch, PageTables};
 
 /// The planned arrays of a micro-batch.
 pub struct Plan {
     /// The rows of the caller's batch that this micro-batch holds.
     rows: Range<usize>,
     positions: Vec<u32>,
-    slots: Vec<u32>,
+    /// Slots and page tables in each group of layers.
+    groups: Vec<PageTables>,
     runs: Vec<Run>,
-    pages: Vec<u32>,
     outputs: Vec<u32>,
     /// The sequence of each run, and what it does with recurrent states.
     run_seqs: Vec<u32>,
     state_runs: Vec<StateRun>,
     state_copies: Vec<StateCopy>,
-    /// Where each sequence's page table begins in `pages`, if it is there already.
+    /// Where each sequence's page table begins in those of each group, if it is there already.
     page_start: Vec<Option<usize>>,
     n_ctx: usize,
 }
 
 impl Plan {
-    /// Arrays large enough for any micro-batch of a context with these options.
-    pub fn new(options: &ContextOptions) -> Result<Plan> {
+    /// Arrays large enough for any micro-batch of a context with these options, over `n_groups` groups of layers.
+    pub fn new(options: &ContextOptions, n_groups: usize) -> Result<Plan> {
         let n = options.n_batch;
         // Tables share pages, and with windows most of their entries are of none.
         let n_pages = options.n_ctx.div_ceil(PAGE_LEN).saturating_mul(options.n_seq);
+        let tables = |_| Ok(PageTables { slots: reserved(n)?, pages: reserved(n_pages)? });
         Ok(Plan {
             rows: 0..0,
             positions: reserved(n)?,
-            slots: reserved(n)?,
+            groups: (0..n_groups).map(tables).collect::<Result<_>>()?,
             runs: reserved(n)?,
-            pages: reserved(n_pages)?,
             outputs: reserved(n)?,
             run_seqs: reserved(n)?,
             state_runs: reserved(n)?,
@@ -55,16 +55,16 @@ impl Plan {
         let mut last_seq = None;
         for (row, i) in rows.clone().enumerate() {
             let seq = tokens.seqs.map_or(0, |s| s[i]) as usize;
-            let (position, slot) = sequences.place(seq);
+            let position = sequences.place(seq);
             self.positions.push(position as u32);
-            self.slots.push(slot);
+            for (group, tables) in self.groups.iter_mut().enumerate() {
+                tables.slots.push(sequences.slot(group, seq, position));
+            }
             match self.runs.last_mut() {
                 Some(run) if last_seq == Some(seq) => run.len += 1,
                 _ => {
-                    let pages = *self.page_start[seq].get_or_insert_with(|| {
-                        self.pages.extend_from_slice(sequences.pages(seq));
-                        self.pages.len() - sequences.pages(seq).len()
-                    });
+                    let pages = *self.page_start[seq]
+                        .get_or_insert_with(|| add_pages(&mut self.groups, sequences, seq));
                     self.runs.push(Run { first: row, len: 1, position, pages });
                     self.run_seqs.push(seq as u32);
                 }
@@ -97,7 +97,7 @@ impl Plan {
     ) {
         self.clear();
         self.positions.extend(position as u32..(position + n) as u32);
-        self.pages.extend_from_slice(sequences.pages(seq as usize));
+        add_pages(&mut self.groups, sequences, seq as usize);
         self.runs.push(Run { first: 0, len: n, position, pages: 0 });
         self.state_runs.push(states);
         self.rows = 0..n;
@@ -105,9 +105,8 @@ impl Plan {
 
     fn clear(&mut self) {
         self.positions.clear();
-        self.slots.clear();
+        self.groups.iter_mut().for_each(PageTables::clear);
         self.runs.clear();
-        self.pages.clear();
         self.outputs.clear();
         self.run_seqs.clear();
         self.state_runs.clear();
@@ -134,13 +133,22 @@ impl Plan {
         Batch {
             tokens: &tokens.ids[self.rows.clone()],
             positions: &self.positions,
-            slots: &self.slots,
+            groups: &self.groups,
             runs: &self.runs,
-            pages: &self.pages,
             outputs: &self.outputs,
             states: StatePlan { runs: &self.state_runs, copies: &self.state_copies },
             n_ctx: self.n_ctx,
             watch,
         }
     }
+}
+
+/// Adds the page tables of sequence `seq`, which are of equal length, and returns where they begin.
+fn add_pages(groups: &mut [PageTables], sequences: &Sequences, seq: usize) -> usize {
+    let mut begin = 0;
+    for (group, tables) in groups.iter_mut().enumerate() {
+        begin = tables.pages.len();
+        tables.pages.extend_from_slice(sequences.pages(group, seq));
+    }
+    begin
 }

@@ -8,6 +8,7 @@ use crate::arch::{Model, ModelInfo};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::threaded::{F32Products, ThreadedBackend};
 use crate::backend::{Backend, KvHeads, KvPages, KvShape, KvType, StateShape, StateStore};
+use crate::cache::PAGE_LEN;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::model::LoadedModel;
@@ -22,22 +23,26 @@ pub trait Runner: Send {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
     /// See [`Model::shift`].
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()>;
-    /// The KV cache's pages.
-    fn pages(&self) -> &dyn KvPages;
+    /// The pages of a group of layers.
+    fn pages(&self, group: usize) -> &dyn KvPages;
     /// As [`Runner::pages`], to be written.
-    fn pages_mut(&mut self) -> &mut dyn KvPages;
+    fn pages_mut(&mut self, group: usize) -> &mut dyn KvPages;
     /// The recurrent states.
     fn states(&self) -> &dyn StateStore;
     /// As [`Runner::states`], to be written.
     fn states_mut(&mut self) -> &mut dyn StateStore;
 }
 
-/// The shape of a context's KV cache of `n_pages`.
-pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape {
+/// The shapes of a context's KV cache, which has so many pages of each group of layers.
+pub fn kv_shapes(info: &ModelInfo, o: &ContextOptions, n_pages: &[usize]) -> Vec<KvShape> {
     // What rounding would save is little where one layer's keys and values are all there are.
-    let layers = info.kv_layers();
+    let groups: Vec<_> = (0..info.windows.len()).map(|group| info.kv_layers(group)).collect();
     let usual = |heads: &KvHeads| KvType::usual(heads.dims.k) == KvType::usual(heads.dims.v);
-    let usual = match layers.iter().all(|heads| usual(heads) && heads.takes(KvType::usual(info.head_dim))) {
+    let usual = match groups
+        .iter()
+        .flatten()
+        .all(|heads| usual(heads) && heads.takes(KvType::usual(info.head_dim)))
+    {
         true => KvType::usual(info.head_dim),
         false => KvType::F16,
     };
@@ -45,7 +50,32 @@ pub fn kv_shape(info: &ModelInfo, o: &ContextOptions, n_pages: usize) -> KvShape
         true => kv_type.unwrap_or(usual),
         false => KvType::F32,
     };
-    KvShape { layers, n_pages, k_type: rounded(o.k_type), v_type: rounded(o.v_type) }
+    let (k_type, v_type) = (rounded(o.k_type), rounded(o.v_type));
+    let shape = |(layers, &n_pages)| KvShape { layers, n_pages, k_type, v_type };
+    groups.into_iter().zip(n_pages).map(shape).collect()
+}
+
+/// How many pages of each group fit `limit` bytes: as many positions of each as can be, up to `most`. `InvalidArgument` where
+/// that is none.
+pub fn pages_within(limit: u64, most: &[usize], info: &ModelInfo, o: &ContextOptions) -> Result<Vec<usize>> {
+    let pages = |n: usize| most.iter().map(|&most| n.min(most)).collect::<Vec<_>>();
+    let fits = |n: usize| {
+        let shapes = kv_shapes(info, o, &pages(n));
+        let bytes = |shape: &KvShape| shape.layout().total_bytes().map(|bytes| bytes as u64);
+        shapes.iter().try_fold(0u64, |sum, shape| sum.checked_add(bytes(shape)?)).is_some_and(|n| n <= limit)
+    };
+    let (mut fitting, mut more) = (0, most.iter().max().map_or(0, |most| most + 1));
+    while fitting + 1 < more {
+        let n = fitting + (more - fitting) / 2;
+        if fits(n) { fitting = n } else { more = n }
+    }
+    match fitting {
+        0 => Err(Error::InvalidArgument(format!(
+            "kv_limit is {limit} bytes, but a page of {PAGE_LEN} tokens has {}",
+            kv_shapes(info, o, &pages(1)).iter().map(|shape| shape.layout().page_bytes).sum::<usize>()
+        ))),
+        n => Ok(pages(n)),
+    }
 }
 
 struct RunnerOn<B: Backend> {
@@ -64,13 +94,13 @@ impl<B: Backend> RunnerOn<B> {
         model: Arc<dyn Model<B>>,
         mut backend: B,
         o: &ContextOptions,
-        (n_pages, n_slots): (usize, usize),
+        (n_pages, n_slots): (&[usize], usize),
         memory: &Memory,
     ) -> Result<(Self, u64)> {
-        let shape = kv_shape(model.info(), o, n_pages);
+        let shapes = kv_shapes(model.info(), o, n_pages);
         let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
         let before = memory.used();
-        let kv = backend.alloc_kv(&shape)?;
+        let kv = shapes.iter().map(|shape| backend.alloc_kv(shape)).collect::<Result<_>>()?;
         let states = backend.alloc_states(&StateShape { lens: model.info().state_lens(), n_slots })?;
         let cache = Cache { kv, states };
         Ok((RunnerOn { name: name.into(), model, backend, workspace, cache }, memory.used() - before))
@@ -84,15 +114,15 @@ impl<B: Backend> Runner for RunnerOn<B> {
     }
 
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
-        self.model.shift(&mut self.backend, &mut self.cache.kv, shift)
+        self.model.shift(&mut self.backend, &mut self.cache, shift)
     }
 
-    fn pages(&self) -> &dyn KvPages {
-        &self.cache.kv
+    fn pages(&self, group: usize) -> &dyn KvPages {
+        &self.cache.kv[group]
     }
 
-    fn pages_mut(&mut self) -> &mut dyn KvPages {
-        &mut self.cache.kv
+    fn pages_mut(&mut self, group: usize) -> &mut dyn KvPages {
+        &mut self.cache.kv[group]
     }
 
     fn states(&self) -> &dyn StateStore {
@@ -105,11 +135,11 @@ impl<B: Backend> Runner for RunnerOn<B> {
 }
 
 /// The runner that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
-/// are. `sizes` are the numbers of pages and of slots for recurrent states; `memory` is the context's own.
+/// are. `sizes` are the numbers of pages of each group of layers, and of slots for recurrent states; `memory` is the context's own.
 pub fn make(
     model: &LoadedModel,
     options: &ContextOptions,
-    sizes: (usize, usize),
+    sizes: (&[usize], usize),
     memory: &Memory,
 ) -> Result<(Box<dyn Runner>, u64)> {
     match options.backend {

@@ -91,12 +91,12 @@ impl Job {
 
     /// Whether the whole cache has too few pages for what has to be run before its next token.
     fn never_fits(&self, context: &Context) -> bool {
-        context.least_pages(self.generator.tokens().len()) > context.kv_pages().0
+        !context.holds(self.generator.tokens().len())
     }
 
-    /// How many pages it needs at once beyond those that its sequence `seq` has, to come to its next token.
-    fn n_more_pages(&self, context: &Context, seq: u32) -> usize {
-        context.n_more_pages(seq, self.generator.tokens().len() + 1)
+    /// How many tokens its sequence has with its next token.
+    fn n_next(&self) -> usize {
+        self.generator.tokens().len() + 1
     }
 
     /// Ends it, which holds no pages any more, and tells.
@@ -296,9 +296,9 @@ impl Pump {
                 job.fail(error, metrics);
                 continue;
             }
-            let promised: usize = self.active.iter().map(|a| a.job.n_more_pages(&self.context, a.seq)).sum();
-            let n_free = self.context.kv_pages().1;
-            if !self.active.is_empty() && promised + job.n_more_pages(&self.context, seq) > n_free {
+            let growing = self.active.iter().map(|a| (a.seq, a.job.n_next()));
+            let growing = growing.chain([(seq, job.n_next())]);
+            if !self.active.is_empty() && !self.context.has_room(growing) {
                 let _ = self.context.rewind(seq, 0);
                 job.leave();
                 queue.lock().put_back(job);

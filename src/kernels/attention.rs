@@ -149,17 +149,6 @@ impl KvLayout {
         KvLayout { n_pages, page_bytes, run, gap }
     }
 
-    /// How many pages would have room in `bytes`.
-    pub fn pages_in(&self, bytes: u64) -> u64 {
-        let (page, run) = (self.page_bytes as u64, self.run as u64);
-        let run_bytes = page.saturating_mul(run);
-        let stride = run_bytes.saturating_add(self.gap as u64);
-        if stride == 0 {
-            return 0;
-        }
-        bytes / stride * run + (bytes % stride).min(run_bytes) / page
-    }
-
     /// Bytes of all pages, or none if they cannot be counted.
     pub fn total_bytes(&self) -> Option<usize> {
         let gaps = self.n_pages.div_ceil(self.run).saturating_sub(1).checked_mul(self.gap)?;

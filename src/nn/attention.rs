@@ -4,7 +4,7 @@
 use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Shift, Source};
+use super::{Batch, Cache, KvMoves, KvPlace, PageTables, Shift, Source};
 use crate::backend::{
     Activation, Attention, Backend, Columns, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
 };
@@ -92,17 +92,18 @@ impl AttentionParams {
     }
 }
 
-/// Moves keys and values of one layer, the keys turned by `turn`.
+/// Moves keys and values of the layer at `place`, the keys turned by `turn`.
 pub fn shift<B: Backend>(
     backend: &mut B,
-    kv: &mut B::Kv,
-    layer: usize,
+    cache: &mut Cache<B>,
+    place: KvPlace,
     shift: &Shift<'_>,
     turn: Option<&TurnBack>,
 ) {
     let turn = turn.map(|t| Turn { cos: &t.cos, sin: &t.sin, style: t.style });
-    let rows = KvRows::Moved { from: shift.from, turn };
-    backend.kv_append(KvAppend { kv, layer, rows, slots: shift.to });
+    let KvMoves { from, to } = &shift.groups[place.group];
+    let (kv, layer) = (&mut cache.kv[place.group], place.layer);
+    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, turn }, slots: to });
 }
 
 /// Where a layer's keys and values come from.
@@ -116,7 +117,7 @@ pub enum KvSource<B: Backend> {
         /// Of each head's value.
         v_norm: Option<NormLayer<B>>,
     },
-    /// Those that an earlier layer kept: its number among those that keep any.
+    /// Those of an earlier layer, by its number.
     Shared(usize),
 }
 
@@ -155,18 +156,20 @@ impl<B: Backend> SelfAttention<B> {
         }
     }
 
-    /// `ws.proj = attention(input)`, appending the batch's keys and values to `layer` of `kv` on the way.
+    /// `ws.proj = attention(input)`, appending the batch's keys and values to the cache at `place` on the way, if they are its own.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,
         params: &AttentionParams,
-        layer: usize,
+        place: KvPlace,
         input: Source,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
     ) {
+        let (kv, layer) = (&mut cache.kv[place.group], place.layer);
+        let PageTables { slots, pages } = &batch.groups[place.group];
         let n = batch.tokens.len();
         let x = match input {
             Source::Norm => &ws.norm,
@@ -218,21 +221,17 @@ impl<B: Backend> SelfAttention<B> {
                 style: rope.style,
             });
         }
-        let layer = match self.kv {
-            KvSource::Own { .. } => {
-                let rows = KvRows::New { k: &ws.k, v: &ws.v };
-                backend.kv_append(KvAppend { kv, layer, rows, slots: batch.slots });
-                layer
-            }
-            KvSource::Shared(of) => of,
-        };
+        if self.shares().is_none() {
+            let rows = KvRows::New { k: &ws.k, v: &ws.v };
+            backend.kv_append(KvAppend { kv, layer, rows, slots });
+        }
         let attention = Attention {
             kv,
             layer,
             q: &ws.q,
             n_head: params.n_head,
             runs: batch.runs,
-            pages: batch.pages,
+            pages,
             scale: params.scale,
             causal: params.causal,
             window: params.window,

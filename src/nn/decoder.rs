@@ -11,7 +11,7 @@ use super::mlp::Mlp;
 use super::norm::{NormKind, NormLayer};
 use super::per_layer::{PerLayerEmbd, PerLayerInput};
 use super::workspace::Workspace;
-use super::{Batch, Cache, Keeps, Shift, Source};
+use super::{Batch, Cache, Keeps, KvPlace, Shift, Source};
 use crate::backend::{AddNorm, Backend, Embed};
 use crate::error::Result;
 
@@ -109,9 +109,10 @@ impl<B: Backend> DecoderLayer<B> {
 }
 
 impl<B: Backend> Decoder<B> {
-    /// Runs a batch and writes `out` for its outputs. Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
+    /// Runs a batch and writes `out` for its outputs; `keeps` are [`Decoder::keeps`]. Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
     pub fn forward(
         &self,
+        keeps: &[Keeps],
         backend: &mut B,
         ws: &mut Workspace<B>,
         cache: &mut Cache<B>,
@@ -136,9 +137,7 @@ impl<B: Backend> Decoder<B> {
         } else if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
             norm.forward(backend, &ws.x, None, n, &mut ws.norm);
         }
-        // Layers so far that keep keys and values, and that keep states.
-        let (mut n_kv, mut n_recurrent) = (0, 0);
-        for (i, layer) in self.layers.iter().enumerate() {
+        for (i, (layer, keeps)) in self.layers.iter().zip(keeps).enumerate() {
             batch.watch.check()?;
             if let Some(altup) = layer.altup() {
                 altup.begin(layer.attn_norm.as_ref(), backend, ws, n);
@@ -150,16 +149,7 @@ impl<B: Backend> Decoder<B> {
                 self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n);
                 continue;
             }
-            let before = match layer.mixer.keeps(&self.attention) {
-                Keeps::Nothing | Keeps::Kv(_) => n_kv,
-                Keeps::States { .. } => n_recurrent,
-            };
-            layer.mixer.forward(&self.attention, before, input, backend, ws, cache, batch);
-            match layer.mixer.keeps(&self.attention) {
-                Keeps::Nothing => {}
-                Keeps::Kv(_) => n_kv += 1,
-                Keeps::States { .. } => n_recurrent += 1,
-            }
+            layer.mixer.forward(&self.attention, keeps, input, backend, ws, cache, batch);
             if let Mlp::None = layer.ffn {
                 self.add(layer.post_attn_norm.as_ref(), next, backend, ws, n);
                 continue;
@@ -208,9 +198,41 @@ impl<B: Backend> Decoder<B> {
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
-    /// What each layer keeps of a sequence.
-    pub fn keeps(&self) -> Vec<Keeps> {
-        self.layers.iter().map(|layer| layer.mixer.keeps(&self.attention)).collect()
+    /// The window of each group of layers, and what each layer keeps of a sequence. There is one group at least.
+    pub fn keeps(&self) -> (Vec<Option<usize>>, Vec<Keeps>) {
+        let (mut groups, mut keeps) = (Vec::<(Option<usize>, usize)>::new(), Vec::<Keeps>::new());
+        let mut n_recurrent = 0;
+        for layer in &self.layers {
+            let shares = match &layer.mixer {
+                Mixer::Attention { block, .. } => block.shares(),
+                _ => None,
+            };
+            let kept = match (&layer.mixer, layer.mixer.state_lens()) {
+                (_, Some((conv, scan))) => {
+                    n_recurrent += 1;
+                    Keeps::States { conv, scan, before: n_recurrent - 1 }
+                }
+                _ if shares.is_some() => match shares.and_then(|of| keeps.get(of)) {
+                    Some(Keeps::Kv(_, place)) => Keeps::Shared(*place),
+                    _ => Keeps::Nothing,
+                },
+                (Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. }, _) => {
+                    let params = &self.attention[*kind];
+                    let known = groups.iter().position(|(window, _)| *window == params.window);
+                    let group = known.unwrap_or_else(|| {
+                        groups.push((params.window, 0));
+                        groups.len() - 1
+                    });
+                    let layer = groups[group].1;
+                    groups[group].1 += 1;
+                    Keeps::Kv(params.kv_heads(), KvPlace { group, layer })
+                }
+                _ => Keeps::Nothing,
+            };
+            keeps.push(kept);
+        }
+        let windows = groups.into_iter().map(|(window, _)| window).collect::<Vec<_>>();
+        (if windows.is_empty() { vec![None] } else { windows }, keeps)
     }
 
     /// The widest of each of [`Mixer::width`].
@@ -251,27 +273,20 @@ impl<B: Backend> Decoder<B> {
         widths.fold((0, 0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2)))
     }
 
-    /// The widest window, if every layer with attention has one.
-    pub fn window(&self) -> Option<usize> {
-        let windows = self.kinds().map(|kind| self.attention[kind].window);
-        windows.reduce(|a, b| Some(a?.max(b?))).flatten()
-    }
-
     /// In contexts of more positions than these keys are rotated by other frequencies (LongRoPE).
     pub fn n_ctx_short(&self) -> Option<usize> {
         self.attention.iter().find_map(|params| Some(params.rope.as_ref()?.long.as_ref()?.0))
     }
 
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
-    pub fn shift(&self, backend: &mut B, kv: &mut B::Kv, shift: &Shift<'_>) {
+    pub fn shift(&self, keeps: &[Keeps], backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) {
         let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
-        let layers = self.layers.iter().filter_map(|layer| match &layer.mixer {
-            Mixer::Attention { kind, block } if block.shares().is_none() => Some(*kind),
-            Mixer::Latent { kind, .. } => Some(*kind),
-            _ => None,
-        });
-        for (i, kind) in layers.enumerate() {
-            attention::shift(backend, kv, i, shift, turns[kind].as_ref());
+        for (layer, keeps) in self.layers.iter().zip(keeps) {
+            if let Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } = layer.mixer
+                && let Keeps::Kv(_, place) = *keeps
+            {
+                attention::shift(backend, cache, place, shift, turns[kind].as_ref());
+            }
         }
     }
 

@@ -6,9 +6,12 @@ use super::attention::{AttentionParams, SelfAttention};
 use super::mlp::Mlp;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Cache, Source};
+use super::{Batch, Cache, KvPlace, Source};
 use crate::backend::{Backend, Embed};
 use crate::error::Result;
+
+/// Where the keys and values of all layers are: those of a layer are of no use behind it.
+pub const ENCODER_KV: KvPlace = KvPlace { group: 0, layer: 0 };
 
 /// An encoder bound to its weights.
 pub struct Encoder<B: Backend> {
@@ -62,7 +65,7 @@ impl<B: Backend> Encoder<B> {
         self.embd_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
         for layer in &self.layers {
             batch.watch.check()?;
-            layer.attn.forward(&self.attention, 0, Source::Residual, backend, ws, &mut cache.kv, batch);
+            layer.attn.forward(&self.attention, ENCODER_KV, Source::Residual, backend, ws, cache, batch);
             backend.add(&mut ws.proj, &ws.x, n * n_embd);
             layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
             layer.ffn.forward(Source::Residual, backend, ws, n);

@@ -7,7 +7,7 @@ use super::attention::AttentionParams;
 use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Source};
+use super::{Batch, Cache, KvPlace, PageTables, Source};
 use crate::backend::{Attention, Backend, Columns, KvAppend, KvRows, MoeMatmul, Rope};
 
 /// The sizes of latent attention.
@@ -71,18 +71,20 @@ pub struct Latent<B: Backend> {
 }
 
 impl<B: Backend> Latent<B> {
-    /// `ws.proj = latent(input)`, appending the batch's keys and values to `layer` of `kv` on the way.
+    /// `ws.proj = latent(input)`, appending the batch's keys and values to the cache at `place` on the way.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,
         params: &AttentionParams,
-        layer: usize,
+        place: KvPlace,
         input: Source,
         backend: &mut B,
         ws: &mut Workspace<B>,
-        kv: &mut B::Kv,
+        cache: &mut Cache<B>,
         batch: &Batch<'_>,
     ) {
+        let (kv, layer) = (&mut cache.kv[place.group], place.layer);
+        let PageTables { slots, pages } = &batch.groups[place.group];
         let (n, s) = (batch.tokens.len(), self.shape);
         let x = match input {
             Source::Norm => &ws.norm,
@@ -128,14 +130,14 @@ impl<B: Backend> Latent<B> {
             });
         }
         let new = KvRows::New { k: &ws.k, v: &ws.v };
-        backend.kv_append(KvAppend { kv, layer, rows: new, slots: batch.slots });
+        backend.kv_append(KvAppend { kv, layer, rows: new, slots });
         let attention = Attention {
             kv,
             layer,
             q: &ws.q,
             n_head: s.n_head,
             runs: batch.runs,
-            pages: batch.pages,
+            pages,
             scale: params.scale,
             causal: params.causal,
             window: params.window,

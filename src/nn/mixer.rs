@@ -37,21 +37,18 @@ pub enum Mixer<B: Backend> {
 }
 
 impl<B: Backend> Mixer<B> {
-    /// What the layer keeps of a sequence.
-    pub fn keeps(&self, kinds: &[AttentionParams]) -> Keeps {
+    /// Elements of the states that a recurrent layer keeps of a sequence: of a convolution, and of a recurrence.
+    pub fn state_lens(&self) -> Option<(usize, usize)> {
         match self {
-            Mixer::Attention { block, .. } if block.shares().is_some() => Keeps::Nothing,
-            Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } => Keeps::Kv(kinds[*kind].kv_heads()),
-            Mixer::ShortConv(conv) => Keeps::States { conv: (conv.len - 1) * conv.n_embd, scan: 0 },
-            Mixer::GatedDelta(GatedDelta { shape, .. }) => Keeps::States {
-                conv: (shape.conv_len - 1) * shape.n_channels(),
-                scan: shape.n_head * shape.k_dim * shape.v_dim,
-            },
-            Mixer::Mamba2(Mamba2 { shape, .. }) => Keeps::States {
-                conv: (shape.conv_len - 1) * shape.n_channels(),
-                scan: shape.n_head * shape.state_len * shape.head_dim,
-            },
-            Mixer::None => Keeps::Nothing,
+            Mixer::Attention { .. } | Mixer::Latent { .. } | Mixer::None => None,
+            Mixer::ShortConv(conv) => Some(((conv.len - 1) * conv.n_embd, 0)),
+            Mixer::GatedDelta(GatedDelta { shape, .. }) => {
+                Some(((shape.conv_len - 1) * shape.n_channels(), shape.n_head * shape.k_dim * shape.v_dim))
+            }
+            Mixer::Mamba2(Mamba2 { shape, .. }) => Some((
+                (shape.conv_len - 1) * shape.n_channels(),
+                shape.n_head * shape.state_len * shape.head_dim,
+            )),
         }
     }
 
@@ -65,29 +62,35 @@ impl<B: Backend> Mixer<B> {
         }
     }
 
-    /// `ws.proj = mixer(input)`. `kept` is the number of layers before this one that keep the same kind of thing.
+    /// `ws.proj = mixer(input)` of a layer that keeps `keeps`.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,
         kinds: &[AttentionParams],
-        kept: usize,
+        keeps: &Keeps,
         input: Source,
         backend: &mut B,
         ws: &mut Workspace<B>,
         cache: &mut Cache<B>,
         batch: &Batch<'_>,
     ) {
-        match self {
-            Mixer::Attention { kind, block } => {
-                block.forward(&kinds[*kind], kept, input, backend, ws, &mut cache.kv, batch);
+        match (self, *keeps) {
+            (Mixer::Attention { kind, block }, Keeps::Kv(_, place) | Keeps::Shared(place)) => {
+                block.forward(&kinds[*kind], place, input, backend, ws, cache, batch);
             }
-            Mixer::Latent { kind, block } => {
-                block.forward(&kinds[*kind], kept, input, backend, ws, &mut cache.kv, batch);
+            (Mixer::Latent { kind, block }, Keeps::Kv(_, place)) => {
+                block.forward(&kinds[*kind], place, input, backend, ws, cache, batch);
             }
-            Mixer::ShortConv(conv) => conv.forward(kept, input, backend, ws, &mut cache.states, batch),
-            Mixer::GatedDelta(delta) => delta.forward(kept, input, backend, ws, &mut cache.states, batch),
-            Mixer::Mamba2(mamba) => mamba.forward(kept, input, backend, ws, &mut cache.states, batch),
-            Mixer::None => {}
+            (Mixer::ShortConv(conv), Keeps::States { before, .. }) => {
+                conv.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            (Mixer::GatedDelta(delta), Keeps::States { before, .. }) => {
+                delta.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            (Mixer::Mamba2(mamba), Keeps::States { before, .. }) => {
+                mamba.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            _ => {}
         }
     }
 }

@@ -34,8 +34,8 @@ pub enum Source {
 
 /// What layers keep of sequences.
 pub struct Cache<B: Backend> {
-    /// Keys and values.
-    pub kv: B::Kv,
+    /// Keys and values of each group of layers.
+    pub kv: Vec<B::Kv>,
     /// Recurrent states.
     pub states: B::States,
 }
@@ -46,42 +46,77 @@ pub enum Keeps {
     /// Nothing.
     Nothing,
     /// Keys and values of each token.
-    Kv(KvHeads),
+    Kv(KvHeads, KvPlace),
+    /// Nothing of its own: it reads the keys and values of an earlier layer.
+    Shared(KvPlace),
     /// Two states of so many f32 elements, however long the sequence is.
     States {
         /// The last rows that a convolution saw.
         conv: usize,
         /// The matrices of a recurrence.
         scan: usize,
+        /// The number of layers before it that keep states.
+        before: usize,
     },
+}
+
+/// Where the keys and values of a layer are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvPlace {
+    /// The group of the layers that see equally far back.
+    pub group: usize,
+    /// The layer's number in the group.
+    pub layer: usize,
+}
+
+/// The KV slots of some tokens, and the page tables of their sequences, in a group of layers.
+#[derive(Debug, Clone, Default)]
+pub struct PageTables {
+    /// Slot of each token.
+    pub slots: Vec<u32>,
+    /// Page tables that runs point into; those of a sequence begin at the same place in all groups.
+    pub pages: Vec<u32>,
+}
+
+impl PageTables {
+    /// Makes them those of no token.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.pages.clear();
+    }
+}
+
+/// Slots of a group between which keys and values move.
+#[derive(Debug, Clone)]
+pub struct KvMoves {
+    /// The slots they lie in, by ascending positions.
+    pub from: Vec<u32>,
+    /// The slots they go to, likewise. A slot that was not read yet is not written to.
+    pub to: Vec<u32>,
 }
 
 /// Tokens whose keys and values move, as if they had been run some positions earlier.
 #[derive(Debug, Clone, Copy)]
 pub struct Shift<'a> {
-    /// The KV slots they lie in, by ascending positions.
-    pub from: &'a [u32],
-    /// The slots they go to, likewise. A slot that was not read yet is not written to.
-    pub to: &'a [u32],
+    /// Their slots in each group.
+    pub groups: &'a [KvMoves],
     /// How many positions earlier.
     pub by: usize,
     /// Positions that a sequence of this context can have.
     pub n_ctx: usize,
 }
 
-/// Some rows of tokens to run, planned by the context. All slices but `outputs` and `pages` have one entry per row.
+/// Some rows of tokens to run, planned by the context. `tokens` and `positions` have one entry per row.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     /// Token ids, each below `n_vocab`.
     pub tokens: &'a [u32],
     /// Position of each token in its sequence.
     pub positions: &'a [u32],
-    /// KV slot of each token.
-    pub slots: &'a [u32],
+    /// Where keys and values of each group are.
+    pub groups: &'a [PageTables],
     /// The rows by sequence.
     pub runs: &'a [Run],
-    /// Page tables that `runs` point into.
-    pub pages: &'a [u32],
     /// The recurrent states of `runs`.
     pub states: StatePlan<'a>,
     /// The rows whose logits or hidden states are wanted, ascending.

@@ -7,6 +7,7 @@ pub mod windows;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ember::backend::KvHeads;
 use ember::context::{Context, ContextOptions, EmbedOptions, Tokens};
 use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
@@ -37,6 +38,11 @@ pub fn load(path: &std::path::Path) -> Arc<LoadedModel> {
         Ok(model) => Arc::new(model),
         Err(e) => panic!("{e}"),
     }
+}
+
+/// The keys and values that layers of all groups keep.
+pub fn kv_layers(model: &LoadedModel) -> Vec<KvHeads> {
+    (0..model.info().windows.len()).flat_map(|group| model.info().kv_layers(group)).collect()
 }
 
 /// A context or a panic with the error sentence.

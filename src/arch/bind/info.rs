@@ -83,7 +83,7 @@ impl<B: Backend> Binder<'_, B> {
             causal: true,
             has_logits: self.gguf.further().has_head,
             pooling: self.pooling()?,
-            window: None,
+            windows: vec![None],
             keeps: Vec::new(),
             mix_width: (0, 0),
             attention_width: (n_head * head_dim, n_head_kv * head_dim, head_dim),

@@ -1,40 +1,44 @@
 //! Pages that are written to although others have them too.
 #![forbid(unsafe_code)]
 
-use super::{PAGE_LEN, Sequences};
+use super::{Group, PAGE_LEN, Sequences};
 
 impl Sequences {
-    /// Puts the shared pages that the plan writes to into `copies`, each with its sequence. The last sequence that has a
-    /// page may write to it.
-    pub(super) fn find_copies(&mut self) {
-        self.copies.clear();
+    /// Puts the shared pages of `group` that the plan writes to into its `copies`, each with its sequence. The last sequence that
+    /// has a page may write to it.
+    pub(super) fn find_copies(&mut self, group: usize) {
+        let Group { pool, copies, .. } = &mut self.groups[group];
+        copies.clear();
         for (seq, s) in self.sequences.iter().enumerate() {
             let writes_into = s.planned > s.len && !s.len.is_multiple_of(PAGE_LEN);
-            if let Some(&last) = s.pages.last().filter(|_| writes_into) {
-                let left = self.copies.iter().filter(|(page, _)| *page == last).count();
-                if self.pool.users(last) as usize - left > 1 {
-                    self.copies.push((last, seq as u32));
+            let table = &s.tables[group];
+            if let Some(&last) = table.pages.last().filter(|_| writes_into) {
+                let left = copies.iter().filter(|(page, _)| *page == last).count();
+                // Its own mark is before what is written.
+                let marked = usize::from(table.mark.pages.last() == Some(&last));
+                if pool.users(last) as usize - left - marked > 1 {
+                    copies.push((last, seq as u32));
                 }
             }
         }
     }
 
-    /// Has the tree of prefixes give up the pages that are to be copied because of it, and what is kept behind them. Whether it
-    /// gave up any; `copies` are those that are left.
-    pub(super) fn give_up_kept_copies(&mut self) -> bool {
+    /// Has the tree of prefixes of `group` give up the pages that are to be copied because of it, and what is kept behind them.
+    /// Whether it gave up any; the group's `copies` are those that are left.
+    pub(super) fn give_up_kept_copies(&mut self, group: usize) -> bool {
+        let Group { pool, copies, .. } = &mut self.groups[group];
         let mut pages = Vec::new();
-        for at in 0..self.copies.len() {
-            let (page, _) = self.copies[at];
-            let Some(tree) = &mut self.pool.prefixes else { return false };
+        for &(page, _) in &*copies {
+            let Some(tree) = &mut pool.prefixes else { return false };
             let nodes = tree.behind(page);
             // A sequence that has one of them as a whole page knows it by its node.
-            if nodes.iter().any(|node| self.sequences.iter().any(|s| s.nodes.contains(node))) {
+            if nodes.iter().any(|node| self.sequences.iter().any(|s| s.tables[group].nodes.contains(node))) {
                 continue;
             }
             pages.extend(nodes.into_iter().filter_map(|node| tree.give_up(node)));
         }
-        pages.iter().for_each(|&page| self.pool.give_back(page));
-        self.find_copies();
+        pages.iter().for_each(|&page| pool.give_back(page));
+        self.find_copies(group);
         !pages.is_empty()
     }
 }

@@ -49,10 +49,11 @@ impl Sequences {
         Some((run, recurrent.copies(seq, position, n, first)))
     }
 
-    /// Has the tree of prefixes know the states of sequence `i` that lie between pages.
+    /// Has the first group's tree of prefixes know the states of sequence `i` that lie between pages.
     pub(super) fn keep_states(&mut self, i: usize) {
-        let (Some(recurrent), Some(tree)) = (&mut self.recurrent, &mut self.pool.prefixes) else { return };
-        let nodes = &self.sequences[i].nodes;
+        let tree = self.groups[0].pool.prefixes.as_mut();
+        let (Some(recurrent), Some(tree)) = (&mut self.recurrent, tree) else { return };
+        let nodes = &self.sequences[i].tables[0].nodes;
         for (at, snapshot) in recurrent.snapshots(i).filter(|(at, _)| at.is_multiple_of(PAGE_LEN)) {
             if let Some(&node) = (at / PAGE_LEN).checked_sub(1).and_then(|page| nodes.get(page)) {
                 tree.set_state(node, snapshot);
@@ -60,9 +61,9 @@ impl Sequences {
         }
     }
 
-    /// Gives the empty sequence `i` the state that `node` of the tree knows, which is that of `n` tokens.
+    /// Gives the empty sequence `i` the state that `node` of that tree knows, which is that of `n` tokens.
     pub(super) fn adopt_state(&mut self, i: usize, node: Option<u32>, n: usize) {
-        let tree = self.pool.prefixes.as_ref();
+        let tree = self.groups[0].pool.prefixes.as_ref();
         let state = node.zip(tree).and_then(|(node, tree)| tree.state(node));
         if let (Some(recurrent), Some(state)) = (&mut self.recurrent, state) {
             recurrent.adopt(i, n, state);

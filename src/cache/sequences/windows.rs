@@ -1,8 +1,9 @@
-//! Models whose layers all have a window (Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825): pages
-//! that no token to come sees are given back, so that a sequence holds its last positions only, however long it is.
+//! Layers with a window (Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825): pages
+//! that no token to come sees are given back, so that a sequence holds its last positions only, however long it is. Layers that
+//! see everything keep theirs in a group of their own.
 #![forbid(unsafe_code)]
 
-use super::{PAGE_LEN, Sequence, Sequences};
+use super::{Group, PAGE_LEN, Sequences, Table};
 use crate::cache::MAX_AHEAD;
 use crate::error::{Error, Result};
 
@@ -70,49 +71,25 @@ impl Window {
     }
 }
 
-impl Sequences {
+impl Group {
+    /// Whether pages are given back.
+    pub(super) fn gives_back(&self) -> bool {
+        self.window.is_some_and(|window| window.gives_back())
+    }
+
     /// The first position that a token at position `len` sees.
     pub(super) fn needed(&self, len: usize) -> usize {
         self.window.map_or(0, |window| window.needed(len))
     }
 
     /// From which position on a sequence of `len` tokens is kept.
-    pub fn kept(&self, len: usize) -> usize {
+    pub(super) fn kept(&self, len: usize) -> usize {
         self.window.map_or(0, |window| window.kept(len))
     }
 
-    /// How many pages are enough for as many tokens as there may be in a call: a page can be written to again when it is that
-    /// many pages behind.
-    pub fn ring(&self) -> usize {
-        self.window.map_or(usize::MAX, |window| window.ring())
-    }
-
-    /// From which position on sequence `seq` is there.
-    pub fn held_from(&self, seq: usize) -> usize {
-        self.sequences[seq].from
-    }
-
     /// Whether a sequence of `len` tokens that is there from position `from` on can go on.
-    pub fn goes_on(&self, from: usize, len: usize) -> bool {
+    pub(super) fn goes_on(&self, from: usize, len: usize) -> bool {
         from == 0 || self.needed(len) >= from
-    }
-
-    /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
-    pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
-        n == 0 || self.goes_on(self.sequences[i].from, self.state_at(i, n))
-    }
-
-    /// `InvalidArgument` if the first `n` tokens of sequence `i` cannot go on; `what` the sentence begins with.
-    pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
-        let (from, window) = (self.sequences[i].from, self.window.map_or(0, |window| window.len));
-        match self.can_cut(i, n) {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument(format!(
-                "{what}: the model's window reaches further back than position {from} from there, and keys and values before \
-                 it were given back; {} tokens or more can be had, or none, or all with keep_all_positions",
-                from + window - 1
-            ))),
-        }
     }
 
     /// From which position on a sequence of `len` tokens, there from `from` on, is there when `drop` tokens behind its first
@@ -130,45 +107,95 @@ impl Sequences {
             len => self.goes_on(after, len).then_some(after),
         }
     }
+}
+
+impl Sequences {
+    /// From which position on a sequence of `len` tokens is kept in `group`.
+    pub fn kept(&self, group: usize, len: usize) -> usize {
+        self.groups[group].kept(len)
+    }
+
+    /// How many pages of `group` are enough for as many tokens as there may be in a call: a page can be written to again when it
+    /// is that many pages behind.
+    pub fn ring(&self, group: usize) -> usize {
+        self.groups[group].window.map_or(usize::MAX, |window| window.ring())
+    }
+
+    /// From which position on sequence `seq` is there in `group`.
+    pub fn held_from(&self, group: usize, seq: usize) -> usize {
+        self.sequences[seq].tables[group].from
+    }
+
+    /// Whether a sequence of `len` tokens that is there from position `from` on in `group` can go on.
+    pub fn goes_on(&self, group: usize, from: usize, len: usize) -> bool {
+        self.groups[group].goes_on(from, len)
+    }
+
+    /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
+    pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
+        let at = self.state_at(i, n);
+        let mut tables = self.groups.iter().zip(&self.sequences[i].tables);
+        n == 0 || tables.all(|(group, table)| group.goes_on(table.from, at) || table.needs_mark(group, n))
+    }
+
+    /// `InvalidArgument` if the first `n` tokens of sequence `i` cannot go on; `what` the sentence begins with.
+    pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
+        if self.can_cut(i, n) {
+            return Ok(());
+        }
+        let tables = self.groups.iter().zip(&self.sequences[i].tables);
+        let windows = tables.filter_map(|(group, table)| Some((table.from, group.window?.len)));
+        let (from, window) = windows.max_by_key(|(from, window)| from + window).unwrap_or((0, 1));
+        Err(Error::InvalidArgument(format!(
+            "{what}: the model's window reaches further back than position {from} from there, and keys and values before \
+             it were given back; {} tokens or more can be had, or none, or all with keep_all_positions",
+            from + window - 1
+        )))
+    }
 
     /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`.
     pub fn check_shift(&self, keep: usize, drop: usize) -> Result<()> {
         let n_ctx = self.n_ctx;
-        match self.held_after_shift(self.kept(n_ctx), n_ctx, keep, drop) {
-            Some(_) => Ok(()),
-            None => Err(cannot_shift("a full sequence", keep, drop, self.needed(n_ctx))),
+        let fails = |group: &&Group| group.held_after_shift(group.kept(n_ctx), n_ctx, keep, drop).is_none();
+        match self.groups.iter().find(fails) {
+            None => Ok(()),
+            Some(group) => Err(cannot_shift("a full sequence", keep, drop, group.needed(n_ctx))),
         }
     }
 
-    /// How many pages more sequence `seq` has at most while it grows to `n` tokens in calls of a micro-batch.
-    pub fn n_more_pages(&self, seq: u32, n: usize) -> usize {
+    /// How many pages more of `group` sequence `seq` has at most while it grows to `n` tokens in calls of a micro-batch.
+    pub fn n_more_pages(&self, group: usize, seq: u32, n: usize) -> usize {
         let Some(s) = self.sequences.get(seq as usize) else { return 0 };
-        let held = s.len.div_ceil(PAGE_LEN) - s.from / PAGE_LEN;
-        let most = self.window.map_or(usize::MAX, |window| window.most_growing()).saturating_sub(held);
+        let held = s.len.div_ceil(PAGE_LEN) - s.tables[group].from / PAGE_LEN;
+        let window = self.groups[group].window;
+        let most = window.map_or(usize::MAX, |window| window.most_growing()).saturating_sub(held);
         n.div_ceil(PAGE_LEN).saturating_sub(s.len.div_ceil(PAGE_LEN)).min(most)
     }
 
-    /// How many pages a sequence has at least when its `n` tokens have run.
-    pub fn least_pages(&self, n: usize) -> usize {
-        n.div_ceil(PAGE_LEN) - self.needed(n) / PAGE_LEN
+    /// Whether the whole cache has pages enough for a sequence whose `n` tokens have run.
+    pub fn holds(&self, n: usize) -> bool {
+        let least = |group: &Group| n.div_ceil(PAGE_LEN) - group.needed(n) / PAGE_LEN;
+        self.groups.iter().all(|group| least(group) <= group.pool.len())
     }
 
     /// Gives back the pages of sequence `i` that lie wholly behind what is kept.
     pub(super) fn give_back_behind(&mut self, i: usize) {
-        let kept = self.kept(self.sequences[i].len);
         let s = &mut self.sequences[i];
-        if kept > s.from {
-            let behind = s.from / PAGE_LEN..kept / PAGE_LEN;
-            for page in s.pages[behind].iter_mut().filter(|page| **page != GONE) {
-                self.pool.give_back(std::mem::replace(page, GONE));
+        for (group, table) in self.groups.iter_mut().zip(&mut s.tables) {
+            let kept = group.kept(s.len);
+            if kept > table.from {
+                let behind = table.from / PAGE_LEN..kept / PAGE_LEN;
+                for page in table.pages[behind].iter_mut().filter(|page| **page != GONE) {
+                    group.pool.give_back(std::mem::replace(page, GONE));
+                }
+                table.from = kept;
+                table.let_go_of_tree();
             }
-            s.from = kept;
-            s.let_go_of_tree();
         }
     }
 }
 
-impl Sequence {
+impl Table {
     /// The pages that were used again in the call under way stand where they stand last.
     pub(super) fn end_ring(&mut self) {
         let again = std::mem::take(&mut self.again);
@@ -194,6 +221,7 @@ pub(super) fn cannot_shift(what: &str, keep: usize, drop: usize, needed: usize) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::most_pages;
     use super::*;
     use crate::cache::Tokens;
 
@@ -209,8 +237,8 @@ mod tests {
         /// Whether what a token at `position` sees, itself or not, is where the page table says.
         fn check(&self, seen: std::ops::Range<usize>, what: &str) {
             for position in seen {
-                let page = self.sequences.pages(0)[position / PAGE_LEN] as usize;
-                assert_eq!(self.slots[page * PAGE_LEN + position % PAGE_LEN], position, "{what}");
+                let slot = self.sequences.slot(0, 0, position) as usize;
+                assert_eq!(self.slots[slot], position, "{what}");
             }
         }
 
@@ -225,8 +253,8 @@ mod tests {
             for first in (0..n).step_by(self.n_batch) {
                 let rows = first..n.min(first + self.n_batch);
                 for _ in rows.clone() {
-                    let (position, slot) = self.sequences.place(0);
-                    self.slots[slot as usize] = position;
+                    let position = self.sequences.place(0);
+                    self.slots[self.sequences.slot(0, 0, position) as usize] = position;
                 }
                 rows.for_each(|row| self.check(self.before(len + row).start..len + row + 1, what));
             }
@@ -237,7 +265,7 @@ mod tests {
             let len = if succeeds { len + n } else { len };
             assert_eq!(self.sequences.len(0).expect("a sequence"), len);
             self.check(self.before(len), what);
-            let n_held = self.sequences.n_pages() - self.sequences.n_free();
+            let n_held = self.sequences.n_pages(0) - self.sequences.n_free(0);
             let most_held = Window::new(self.window, Some(self.n_batch)).most_held();
             assert!(n_held <= most_held, "{what}: {n_held}");
         }
@@ -257,8 +285,9 @@ mod tests {
             for start in (0..70).step_by(3).chain([400]) {
                 let what = format!("a window of {window}, batches of {n_batch}, {start} tokens before");
                 let own = Some(Window::new(window, Some(n_batch)));
-                let sequences = Sequences::new(1, 5000, usize::MAX, false, own, None).expect("small");
-                let slots = vec![usize::MAX; sequences.n_pages() * PAGE_LEN];
+                let n_pages = most_pages(1, 5000, own).expect("few");
+                let sequences = Sequences::new(1, 5000, &[(own, n_pages)], false, None).expect("small");
+                let slots = vec![usize::MAX; n_pages * PAGE_LEN];
                 assert!(slots.len() < 2 * window + n_batch + 12 * PAGE_LEN, "{what}: {}", slots.len());
                 let mut mirror = Mirror { sequences, slots, window, n_batch };
                 for first in (0..start).step_by(n_batch.min(40)) {
@@ -275,7 +304,7 @@ mod tests {
                 }
                 mirror.call(1000, false, &what);
                 mirror.sequences.rewind(0, 0).expect("always");
-                assert_eq!(mirror.sequences.n_free(), mirror.sequences.n_pages());
+                assert_eq!(mirror.sequences.n_free(0), mirror.sequences.n_pages(0));
             }
         }
     }

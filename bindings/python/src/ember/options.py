@@ -58,7 +58,7 @@ class CommonOptions(TypedDict, total=False):
     backend: Backend | None
     # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
     kv_limit: int | None
-    keep_all_positions: bool | None  # whether sequences keep what the windows of a model without other layers do not reach
+    keep_all_positions: bool | None  # whether sequences keep what the windows of layers do not reach
     # Snapshots of the states of recurrent layers, from which a sequence that is shortened goes on. 8 for each sequence.
     n_snapshots: int | None
     snapshot_distance: int | None  # tokens between two of them within a prompt; 256

@@ -49,7 +49,7 @@ public struct ContextOptions: Hashable, Sendable {
     /// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
     /// begin alike need not be computed again. Generations with ``GenerateOptions/reusePrefix`` find them.
     public var keepPrefixes = false
-    /// Whether sequences keep all their positions where every layer of the model has a window. By default they give back what
+    /// Whether sequences keep all their positions in layers with a window. By default they give back what
     /// no token to come sees, and cannot be cut where it would be seen again.
     public var keepAllPositions = false
     /// How many snapshots of recurrent states there is room for, in models with recurrent layers (LFM2): a sequence that is
