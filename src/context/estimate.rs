@@ -29,8 +29,9 @@ pub struct Estimate {
 /// the vocabulary or in a folder's `tokenizer.json`, at which it does not look.
 pub fn estimate(path: &Path, load: &LoadOptions, options: &ContextOptions) -> Result<Estimate> {
     let model = Arc::new(LoadedModel::measured(path, load)?);
-    let (file, weights) = (model.gguf().file_size(), model.weights_memory());
-    let (kv, workspace) =
-        Context::new(&model, &ContextOptions { memory_limit: None, ..options.clone() })?.memory();
-    Ok(Estimate { file, weights, kv, workspace })
+    let context = Context::new(&model, &ContextOptions { memory_limit: None, ..options.clone() })?;
+    let (kv, workspace) = context.memory();
+    // All that is not the context's: also what a backend binds when its first context is made.
+    let weights = model.memory().used() - kv - workspace;
+    Ok(Estimate { file: model.gguf().file_size(), weights, kv, workspace })
 }

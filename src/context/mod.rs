@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backend::NO_COLUMN;
+use crate::backend::{Backend, NO_COLUMN};
 use crate::cache::{Moves, Recurrent, Sequences, Window, most_pages};
 use crate::cancel::{Asker, CancelToken, Watch};
 use crate::error::{Error, Result};
@@ -73,6 +73,27 @@ pub struct Context {
 impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
+        Context::with(model, options, |options, sizes, memory| runner::make(model, options, sizes, memory))
+    }
+
+    /// As [`Context::new`] on a backend that `backend` makes over some memory, whatever the options say. The weights are bound for
+    /// `B` once and shared by all contexts of the model on such a backend.
+    pub fn on<B: Backend>(
+        model: &Arc<LoadedModel>,
+        options: &ContextOptions,
+        backend: impl Fn(&Memory) -> Result<B>,
+    ) -> Result<Context> {
+        Context::with(model, options, |options, sizes, memory| {
+            runner::make_on(model, options, sizes, memory, backend)
+        })
+    }
+
+    /// A context with a runner that `make` makes with so many pages of each group, and slots.
+    fn with(
+        model: &Arc<LoadedModel>,
+        options: &ContextOptions,
+        make: impl FnOnce(&ContextOptions, (&[usize], usize), &Memory) -> Result<(Box<dyn Runner>, u64)>,
+    ) -> Result<Context> {
         let options = options.resolve(model)?;
         let n_batch = (!options.keep_all_positions).then_some(options.n_batch);
         let windows = model.info().windows.iter().map(|len| len.map(|len| Window::new(len, n_batch)));
@@ -93,7 +114,7 @@ impl Context {
             Sequences::new(options.n_seq, options.n_ctx, &groups, options.keep_prefixes, recurrent)?;
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
-        let (runner, kv_bytes) = runner::make(model, &options, (&n_pages, n_slots), &memory)?;
+        let (runner, kv_bytes) = make(&options, (&n_pages, n_slots), &memory)?;
         let plan = Plan::new(&options, n_pages.len())?;
         let mut context = Context {
             model: Arc::clone(model),

@@ -157,10 +157,21 @@ pub fn make(
             Ok((Box::new(runner), kv))
         }
         BackendKind::Scalar => {
-            let mut backend = CpuBackend::new(memory.clone());
-            let bound = Arc::from(crate::arch::build_again(model.gguf(), &mut backend)?);
-            let (runner, kv) = RunnerOn::new(model.gguf().name(), bound, backend, options, sizes, memory)?;
-            Ok((Box::new(runner), kv))
+            make_on(model, options, sizes, memory, |memory| Ok(CpuBackend::new(memory.clone())))
         }
     }
+}
+
+/// A runner on a backend that `backend` makes over some memory: over the model's to bind the weights, unless they were bound for
+/// another context, and over the context's own.
+pub fn make_on<B: Backend>(
+    model: &LoadedModel,
+    options: &ContextOptions,
+    sizes: (&[usize], usize),
+    memory: &Memory,
+    backend: impl Fn(&Memory) -> Result<B>,
+) -> Result<(Box<dyn Runner>, u64)> {
+    let (bound, own) = (model.on(&backend)?, backend(memory)?);
+    let (runner, kv) = RunnerOn::new(model.gguf().name(), bound, own, options, sizes, memory)?;
+    Ok((Box::new(runner), kv))
 }

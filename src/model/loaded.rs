@@ -7,9 +7,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use super::fingerprint::fingerprint;
 use super::load::{self, Load, LoadOptions, Origin, Parts};
 use crate::arch::{Model, ModelInfo};
+use crate::backend::Backend;
 use crate::backend::threaded::ThreadedBackend;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
@@ -24,6 +27,8 @@ pub struct LoadedModel {
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
+    /// The same for other backends, each an `Arc<dyn Model<B>>`.
+    others: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
     memory: Memory,
     /// What `memory` paid for the weights.
     weights_memory: u64,
@@ -108,6 +113,7 @@ impl LoadedModel {
             tokenizer,
             kernels,
             threaded,
+            others: Mutex::default(),
             memory,
             weights_memory,
             load_time,
@@ -202,5 +208,18 @@ impl LoadedModel {
     /// The weights as bound for the threaded backend.
     pub fn threaded(&self) -> Arc<dyn Model<ThreadedBackend>> {
         Arc::clone(&self.threaded)
+    }
+
+    /// The weights as bound for the backend `B`. They are bound when they are first asked for, by what `make` makes over the
+    /// model's memory; all who ask later share them.
+    pub fn on<B: Backend>(&self, make: impl FnOnce(&Memory) -> Result<B>) -> Result<Arc<dyn Model<B>>> {
+        let mut others = self.others.lock();
+        if let Some(model) = others.iter().find_map(|any| any.downcast_ref::<Arc<dyn Model<B>>>()) {
+            return Ok(Arc::clone(model));
+        }
+        let model: Arc<dyn Model<B>> =
+            Arc::from(crate::arch::build_again(&self.gguf, &mut make(&self.memory)?)?);
+        others.push(Box::new(Arc::clone(&model)));
+        Ok(model)
     }
 }
