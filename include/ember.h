@@ -1353,8 +1353,8 @@ ember_status ember_context_options_set_n_snapshots(struct ember_context_options 
                                                    struct ember_error **err);
 
 /**
- * How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. A long prompt has
- * them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
+ * How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages (page_len of
+ * ember_context_info). A long prompt has them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
  */
 ember_status ember_context_options_set_snapshot_distance(struct ember_context_options *options,
                                                          uint32_t n_tokens,

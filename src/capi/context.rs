@@ -11,10 +11,10 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
+use crate::cache::PAGE_LEN;
 use crate::context::{Context, ContextOptions, Tokens};
 use crate::error::{Result, ember_status};
 use crate::generate::Lender;
-use crate::kernels::attention::PAGE_LEN;
 
 /// Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]

@@ -319,8 +319,8 @@ pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
     })
 }
 
-/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages of 32. A long prompt has
-/// them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
+/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages (page_len of
+/// ember_context_info). A long prompt has them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
     options: *mut ember_context_options,

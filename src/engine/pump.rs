@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::metrics::{Metrics, Standing};
 use super::queue::{Queue, rank};
 use super::request::{Sink, State};
+use crate::cache::PAGE_LEN;
 use crate::cancel::Asker;
 use crate::context::{Context, Tokens};
 use crate::error::Error;
 use crate::generate::{Choice, EventKind, FinishReason, Generator};
-use crate::kernels::attention::PAGE_LEN;
 use crate::sampler::{Sampler, Stage};
 use crate::threads::Mutex;
 
