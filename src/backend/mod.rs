@@ -100,6 +100,10 @@ pub struct Limits {
     pub n_head: usize,
     /// Most positions in a sequence.
     pub n_ctx: usize,
+    /// Most slots of [`Backend::moe_matmul`].
+    pub n_slots: usize,
+    /// Most experts there.
+    pub n_expert: usize,
 }
 
 /// Consecutive batch rows of one sequence at consecutive positions.

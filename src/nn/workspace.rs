@@ -115,6 +115,9 @@ impl<B: Backend> Workspace<B> {
             head_dim: s.head_dim,
             n_head: s.n_head,
             n_ctx,
+            // Latent attention has a matrix for each head, which are experts to a backend.
+            n_slots: s.n_tokens.saturating_mul(s.n_expert_used.max(s.n_latent.1)),
+            n_expert: s.n_expert.max(s.n_latent.1),
         })?;
         // A number of elements that cannot be counted is more than there is memory for.
         let rows = |n_cols: usize| backend.alloc(s.n_tokens.saturating_mul(n_cols));

@@ -72,7 +72,16 @@ const N_THREADS: &[usize] = if cfg!(miri) { &[1, 2] } else { &[1, 2, 7] };
 
 /// Runs `op` on the scalar backend and at every level on so many threads and compares what it returns.
 fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) -> Vec<f32>) -> Vec<f32>) {
-    let limits = Limits { n_tokens: 64, n_out: 64, n_cols: 512, head_dim: 96, n_head: 4, n_ctx: 1024 };
+    let limits = Limits {
+        n_tokens: 64,
+        n_out: 64,
+        n_cols: 512,
+        head_dim: 96,
+        n_head: 4,
+        n_ctx: 1024,
+        n_slots: 192,
+        n_expert: 16,
+    };
     let mut cpu = CpuBackend::new(Memory::default());
     cpu.reserve(&limits).expect("memory");
     let want = op(&mut |run| (run.cpu)(&mut cpu));

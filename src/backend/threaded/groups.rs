@@ -101,15 +101,6 @@ impl<'a, B> Groups<'a, B> {
         Groups { product, pair, format: w.format, n_pieces, n, group_bytes, bytes, then }
     }
 
-    /// The products of the first group with one vector, as many as `out` has room for.
-    pub fn first(&self, x: &[B], out: &mut [f32]) {
-        if self.n > 0 {
-            let mut products = [0.0; packed::ROWS];
-            (self.product)(&self.group(0), x, &mut products);
-            out.copy_from_slice(&products[..out.len()]);
-        }
-    }
-
     /// Group `i` of [`Groups::n`]. An iterator of these would write and copy each: reading what was just written in other pieces
     /// waits until all that was written before has reached the cache.
     #[inline(always)]

@@ -8,6 +8,7 @@ mod attention;
 mod conv;
 mod course;
 mod embed;
+mod experts;
 mod gated;
 mod groups;
 mod kv;
@@ -18,7 +19,8 @@ mod shares;
 use activations::Rounded;
 use angles::Angles;
 use course::{Call, Course};
-use products::{Experts, Inputs, MOST, PANEL, Target};
+use experts::{Gathered, Order};
+use products::{Inputs, MOST, PANEL, Target};
 use shares::{Shares, rows_among};
 
 pub use activations::Activations;
@@ -37,10 +39,6 @@ use crate::memory::Memory;
 use crate::quant::{Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// Tasks that each thread gets of a product with chosen experts, about: few, so that each reads long stretches of weights, which
-/// memory delivers much faster than short ones, yet more than one, so that a thread held up elsewhere is helped out.
-/// Other products are shared by [`Shares`].
-const TASKS_PER_THREAD: usize = 2;
 /// Fewest elements in a task of an element-wise operation: a thread that polls joins in the time that they take.
 const FEWEST_ELEMENTS: usize = 1024;
 /// Most elements in such a task: about as many microseconds as waking a thread takes.
@@ -89,6 +87,9 @@ pub struct ThreadedBackend {
     pool: ThreadPool,
     /// Quantized activations, `[n_tokens, n_cols / 32]`, and room for as many.
     rounded: Rounded,
+    /// The order of the slots of experts, and room for their vectors.
+    order: Order,
+    gathered: Gathered,
     /// Weight rows for each thread, expanded or packed, `[n_threads, PANEL, n_cols]`.
     rows: Zeroed<f32>,
     course: Course,
@@ -118,6 +119,8 @@ impl ThreadedBackend {
             f32_products,
             pool,
             rounded: Rounded::default(),
+            order: Order::default(),
+            gathered: Gathered::default(),
             rows: Zeroed::default(),
             course: Course::default(),
             angles: Angles::new(0, 0, &memory)?,
@@ -138,12 +141,6 @@ impl ThreadedBackend {
     /// What goes with the weights uploaded from now on. Ended early, [`Backend::finish`] gives `Cancelled`.
     pub fn set_loading(&mut self, loading: Loading) {
         self.packer.loading = loading;
-    }
-
-    /// Rows of an expert's matrix in a task: a whole number of packed groups.
-    fn expert_rows_per_task(&self, n_rows: usize) -> usize {
-        let even = n_rows.div_ceil(self.pool.n_threads() * TASKS_PER_THREAD);
-        even.max(1).next_multiple_of(packed::ROWS)
     }
 
     /// Whether products of `n` rows with F32 weights go through `sgemm`.
@@ -218,6 +215,9 @@ impl Backend for ThreadedBackend {
         let row = limits.n_cols.next_multiple_of(Q8Block::LEN);
         let wide = self.kernels.wide.is_some();
         self.rounded.reserve(limits.n_tokens.saturating_mul(row), wide, memory)?;
+        self.order.reserve(limits.n_slots, limits.n_expert, memory)?;
+        let gathered = if limits.n_expert > 0 { row } else { 0 };
+        self.gathered.reserve(gathered, self.pool.n_threads(), wide, memory)?;
         let rows = limits.n_cols.saturating_mul(self.pool.n_threads() * PANEL);
         self.rows = memory.zeroed(rows, "weight rows for each thread")?;
         let keys = limits.n_out.saturating_mul(self.pool.n_threads());
@@ -464,32 +464,6 @@ impl Backend for ThreadedBackend {
     }
 
     fn moe_matmul(&mut self, args: MoeMatmul<'_, Self>) {
-        let (w, n_slots) = (args.weight, args.n * args.n_used);
-        let n_inputs = if args.reduce { n_slots } else { args.n };
-        self.prepare([w].into_iter(), args.x, n_inputs);
-        let n_rows = w.n_rows / args.n_expert;
-        self.course.leave();
-        let rows_per_task = self.expert_rows_per_task(n_rows);
-        let experts = Experts {
-            kernels: self.kernels,
-            weight: w,
-            n_rows,
-            n_used: args.n_used,
-            reduce: args.reduce,
-            bias: args.bias.map(HostWeight::f32s),
-            route: &args.route[..2 * n_slots],
-            x: args.x,
-            x_q8: &self.rounded.blocks,
-            x_wide: &self.rounded.wide,
-            out: DisjointMut::new(args.out),
-        };
-        let scratch_len = PANEL * self.n_cols;
-        let scratch = DisjointMut::new(&mut self.rows);
-        self.pool.run(n_rows.div_ceil(rows_per_task), &|thread, task| {
-            let rows = task * rows_per_task..n_rows.min((task + 1) * rows_per_task);
-            // SAFETY: thread numbers are distinct, and so are their rows of scratch.
-            let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
-            experts.compute(rows, scratch);
-        });
+        self.multiply_experts(args);
     }
 }

@@ -256,92 +256,6 @@ impl Inputs<'_> {
     }
 }
 
-/// A product with the matrices of chosen experts, as its tasks see it.
-pub(super) struct Experts<'a> {
-    pub kernels: &'static Kernels,
-    pub weight: &'a HostWeight,
-    /// Rows of one expert's matrix.
-    pub n_rows: usize,
-    pub n_used: usize,
-    pub reduce: bool,
-    /// `[n_expert, n_rows]`.
-    pub bias: Option<&'a [f32]>,
-    /// `[slots, 2]`.
-    pub route: &'a [f32],
-    pub x: &'a [f32],
-    pub x_q8: &'a [Q8Block],
-    pub x_wide: &'a [I16Block],
-    pub out: DisjointMut<'a, f32>,
-}
-
-impl Experts<'_> {
-    /// Computes output columns `rows` of every slot. `scratch` holds a weight row in f32, and a group of packed ones.
-    pub fn compute(&self, rows: Range<usize>, scratch: &mut [f32]) {
-        let mut products = [0.0; packed::ROWS];
-        for slot in 0..self.route.len() / 2 {
-            let (expert, share) = (self.route[2 * slot] as usize, self.route[2 * slot + 1]);
-            let row = slot / self.n_used;
-            let (input, out_row) = if self.reduce { (slot, row) } else { (row, slot) };
-            for first in rows.clone().step_by(packed::ROWS) {
-                let last = rows.end.min(first + packed::ROWS);
-                let products = &mut products[..last - first];
-                let stretch = (expert * self.n_rows + first, expert * self.n_rows + rows.end);
-                self.multiply(stretch, input, scratch, products);
-                if let Some(bias) = self.bias {
-                    products.iter_mut().zip(&bias[stretch.0..]).for_each(|(y, b)| *y += b);
-                }
-                let at = out_row * self.n_rows;
-                // SAFETY: each output column belongs to one task.
-                let out = unsafe { self.out.slice(at + first..at + last) };
-                for (out, &y) in out.iter_mut().zip(&*products) {
-                    *out = match self.reduce {
-                        true if slot % self.n_used == 0 => 0.0 + share * y,
-                        true => *out + share * y,
-                        false => y,
-                    };
-                }
-            }
-        }
-    }
-
-    /// The products of row `input` of `x` with weight rows from `first` on, up to a group of them; those up to `end` come next.
-    fn multiply(&self, (first, end): (usize, usize), input: usize, scratch: &mut [f32], out: &mut [f32]) {
-        let (w, n_cols) = (self.weight, self.weight.n_cols);
-        let blocks = input * n_cols / packed::COLS..(input + 1) * n_cols / packed::COLS;
-        let x_q8 = || &self.x_q8[blocks.clone()];
-        if w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS) {
-            let groups = groups_of(&(first..end));
-            return match self.kernels.dot[w.format as usize] {
-                Dot::Q8(_) => Groups::of_bytes(self.kernels, w, groups, Ahead::NONE).first(x_q8(), out),
-                Dot::F32 if w.is_wide() => {
-                    let x = &self.x_wide[blocks];
-                    Groups::of_wide(self.kernels, w, groups, Ahead::NONE).first(x, out);
-                }
-                Dot::F32 => {
-                    let x = &self.x[input * n_cols..(input + 1) * n_cols];
-                    packed_numbers(self.kernels, w, first..first + out.len(), x, out);
-                }
-            };
-        }
-        if packs_now(self.kernels, w.format) {
-            let mut products = [0.0; packed::ROWS];
-            let (product, group) = pack_now(self.kernels, w, first..first + out.len(), scratch);
-            product(&group, x_q8(), &mut products);
-            return out.copy_from_slice(&products[..out.len()]);
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = match self.kernels.dot[w.format as usize] {
-                Dot::Q8(dot) => dot(w.row(first + i), x_q8()),
-                Dot::F32 => {
-                    let scratch = &mut scratch[..n_cols];
-                    (self.kernels.expand[w.format as usize])(w.row(first + i), scratch);
-                    (self.kernels.dot_f32)(scratch, &self.x[input * n_cols..(input + 1) * n_cols])
-                }
-            };
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::backend::tests::{buffer, noise, weight};
@@ -359,7 +273,8 @@ mod tests {
         let memory = Memory::default();
         let mut b = ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
         b.set_pack(pack);
-        b.reserve(&Limits { n_tokens: n, n_cols: 256, ..Limits::default() }).expect("memory");
+        let limits = Limits { n_tokens: n, n_cols: 256, n_slots: 2 * n, n_expert: 3, ..Limits::default() };
+        b.reserve(&limits).expect("memory");
         let x = buffer(&mut b, &noise(n * 256, 1));
         let [whole, partly] = [96, 70].map(|n| weight(&mut b, format, n, 256, 2, WeightRole::Matrix));
         assert_eq!(whole.is_packed(), pack == Pack::Auto, "{format:?}, {isa:?}");
