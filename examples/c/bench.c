@@ -246,6 +246,9 @@ static ember_status make_context(struct run *r, uint32_t n_ctx, uint32_t n_seq, 
         status = ember_context_options_set_n_threads(options, n_threads, &r->err);
     if (status == EMBER_OK)
         status = ember_context_options_set_kv_type(options, kv_type(r->settings->kv), &r->err);
+    /* A prompt is taken back to its depth, however far layers with a window reach. */
+    if (status == EMBER_OK)
+        status = ember_context_options_set_keep_all_positions(options, largest(&r->settings->depth) > 0, &r->err);
     if (status == EMBER_OK)
         status = ember_context_new(r->model, options, &r->context, &r->err);
     if (status == EMBER_OK)

@@ -76,8 +76,8 @@ def published(folder, copy):
     (copy / "config.json").write_text(json.dumps(config))
 
 
-def convert(source, folder, out):
-    """Writes the folder's model as F32."""
+def convert(source, folder, out, kind="ALL_F32"):
+    """Writes the folder's model, by default as F32."""
     sys.path[:0] = [str(source / "gguf-py"), str(source)]
     import torch
     from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
@@ -99,7 +99,7 @@ def convert(source, folder, out):
         each.set_vocab, each.no_mtp = no_tokenizer, True
         classes += each.__subclasses__()
     with torch.inference_mode():
-        cls(folder, gguf.LlamaFileType.ALL_F32, out).write()
+        cls(folder, gguf.LlamaFileType[kind], out).write()
 
 
 def llamacpp(path, tokens, n_ctx, out):

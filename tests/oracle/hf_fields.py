@@ -584,7 +584,8 @@ def check():
     listed, wrong = table(), []
     for model_type in BASES:
         fields, inner = all_fields(model_type)
-        fields = set(fields) | {f"text_config.{field}" for field in inner}
+        # Of a part about language the fields are listed, but for the one folder that is driven without any.
+        fields = (set(fields) - ({"text_config"} if inner else set())) | {f"text_config.{field}" for field in inner}
         wrong += [f"{model_type}: {field} is not in {PAGE.name}" for field in sorted(fields - listed.get(model_type, set()))]
     print("\n".join(wrong) or f"{sum(map(len, listed.values()))} fields of {len(listed)} model types: transformers "
           f"{transformers.__version__} has no other")
