@@ -42,9 +42,13 @@ impl Sequences {
     /// Gives up all marks in `group`; whether there were any.
     pub(super) fn drop_marks(&mut self, group: usize) -> bool {
         let pages = &mut self.groups[group];
-        let marked =
-            self.sequences.iter_mut().map(|s| &mut s.tables[group]).filter(|table| table.mark.at > 0);
-        marked.map(|table| table.drop_mark(pages)).count() > 0
+        let tables = self.sequences.iter_mut().map(|s| &mut s.tables[group]);
+        let mut any = false;
+        for table in tables.filter(|table| table.mark.at > 0) {
+            table.drop_mark(pages);
+            any = true;
+        }
+        any
     }
 
     /// Before how many tokens the mark of sequence `i` is, if it has one.
