@@ -92,11 +92,11 @@ impl Backend for Device {
     }
 
     fn layer_norm(&mut self, _: Norm<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn activate(&mut self, _: &mut Self::Buffer, _: Pointwise, _: usize) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn mul(&mut self, x: &mut Self::Buffer, y: &Self::Buffer, len: usize) {
@@ -124,7 +124,7 @@ impl Backend for Device {
     }
 
     fn sigmoid_gate(&mut self, _: &mut Self::Buffer, _: &Self::Buffer, _: usize, _: usize) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn rope(&mut self, args: Rope<'_, Self>) {
@@ -154,31 +154,31 @@ impl Backend for Device {
     }
 
     fn causal_conv(&mut self, _: CausalConv<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn scan(&mut self, _: Scan<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn copy_columns(&mut self, _: Columns<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn change_rows(&mut self, _: &mut Self::Buffer, _: &RowChange<'_, Self>, _: usize, _: usize) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn mix(&mut self, _: Mix<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn moe_route(&mut self, _: MoeRoute<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 
     fn moe_matmul(&mut self, _: MoeMatmul<'_, Self>) {
-        unimplemented!("a llama has none")
+        unreachable!("a llama has none")
     }
 }
 
