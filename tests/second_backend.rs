@@ -232,6 +232,9 @@ fn scalar_contexts_share_their_weights() {
     let scalar = ContextOptions { backend: BackendKind::Scalar, ..ContextOptions::default() };
     let first = Context::new(&model, &scalar).unwrap();
     let used = model.memory().used();
+    // They count as the model's.
+    let (kv, other) = first.memory();
+    assert_eq!(model.weights_memory(), used - kv - other);
     let second = Context::new(&model, &scalar).unwrap();
     let (kv, other) = second.memory();
     assert_eq!((kv, other), first.memory());

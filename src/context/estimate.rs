@@ -31,7 +31,7 @@ pub fn estimate(path: &Path, load: &LoadOptions, options: &ContextOptions) -> Re
     let model = Arc::new(LoadedModel::measured(path, load)?);
     let context = Context::new(&model, &ContextOptions { memory_limit: None, ..options.clone() })?;
     let (kv, workspace) = context.memory();
-    // All that is not the context's: also what a backend binds when its first context is made.
-    let weights = model.memory().used() - kv - workspace;
+    // Asked now, since a backend binds weights when its first context is made.
+    let weights = model.weights_memory();
     Ok(Estimate { file: model.gguf().file_size(), weights, kv, workspace })
 }

@@ -17,7 +17,7 @@ use crate::backend::threaded::ThreadedBackend;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
-use crate::memory::{Memory, expect_room};
+use crate::memory::{Memory, MemoryOptions, expect_room};
 use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
@@ -27,10 +27,10 @@ pub struct LoadedModel {
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
-    /// The same for other backends, each an `Arc<dyn Model<B>>`.
-    others: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
+    /// The same for other backends, each an `Arc<dyn Model<B>>`, and what paid for its weights.
+    others: Mutex<Vec<(Box<dyn Any + Send + Sync>, Memory)>>,
     memory: Memory,
-    /// What `memory` paid for the weights.
+    /// What `memory` paid for the weights of `threaded`.
     weights_memory: u64,
     load_time: Duration,
     /// Computed when it is first asked for.
@@ -186,7 +186,7 @@ impl LoadedModel {
 
     /// Bytes of the large buffers that the weights are in, mapped files not counted.
     pub fn weights_memory(&self) -> u64 {
-        self.weights_memory
+        self.weights_memory + self.others.lock().iter().map(|(_, memory)| memory.used()).sum::<u64>()
     }
 
     /// A number by which saved states know their model.
@@ -214,12 +214,12 @@ impl LoadedModel {
     /// model's memory; all who ask later share them.
     pub fn on<B: Backend>(&self, make: impl FnOnce(&Memory) -> Result<B>) -> Result<Arc<dyn Model<B>>> {
         let mut others = self.others.lock();
-        if let Some(model) = others.iter().find_map(|any| any.downcast_ref::<Arc<dyn Model<B>>>()) {
+        if let Some(model) = others.iter().find_map(|(any, _)| any.downcast_ref::<Arc<dyn Model<B>>>()) {
             return Ok(Arc::clone(model));
         }
-        let model: Arc<dyn Model<B>> =
-            Arc::from(crate::arch::build_again(&self.gguf, &mut make(&self.memory)?)?);
-        others.push(Box::new(Arc::clone(&model)));
+        let memory = self.memory.inner(MemoryOptions::default());
+        let model: Arc<dyn Model<B>> = Arc::from(crate::arch::build_again(&self.gguf, &mut make(&memory)?)?);
+        others.push((Box::new(Arc::clone(&model)), memory));
         Ok(model)
     }
 }

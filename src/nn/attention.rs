@@ -171,10 +171,7 @@ impl<B: Backend> SelfAttention<B> {
         let (kv, layer) = (&mut cache.kv[place.group], place.layer);
         let PageTables { slots, pages } = &batch.groups[place.group];
         let n = batch.tokens.len();
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         let (n_heads, head_dim) = (n * params.n_head, params.head_dim);
         let halves = (2 * head_dim, head_dim);
         let q = if self.gated { &mut ws.q_gate } else { &mut ws.q };

@@ -125,10 +125,7 @@ impl<B: Backend> GatedDelta<B> {
 
     /// Queries, keys and values to the first buffer, output gates to the third, rates and time steps to theirs.
     fn project(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         let ([qkv, joint, z], [rate, step]) = (&mut ws.mix, &mut ws.mix_heads);
         let DeltaShape { n_head, n_head_k, k_dim, v_dim, .. } = self.shape;
         let shared = n_head / n_head_k;

@@ -86,10 +86,7 @@ impl<B: Backend> Latent<B> {
         let (kv, layer) = (&mut cache.kv[place.group], place.layer);
         let PageTables { slots, pages } = &batch.groups[place.group];
         let (n, s) = (batch.tokens.len(), self.shape);
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         let [a, b, c] = &mut ws.latent;
         let key_dim = s.rope_dim + s.latent_dim;
         let copy = |backend: &mut B, x: &B::Buffer, out: &mut B::Buffer, n, n_cols, first, len| {

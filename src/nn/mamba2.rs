@@ -77,10 +77,7 @@ impl<B: Backend> Mamba2<B> {
         batch: &Batch<'_>,
     ) {
         let (n, s) = (batch.tokens.len(), self.shape);
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         let ([xbc, mixed, z], [step, _]) = (&mut ws.mix, &mut ws.mix_heads);
         let projections = [(&self.z, &mut *z), (&self.xbc, &mut *xbc), (&self.step, &mut *step)];
         Linear::forward_many(projections, backend, x, n);

@@ -124,10 +124,7 @@ pub enum Mlp<B: Backend> {
 impl<B: Backend> Mlp<B> {
     /// `ws.proj = mlp(input)` for the first `n` rows.
     pub fn forward(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         match self {
             Mlp::Dense(mlp) => mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.proj),
             Mlp::Moe(moe) => moe.forward(input, backend, ws, n),

@@ -32,6 +32,16 @@ pub enum Source {
     Residual,
 }
 
+impl Source {
+    /// One of the workspace's `norm` and `x`.
+    fn of<'a, T>(self, norm: &'a T, x: &'a T) -> &'a T {
+        match self {
+            Source::Norm => norm,
+            Source::Residual => x,
+        }
+    }
+}
+
 /// What layers keep of sequences.
 pub struct Cache<B: Backend> {
     /// Keys and values of each group of layers.

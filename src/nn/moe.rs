@@ -85,10 +85,7 @@ impl<B: Backend> Moe<B> {
     /// Chooses the experts of the first `n` rows by `input`.
     fn route(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let &Moe { n_expert, n_used, gating, normalize, scale, .. } = self;
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         self.router.forward(backend, x, n, &mut ws.router);
         let (logits, route) = (&ws.router, &mut ws.route);
         let (bias, scales) = (self.bias.as_ref(), self.scales.as_ref());
@@ -110,10 +107,7 @@ impl<B: Backend> Moe<B> {
     /// `ws.proj` of the experts that were chosen.
     fn experts(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let &Moe { n_expert, n_used, .. } = self;
-        let x = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let x = input.of(&ws.norm, &ws.x);
         let route = &ws.route;
         let multiply = |backend: &mut B, x: &B::Buffer, experts: &Experts<B>, reduce, out: &mut B::Buffer| {
             let (weight, bias) = (&experts.weight, experts.bias.as_ref());

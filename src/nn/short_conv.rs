@@ -39,10 +39,7 @@ impl<B: Backend> ShortConv<B> {
         batch: &Batch<'_>,
     ) {
         let n = batch.tokens.len();
-        let input = match input {
-            Source::Norm => &ws.norm,
-            Source::Residual => &ws.x,
-        };
+        let input = input.of(&ws.norm, &ws.x);
         let [b, c, x] = &mut ws.mix;
         Linear::forward_many([(&self.b, &mut *b), (&self.c, &mut *c), (&self.x, &mut *x)], backend, input, n);
         backend.mul(x, b, n * self.n_embd);

@@ -30,8 +30,10 @@ impl Sequences {
 
     /// Pages of `group` that no sequence has.
     pub fn n_free(&self, group: usize) -> usize {
-        let pool = &self.groups[group].pool;
-        pool.n_free() + pool.n_only_marked()
+        let group = &self.groups[group];
+        // Counting takes a look at all pages, which are few where any are marked.
+        let n_marked = if group.gives_back() { group.pool.n_only_marked() } else { 0 };
+        group.pool.n_free() + n_marked
     }
 
     /// Moves `n` of the [`Sequences::n_free`] pages of `group` to the end of `pages`, until [`Sequences::give_back`]. No sequence

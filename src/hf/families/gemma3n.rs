@@ -1,6 +1,7 @@
 //! Gemma 3n: a residual stream of several vectors, per-layer embeddings, layers that share keys and values, sparse hidden layers.
 #![forbid(unsafe_code)]
 
+use super::gemma4::OTHER_PARTS;
 use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::When::{self, If, Never};
@@ -55,21 +56,8 @@ const TEXT: Family = Family {
 };
 
 /// Gemma 3n, by itself and inside the model that sees and hears.
-pub const FAMILIES: &[Family] = &[
-    TEXT,
-    Family {
-        model_type: "gemma3n",
-        prefixes: WRAPPED,
-        ignored: &[
-            "vision_tower.*",
-            "audio_tower.*",
-            "embed_vision.*",
-            "embed_audio.*",
-            "*.rotary_emb.inv_freq",
-        ],
-        ..TEXT
-    },
-];
+pub const FAMILIES: &[Family] =
+    &[TEXT, Family { model_type: "gemma3n", prefixes: WRAPPED, ignored: OTHER_PARTS, ..TEXT }];
 
 /// Layers after which the pattern of windows repeats where the configuration does not list them.
 const PERIOD: usize = 5;

@@ -63,22 +63,13 @@ const TEXT: Family = Family {
     keys,
 };
 
+/// What has no part in text.
+pub(super) const OTHER_PARTS: &[&str] =
+    &["vision_tower.*", "audio_tower.*", "embed_vision.*", "embed_audio.*", "*.rotary_emb.inv_freq"];
+
 /// Gemma 4, by itself and inside the model that sees and hears.
-pub const FAMILIES: &[Family] = &[
-    TEXT,
-    Family {
-        model_type: "gemma4",
-        prefixes: WRAPPED,
-        ignored: &[
-            "vision_tower.*",
-            "audio_tower.*",
-            "embed_vision.*",
-            "embed_audio.*",
-            "*.rotary_emb.inv_freq",
-        ],
-        ..TEXT
-    },
-];
+pub const FAMILIES: &[Family] =
+    &[TEXT, Family { model_type: "gemma4", prefixes: WRAPPED, ignored: OTHER_PARTS, ..TEXT }];
 
 /// Layers after which the pattern of windows repeats where the configuration does not list them.
 const PERIOD: usize = 6;
