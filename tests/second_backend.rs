@@ -4,14 +4,16 @@
 
 mod common;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use common::{fixture, load};
 use ember::backend::cpu::CpuBackend;
 use ember::backend::{
-    Activation, Attention, Backend, CausalConv, Columns, Embed, KvAppend, KvRows, KvShape, Limits, Mix,
-    MoeMatmul, MoeRoute, Norm, Pointwise, Product, Rope, RowChange, Scan, StateShape, WeightSource,
+    Activation, Attention, Backend, CausalConv, Columns, Embed, KvAppend, KvHeads, KvPages, KvRows, KvShape,
+    KvType, Limits, Mix, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, RowChange, Scan,
+    StateShape, WeightSource,
 };
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::Result;
@@ -22,6 +24,7 @@ use ember::memory::Memory;
 struct Counts {
     uploads: AtomicUsize,
     products: AtomicUsize,
+    passes: AtomicUsize,
 }
 
 /// A device that has another one compute: of the operations it has those of a llama.
@@ -36,10 +39,39 @@ impl Device {
     }
 }
 
+/// Its KV cache, which rounds nothing unless somebody asks for it.
+struct DeviceKv(<CpuBackend as Backend>::Kv);
+
+impl KvPages for DeviceKv {
+    fn usual_type(_: &[KvHeads], _: usize) -> KvType {
+        KvType::F32
+    }
+
+    fn bytes(shape: &KvShape) -> Option<(usize, usize)> {
+        <CpuBackend as Backend>::Kv::bytes(shape)
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    fn copy_page(&mut self, from: u32, to: u32) {
+        self.0.copy_page(from, to);
+    }
+
+    fn read_page(&self, page: u32, used: Range<usize>, out: &mut [u8]) {
+        self.0.read_page(page, used, out);
+    }
+
+    fn write_page(&mut self, page: u32, bytes: &[u8]) {
+        self.0.write_page(page, bytes);
+    }
+}
+
 impl Backend for Device {
     type Buffer = <CpuBackend as Backend>::Buffer;
     type Weight = <CpuBackend as Backend>::Weight;
-    type Kv = <CpuBackend as Backend>::Kv;
+    type Kv = DeviceKv;
     type States = <CpuBackend as Backend>::States;
 
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<Self::Weight> {
@@ -52,7 +84,7 @@ impl Backend for Device {
     }
 
     fn alloc_kv(&self, shape: &KvShape) -> Result<Self::Kv> {
-        self.inner.alloc_kv(shape)
+        self.inner.alloc_kv(shape).map(DeviceKv)
     }
 
     fn alloc_states(&self, shape: &StateShape) -> Result<Self::States> {
@@ -73,6 +105,11 @@ impl Backend for Device {
 
     fn finish(&mut self) -> Result<()> {
         self.inner.finish()
+    }
+
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<()> {
+        self.counts.passes.fetch_add(1, Relaxed);
+        self.inner.begin(pass)
     }
 
     fn embed(&mut self, args: Embed<'_, Self>) -> Result<()> {
@@ -128,24 +165,23 @@ impl Backend for Device {
     }
 
     fn rope(&mut self, args: Rope<'_, Self>) {
-        let Rope { q, k, positions, n_head, n_head_kv, head_dim, inv_freq, magnitude, style } = args;
-        self.inner.rope(Rope { q, k, positions, n_head, n_head_kv, head_dim, inv_freq, magnitude, style });
+        let Rope { q, k, n_head, n_head_kv, head_dim, inv_freq, magnitude, style } = args;
+        self.inner.rope(Rope { q, k, n_head, n_head_kv, head_dim, inv_freq, magnitude, style });
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        let KvAppend { kv, layer, rows, slots } = args;
+        let KvAppend { kv, layer, rows } = args;
         let rows = match rows {
-            KvRows::New { k, v } => KvRows::New { k, v },
-            KvRows::Moved { from, turn } => KvRows::Moved { from, turn },
+            KvRows::New { group, k, v } => KvRows::New { group, k, v },
+            KvRows::Moved { from, to, turn } => KvRows::Moved { from, to, turn },
         };
-        self.inner.kv_append(KvAppend { kv, layer, rows, slots });
+        self.inner.kv_append(KvAppend { kv: &mut kv.0, layer, rows });
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer) {
-        let &Attention { kv, layer, q, n_head, runs, pages, scale, causal, window, growth, softcap, sinks } =
-            args;
-        let args =
-            Attention { kv, layer, q, n_head, runs, pages, scale, causal, window, growth, softcap, sinks };
+        let &Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, sinks } = args;
+        let kv = &kv.0;
+        let args = Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, sinks };
         self.inner.attention(&args, out);
     }
 
@@ -186,7 +222,9 @@ impl Backend for Device {
 fn a_device_is_a_backend_and_one_call() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let options = ContextOptions { n_ctx: 128, n_seq: 2, n_batch: 16, ..ContextOptions::default() };
-    let scalar = ContextOptions { backend: BackendKind::Scalar, ..options.clone() };
+    // The device keeps f32 where nobody says anything else.
+    let (backend, f32) = (BackendKind::Scalar, Some(KvType::F32));
+    let scalar = ContextOptions { backend, k_type: f32, v_type: f32, ..options.clone() };
     let mut expected = Context::new(&model, &scalar).unwrap();
     let counts = Arc::new(Counts::default());
     let on_device = || Context::on(&model, &options, |memory| Ok(Device::new(memory, &counts))).unwrap();
@@ -213,6 +251,8 @@ fn a_device_is_a_backend_and_one_call() {
     }
     assert_eq!(bits(&device), bits(&expected));
     assert!(counts.products.load(Relaxed) > 0);
+    // Micro-batches: 70 tokens of 16, then 9, both of the text.
+    assert_eq!(counts.passes.load(Relaxed), 6);
     let [a, b] = [&mut expected, &mut device]
         .map(|context| context.embed(&[&ids[..20], &ids[30..33]], &EmbedOptions::default()).unwrap());
     assert_eq!(a, b);

@@ -3,18 +3,19 @@
 #![forbid(unsafe_code)]
 
 mod recurrent;
+mod route;
 
 use std::ops::Deref;
 
 pub(super) use recurrent::{normalise, softplus};
+pub(super) use route::{Routing, route_row};
 
 use super::arg_max;
-use super::host::{HostKv, HostStates, HostWeight, Part, Zeroed};
+use super::host::{HostKv, HostPass, HostStates, HostWeight, Part, Zeroed};
 use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
-    Activation, Attention, Backend, CausalConv, Columns, Embed, Gating, Groups, HeadDims, KvAppend, KvHeads,
-    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pointwise, Product, Rope, Run, Scan, StateShape,
-    WeightSource,
+    Activation, Attention, Backend, CausalConv, Columns, Embed, HeadDims, KvAppend, KvHeads, KvRows, KvShape,
+    Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan, StateShape, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
@@ -35,6 +36,8 @@ pub struct CpuBackend {
     expert_out: Vec<f32>,
     /// Two states of one query.
     attention: Vec<f32>,
+    /// The pass that it is in.
+    pass: HostPass,
     /// What buffers come from.
     memory: Memory,
 }
@@ -49,6 +52,7 @@ impl CpuBackend {
             row_bytes: Vec::new(),
             expert_out: Vec::new(),
             attention: Vec::new(),
+            pass: HostPass::default(),
             memory,
         }
     }
@@ -103,6 +107,7 @@ impl Backend for CpuBackend {
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
         self.row_bytes.resize(limits.n_cols * size_of::<f64>(), 0);
         self.attention.resize(2 * AttnState::len(1, HeadDims::all(limits.head_dim)), 0.0);
+        self.pass = HostPass::new(limits)?;
         Ok(())
     }
 
@@ -115,6 +120,11 @@ impl Backend for CpuBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<()> {
+        self.pass.begin(pass);
         Ok(())
     }
 
@@ -198,7 +208,7 @@ impl Backend for CpuBackend {
         let sin = &mut rest[..args.inv_freq.len()];
         for (x, n_head) in [(args.q, args.n_head), (args.k, args.n_head_kv)] {
             let rows = x.chunks_exact_mut((n_head * args.head_dim).max(1));
-            for (&position, row) in args.positions.iter().zip(rows).filter(|_| n_head > 0) {
+            for (&position, row) in self.pass.positions.iter().zip(rows).filter(|_| n_head > 0) {
                 angles(position, args.inv_freq, args.magnitude, cos, sin);
                 for head in row.chunks_exact_mut(args.head_dim) {
                     (self.kernels.rope)(head, cos, sin, args.style);
@@ -209,9 +219,11 @@ impl Backend for CpuBackend {
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
         match args.rows {
-            KvRows::New { k, v } => args.kv.append(self.kernels, args.layer, args.slots, (k, v)),
-            KvRows::Moved { from, turn } => {
-                args.kv.relocate(self.kernels, args.layer, (from, args.slots), turn, &mut self.row);
+            KvRows::New { group, k, v } => {
+                args.kv.append(self.kernels, args.layer, &self.pass.groups[group].slots, (k, v));
+            }
+            KvRows::Moved { from, to, turn } => {
+                args.kv.relocate(self.kernels, args.layer, (from, to), turn, &mut self.row);
             }
         }
     }
@@ -220,9 +232,10 @@ impl Backend for CpuBackend {
         let dims = args.kv.layer(args.layer).heads.dims;
         let (state, part) = self.attention.split_at_mut(AttnState::len(1, dims));
         let (mut state, mut part) = (AttnState::of(state, 1, dims), AttnState::of(part, 1, dims));
-        for (run, head) in args.runs.iter().flat_map(|run| (0..args.n_head).map(move |head| (run, head))) {
+        let (runs, pages) = (&self.pass.runs, &self.pass.groups[args.group].pages);
+        for (run, head) in runs.iter().flat_map(|run| (0..args.n_head).map(move |head| (run, head))) {
             for row in run.first..run.first + run.len {
-                let tile = queries(args, run, (row, 1), (head, 1));
+                let tile = queries(args, pages, run, (row, 1), (head, 1));
                 state.clear();
                 for chunk in tile.chunks() {
                     (self.kernels.attention)(&tile, tile.positions(chunk), &mut part);
@@ -235,11 +248,11 @@ impl Backend for CpuBackend {
     }
 
     fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
-        recurrent::causal_conv(args);
+        recurrent::causal_conv(&self.pass, args);
     }
 
     fn scan(&mut self, args: Scan<'_, Self>) {
-        recurrent::scan(self.kernels, args);
+        recurrent::scan(self.kernels, &self.pass, args);
     }
 
     fn copy_columns(&mut self, args: Columns<'_, Self>) {
@@ -317,7 +330,7 @@ pub(super) fn group(weight: &HostWeight, i: usize) -> &[f32] {
     &weight.f32s()[at..at + weight.n_cols]
 }
 
-/// `1 / (1 + exp(-x))`.
+
 /// The kernel of an activation between the halves of a feed-forward block.
 pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32], &[f32]) {
     match activation {
@@ -342,115 +355,6 @@ pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
 
-/// What [`route_row`] needs beside the logits.
-#[derive(Clone, Copy)]
-pub(super) struct Routing<'a> {
-    gating: Gating,
-    bias: Option<&'a [f32]>,
-    normalize: Option<f32>,
-    scale: f32,
-    scales: Option<&'a [f32]>,
-    groups: Option<Groups>,
-}
-
-impl<'a> Routing<'a> {
-    pub(super) fn of<B: Backend<Weight = HostWeight>>(args: &MoeRoute<'a, B>) -> Routing<'a> {
-        let MoeRoute { gating, bias, normalize, scale, scales, groups, .. } = *args;
-        let [bias, scales] = [bias, scales].map(|weight| weight.map(HostWeight::f32s));
-        Routing { gating, bias, normalize, scale, scales, groups }
-    }
-}
-
-/// One row of [`MoeRoute`]: `route` is `[n_used, 2]`.
-pub(super) fn route_row(logits: &[f32], routing: Routing<'_>, route: &mut [f32]) {
-    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
-    let total: f32 = match routing.gating {
-        Gating::Softmax => logits.iter().map(|&x| libm::expf(x - max)).sum(),
-        Gating::Sigmoid => 1.0,
-    };
-    let share = |logit: f32| match routing.gating {
-        Gating::Softmax => libm::expf(logit - max) / total,
-        Gating::Sigmoid => sigmoid(logit),
-    };
-    let (route, _) = route.as_chunks_mut::<2>();
-    let of_groups = routing.groups.map(|groups| {
-        let score = |expert: usize| share(logits[expert]) + routing.bias.map_or(0.0, |bias| bias[expert]);
-        (logits.len() / groups.n, best_groups(groups, logits.len() / groups.n, score))
-    });
-    // What is in no group that was chosen comes behind all else.
-    let in_group = |expert: usize| of_groups.is_none_or(|(len, groups)| groups >> (expert / len) & 1 == 1);
-    let among = |(expert, score): (usize, f32)| if in_group(expert) { score } else { f32::NEG_INFINITY };
-    match routing.bias {
-        Some(bias) => {
-            let scores = logits.iter().zip(bias).map(|(&x, bias)| share(x) + bias);
-            choose(scores.enumerate().map(among), route);
-        }
-        // Shares are in the order of logits.
-        None => choose(logits.iter().copied().enumerate().map(among), route),
-    }
-    let mut chosen = 0.0;
-    for [expert, weight] in route.iter_mut() {
-        *weight = share(logits[*expert as usize]);
-        chosen += *weight;
-    }
-    let factor = routing.normalize.map_or(routing.scale, |epsilon| routing.scale / (chosen + epsilon));
-    for [expert, share] in route.iter_mut() {
-        *share *= factor * routing.scales.map_or(1.0, |scales| scales[*expert as usize]);
-    }
-}
-
-/// A bit for each group of `len` experts that is among those with the largest scores, of equal ones the first.
-fn best_groups(groups: Groups, len: usize, score: impl Fn(usize) -> f32) -> u64 {
-    let mut scores = [f32::NEG_INFINITY; Groups::MOST];
-    for (group, of_group) in scores[..groups.n].iter_mut().enumerate() {
-        let [mut first, mut second] = [f32::NEG_INFINITY; 2];
-        for score in (group * len..(group + 1) * len).map(&score) {
-            (first, second) = if score > first { (score, first) } else { (first, second.max(score)) };
-        }
-        *of_group = if groups.two && len > 1 { first + second } else { first };
-    }
-    let mut chosen = 0;
-    for _ in 0..groups.n_used {
-        let free = (0..groups.n).filter(|group| chosen >> group & 1 == 0);
-        let best = free.reduce(|a, b| if scores[b] > scores[a] { b } else { a });
-        chosen |= best.map_or(0, |group| 1 << group);
-    }
-    chosen
-}
-
-/// Makes `chosen`, which has room for as many, the numbers and values of the largest of `values` in their order, of equal ones
-/// the lower number first. NaN is as good as `-inf`.
-fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
-    let order = |a: &[f32; 2], b: &[f32; 2]| b[1].total_cmp(&a[1]).then(a[0].total_cmp(&b[0]));
-    // -0 is as large as 0.
-    let entry =
-        |(expert, x): (usize, f32)| [expert as f32, if x.is_nan() { f32::NEG_INFINITY } else { x + 0.0 }];
-    let mut entries = values.enumerate().map(entry);
-    chosen.iter_mut().zip(&mut entries).for_each(|(chosen, entry)| *chosen = entry);
-    // A heap, whose root is the one to go next.
-    let sink = |heap: &mut [[f32; 2]], mut at: usize| {
-        while let Some(child) = heap.get(2 * at + 1) {
-            let last_child = match heap.get(2 * at + 2) {
-                Some(other) if order(other, child).is_gt() => 2 * at + 2,
-                _ => 2 * at + 1,
-            };
-            if order(&heap[last_child], &heap[at]).is_lt() {
-                break;
-            }
-            heap.swap(at, last_child);
-            at = last_child;
-        }
-    };
-    (0..chosen.len() / 2).rev().for_each(|at| sink(chosen, at));
-    for entry in entries {
-        if chosen.first().is_some_and(|root| order(&entry, root).is_lt()) {
-            chosen[0] = entry;
-            sink(chosen, 0);
-        }
-    }
-    chosen.sort_unstable_by(order);
-}
-
 impl<B: Backend<Weight = HostWeight>> Attention<'_, B> {
     /// The sink of a query head.
     pub(super) fn sink(&self, head: usize) -> Option<f32> {
@@ -459,9 +363,10 @@ impl<B: Backend<Weight = HostWeight>> Attention<'_, B> {
 }
 
 /// The queries of `n_tokens` rows of `run`, from row `first` of the batch on, by `n_head` heads from `head` on, which all
-/// read the same keys, as the attention kernel takes them.
+/// read the same keys, as the attention kernel takes them; `pages` are the tables of the layer's group.
 pub(super) fn queries<'a, B>(
     args: &Attention<'a, B>,
+    pages: &'a [u32],
     run: &Run,
     (first, n_tokens): (usize, usize),
     (head, n_head): (usize, usize),
@@ -480,7 +385,7 @@ where
         dims,
         k: args.kv.store(args.layer, Part::K),
         v: args.kv.store(args.layer, Part::V),
-        pages: &args.pages[run.pages..],
+        pages: &pages[run.pages..],
         kv_head: head / (args.n_head / n_head_kv),
         position,
         causal: args.causal,

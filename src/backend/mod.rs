@@ -22,6 +22,7 @@ mod arg_max;
 pub mod cpu;
 mod experts;
 pub mod host;
+mod pass;
 mod rows;
 mod states;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub mod threaded;
 
 pub use arg_max::NO_COLUMN;
 pub use experts::{Gating, Groups, MoeMatmul, MoeRoute};
+pub use pass::{PageTables, Pass, Run};
 pub use rows::{Factors, Mix, RowChange};
 pub use states::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
@@ -71,8 +73,8 @@ pub struct KvHeads {
     pub dims: HeadDims,
 }
 
-/// Shape of a KV cache: for each layer two stores, K and V, as [`KvStore`](crate::kernels::KvStore) lays them out, in
-/// pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN) tokens.
+/// Shape of the KV cache of a group of layers, in pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN) tokens. How they lie
+/// in memory is the backend's.
 #[derive(Debug, Clone)]
 pub struct KvShape {
     /// The layers.
@@ -100,23 +102,14 @@ pub struct Limits {
     pub n_head: usize,
     /// Most positions in a sequence.
     pub n_ctx: usize,
+    /// Most sequences.
+    pub n_seq: usize,
+    /// Groups of layers in [`Pass::groups`].
+    pub n_groups: usize,
     /// Most slots of [`Backend::moe_matmul`].
     pub n_slots: usize,
     /// Most experts there.
     pub n_expert: usize,
-}
-
-/// Consecutive batch rows of one sequence at consecutive positions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
-    /// First row in the batch.
-    pub first: usize,
-    /// Number of rows.
-    pub len: usize,
-    /// Position of the first row in its sequence.
-    pub position: usize,
-    /// Where the sequence's page table begins in the batch's `pages`.
-    pub pages: usize,
 }
 
 /// Arguments of [`Backend::embed`].
@@ -200,14 +193,12 @@ pub struct Norm<'a, B: Backend> {
     pub out: &'a mut B::Buffer,
 }
 
-/// Arguments of [`Backend::rope`]: rotary position embedding (Su et al. 2021), in place.
+/// Arguments of [`Backend::rope`]: rotary position embedding (Su et al. 2021), in place, of all rows of the pass.
 pub struct Rope<'a, B: Backend> {
     /// Queries, `[n, n_head, head_dim]`.
     pub q: &'a mut B::Buffer,
     /// Keys, `[n, n_head_kv, head_dim]`.
     pub k: &'a mut B::Buffer,
-    /// Position of each row; its length is `n`.
-    pub positions: &'a [u32],
     /// Query heads in a row.
     pub n_head: usize,
     /// Key heads in a row; 0: there are only queries.
@@ -230,14 +221,14 @@ pub struct KvAppend<'a, B: Backend> {
     pub layer: usize,
     /// What is stored.
     pub rows: KvRows<'a, B>,
-    /// For each row the slot it goes to: `page * PAGE_LEN + index in the page`. Its length is `n`.
-    pub slots: &'a [u32],
 }
 
 /// The keys and values that [`Backend::kv_append`] stores.
 pub enum KvRows<'a, B: Backend> {
-    /// New ones.
+    /// New ones: those of all rows of the pass, in their slots.
     New {
+        /// The group of the layer.
+        group: usize,
         /// `[n, n, dims.k]` of the layer's [`KvHeads`].
         k: &'a B::Buffer,
         /// `[n, n, dims.v]`.
@@ -246,8 +237,10 @@ pub enum KvRows<'a, B: Backend> {
     /// What lies in other slots of the same layer. Rows move one after another, so a slot may be written to from which an
     /// earlier row came.
     Moved {
-        /// For each row the slot it comes from. Its length is `n`.
+        /// For each row the slot it comes from.
         from: &'a [u32],
+        /// And the slot it goes to, see [`PageTables::slots`].
+        to: &'a [u32],
         /// How the keys of all rows are turned on the way, in f32, to be rounded again; `None`: not at all.
         turn: Option<Turn<'a>>,
     },
@@ -264,20 +257,19 @@ pub struct Turn<'a> {
     pub style: RopeStyle,
 }
 
-/// Arguments of [`Backend::attention`]: softmax(scale · q·Kᵀ)·V of every row over its own sequence.
+/// Arguments of [`Backend::attention`]: softmax(scale · q·Kᵀ)·V of every row of the pass over its own
+/// sequence.
 pub struct Attention<'a, B: Backend> {
     /// The cache to read; the batch's own keys and values are in it already.
     pub kv: &'a B::Kv,
+    /// The group of the layer.
+    pub group: usize,
     /// Layer.
     pub layer: usize,
     /// `[n, n_head, dims.k]`.
     pub q: &'a B::Buffer,
     /// Query heads; a multiple of the layer's key/value heads.
     pub n_head: usize,
-    /// The rows, by sequence.
-    pub runs: &'a [Run],
-    /// The page tables of the sequences, one after another. Entries of positions that no row sees may be of no page.
-    pub pages: &'a [u32],
     /// Factor on q·k, usually 1/√head_dim.
     pub scale: f32,
     /// Whether a row sees the positions up to its own only; otherwise it sees its whole run too (encoders).
@@ -311,6 +303,15 @@ pub struct Columns<'a, B: Backend> {
 /// What a KV cache is made of, for those who copy and keep it: pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN)
 /// tokens with the keys and values of all layers.
 pub trait KvPages {
+    /// What the backend rounds keys and values to where nobody says, in a model whose heads have `head_dim` components as a rule.
+    /// All of `layers` take it.
+    fn usual_type(layers: &[KvHeads], head_dim: usize) -> KvType
+    where
+        Self: Sized;
+    /// Bytes of a cache and of one of its pages, or none if they cannot be counted.
+    fn bytes(shape: &KvShape) -> Option<(usize, usize)>
+    where
+        Self: Sized;
     /// Bytes of a page.
     fn page_bytes(&self) -> usize;
     /// Copies page `from` over page `to`.
@@ -350,6 +351,8 @@ pub trait Backend: Send + Sized + 'static {
     fn read(&mut self, src: &Self::Buffer, offset: usize, dst: &mut [f32]);
     /// Waits for everything asked so far and reports what failed.
     fn finish(&mut self) -> Result<()>;
+    /// Begins a pass: what is said here holds for all operations up to the next one. A device puts it where it computes, once.
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<()>;
 
     /// `out[i] = table[rows[i]]`. Errors: `Io` when the file that the table lies in has it no more.
     fn embed(&mut self, args: Embed<'_, Self>) -> Result<()>;

@@ -88,10 +88,6 @@ pub struct CausalConv<'a, B: Backend> {
     pub weight: &'a B::Weight,
     /// `[n_channels]`.
     pub bias: Option<&'a B::Weight>,
-    /// The rows, by sequence.
-    pub runs: &'a [Run],
-    /// Their states.
-    pub plan: StatePlan<'a>,
     /// `[n, n_channels]`.
     pub out: &'a mut B::Buffer,
 }
@@ -144,10 +140,6 @@ pub struct Scan<'a, B: Backend> {
     pub v_dim: usize,
     /// Whether head `h` reads with query and key `h / (n_head / n_head_k)`; otherwise `h % n_head_k`.
     pub grouped: bool,
-    /// The rows, by sequence.
-    pub runs: &'a [Run],
-    /// Their states.
-    pub plan: StatePlan<'a>,
     /// `[n, n_head * v_dim]`.
     pub out: &'a mut B::Buffer,
 }

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::arch::ModelInfo;
-use crate::backend::{Run, StatePlan, StateRun};
+use crate::backend::{PageTables, Run, StatePlan, StateRun};
 use crate::cache::{EMBED_SLOTS, PAGE_LEN};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::memory::expect_room;
+use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::pooling::{self, Pooling};
-use crate::nn::{Batch, PageTables};
 
 /// How texts become vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

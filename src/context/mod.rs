@@ -37,7 +37,7 @@ pub use estimate::{Estimate, estimate};
 use logits::{Origin, Place};
 pub use options::{BackendKind, ContextOptions, MAX_BATCH, MAX_CTX, MAX_SEQ, MAX_SNAPSHOTS};
 use plan::Plan;
-use runner::Runner;
+use runner::{KvRules, Runner};
 pub use timings::Timings;
 
 /// One or more token sequences being processed over a model. Used by one thread at a time.
@@ -73,7 +73,10 @@ pub struct Context {
 impl Context {
     /// A context over `model`. Errors: `InvalidArgument` for options that contradict the model, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &ContextOptions) -> Result<Context> {
-        Context::with(model, options, |options, sizes, memory| runner::make(model, options, sizes, memory))
+        let rules = KvRules::of_kind(options.backend);
+        Context::with(model, options, rules, |options, sizes, memory| {
+            runner::make(model, options, sizes, memory)
+        })
     }
 
     /// As [`Context::new`] on a backend that `backend` makes over some memory, whatever the options say. The weights are bound for
@@ -83,7 +86,7 @@ impl Context {
         options: &ContextOptions,
         backend: impl Fn(&Memory) -> Result<B>,
     ) -> Result<Context> {
-        Context::with(model, options, |options, sizes, memory| {
+        Context::with(model, options, KvRules::of::<B>(), |options, sizes, memory| {
             runner::make_on(model, options, sizes, memory, backend)
         })
     }
@@ -92,6 +95,7 @@ impl Context {
     fn with(
         model: &Arc<LoadedModel>,
         options: &ContextOptions,
+        rules: KvRules,
         make: impl FnOnce(&ContextOptions, (&[usize], usize), &Memory) -> Result<(Box<dyn Runner>, u64)>,
     ) -> Result<Context> {
         let options = options.resolve(model)?;
@@ -101,7 +105,7 @@ impl Context {
         let most = |window: &Option<Window>| most_pages(options.n_seq, options.n_ctx, *window);
         let most = windows.iter().map(most).collect::<Result<Vec<usize>>>()?;
         let n_pages = match options.kv_limit {
-            Some(limit) => runner::pages_within(limit, &most, model.info(), &options)?,
+            Some(limit) => rules.pages_within(limit, &most, model.info(), &options)?,
             None => most,
         };
         let n_snapshots = options.n_snapshots.unwrap_or(0);

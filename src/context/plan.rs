@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use super::ContextOptions;
-use crate::backend::{Run, StateCopy, StatePlan, StateRun};
+use crate::backend::{PageTables, Run, StateCopy, StatePlan, StateRun};
 use crate::cache::{PAGE_LEN, Sequences, Tokens, reserved};
 use crate::cancel::Watch;
 use crate::error::Result;
-use crate::nn::{Batch, PageTables};
+use crate::nn::Batch;
 
 /// The planned arrays of a micro-batch.
 pub struct Plan {

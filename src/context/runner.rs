@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::model::LoadedModel;
 use crate::nn::head::Output;
-use crate::nn::workspace::Workspace;
+use crate::nn::workspace::{SequenceLimits, Workspace};
 use crate::nn::{Batch, Cache, Shift};
 use crate::threads::ThreadPool;
 
@@ -23,6 +23,8 @@ pub trait Runner: Send {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
     /// See [`Model::shift`].
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()>;
+    /// What keys and what values are rounded to.
+    fn kv_types(&self) -> (KvType, KvType);
     /// The pages of a group of layers.
     fn pages(&self, group: usize) -> &dyn KvPages;
     /// As [`Runner::pages`], to be written.
@@ -33,48 +35,69 @@ pub trait Runner: Send {
     fn states_mut(&mut self) -> &mut dyn StateStore;
 }
 
-/// The shapes of a context's KV cache, which has so many pages of each group of layers.
-pub fn kv_shapes(info: &ModelInfo, o: &ContextOptions, n_pages: &[usize]) -> Vec<KvShape> {
-    // What rounding would save is little where one layer's keys and values are all there are.
-    let groups: Vec<_> = (0..info.windows.len()).map(|group| info.kv_layers(group)).collect();
-    let usual = |heads: &KvHeads| KvType::usual(heads.dims.k) == KvType::usual(heads.dims.v);
-    let usual = match groups
-        .iter()
-        .flatten()
-        .all(|heads| usual(heads) && heads.takes(KvType::usual(info.head_dim)))
-    {
-        true => KvType::usual(info.head_dim),
-        false => KvType::F16,
-    };
-    let rounded = |kv_type: Option<KvType>| match info.causal {
-        true => kv_type.unwrap_or(usual),
-        false => KvType::F32,
-    };
-    let (k_type, v_type) = (rounded(o.k_type), rounded(o.v_type));
-    let shape = |(layers, &n_pages)| KvShape { layers, n_pages, k_type, v_type };
-    groups.into_iter().zip(n_pages).map(shape).collect()
+/// What a backend decides about the KV caches of contexts: what they are rounded to, and how many bytes that takes.
+#[derive(Clone, Copy)]
+pub struct KvRules {
+    usual_type: fn(&[KvHeads], usize) -> KvType,
+    bytes: fn(&KvShape) -> Option<(usize, usize)>,
 }
 
-/// How many pages of each group fit `limit` bytes: as many positions of each as can be, up to `most`. `InvalidArgument` where
-/// that is none.
-pub fn pages_within(limit: u64, most: &[usize], info: &ModelInfo, o: &ContextOptions) -> Result<Vec<usize>> {
-    let pages = |n: usize| most.iter().map(|&most| n.min(most)).collect::<Vec<_>>();
-    let fits = |n: usize| {
-        let shapes = kv_shapes(info, o, &pages(n));
-        let bytes = |shape: &KvShape| shape.layout().total_bytes().map(|bytes| bytes as u64);
-        shapes.iter().try_fold(0u64, |sum, shape| sum.checked_add(bytes(shape)?)).is_some_and(|n| n <= limit)
-    };
-    let (mut fitting, mut more) = (0, most.iter().max().map_or(0, |most| most + 1));
-    while fitting + 1 < more {
-        let n = fitting + (more - fitting) / 2;
-        if fits(n) { fitting = n } else { more = n }
+impl KvRules {
+    /// Those of `B`.
+    pub fn of<B: Backend>() -> KvRules {
+        KvRules { usual_type: B::Kv::usual_type, bytes: B::Kv::bytes }
     }
-    match fitting {
-        0 => Err(Error::InvalidArgument(format!(
-            "kv_limit is {limit} bytes, but a page of {PAGE_LEN} tokens has {}",
-            kv_shapes(info, o, &pages(1)).iter().map(|shape| shape.layout().page_bytes).sum::<usize>()
-        ))),
-        n => Ok(pages(n)),
+
+    /// Those of the backend that a context's options ask for.
+    pub fn of_kind(kind: BackendKind) -> KvRules {
+        match kind {
+            BackendKind::Auto => KvRules::of::<ThreadedBackend>(),
+            BackendKind::Scalar => KvRules::of::<CpuBackend>(),
+        }
+    }
+
+    /// The shapes of a context's KV cache, which has so many pages of each group of layers.
+    fn shapes(&self, info: &ModelInfo, o: &ContextOptions, n_pages: &[usize]) -> Vec<KvShape> {
+        let groups: Vec<_> = (0..info.windows.len()).map(|group| info.kv_layers(group)).collect();
+        let usual = (self.usual_type)(&groups.concat(), info.head_dim);
+        let rounded = |kv_type: Option<KvType>| match info.causal {
+            true => kv_type.unwrap_or(usual),
+            false => KvType::F32,
+        };
+        let (k_type, v_type) = (rounded(o.k_type), rounded(o.v_type));
+        let shape = |(layers, &n_pages)| KvShape { layers, n_pages, k_type, v_type };
+        groups.into_iter().zip(n_pages).map(shape).collect()
+    }
+
+    /// How many pages of each group fit `limit` bytes: as many positions of each as can be, up to `most`. `InvalidArgument` where
+    /// that is none.
+    pub fn pages_within(
+        &self,
+        limit: u64,
+        most: &[usize],
+        info: &ModelInfo,
+        o: &ContextOptions,
+    ) -> Result<Vec<usize>> {
+        let pages = |n: usize| most.iter().map(|&most| n.min(most)).collect::<Vec<_>>();
+        let fits = |n: usize| {
+            let shapes = self.shapes(info, o, &pages(n));
+            let bytes = |shape: &KvShape| (self.bytes)(shape).map(|(bytes, _)| bytes as u64);
+            let sum = shapes.iter().try_fold(0u64, |sum, shape| sum.checked_add(bytes(shape)?));
+            sum.is_some_and(|n| n <= limit)
+        };
+        let (mut fitting, mut more) = (0, most.iter().max().map_or(0, |most| most + 1));
+        while fitting + 1 < more {
+            let n = fitting + (more - fitting) / 2;
+            if fits(n) { fitting = n } else { more = n }
+        }
+        let page_bytes = |shape: &KvShape| (self.bytes)(shape).map_or(0, |(_, page)| page);
+        match fitting {
+            0 => Err(Error::InvalidArgument(format!(
+                "kv_limit is {limit} bytes, but a page of {PAGE_LEN} tokens has {}",
+                self.shapes(info, o, &pages(1)).iter().map(page_bytes).sum::<usize>()
+            ))),
+            n => Ok(pages(n)),
+        }
     }
 }
 
@@ -85,6 +108,7 @@ struct RunnerOn<B: Backend> {
     backend: B,
     workspace: Workspace<B>,
     cache: Cache<B>,
+    kv_types: (KvType, KvType),
 }
 
 impl<B: Backend> RunnerOn<B> {
@@ -97,24 +121,33 @@ impl<B: Backend> RunnerOn<B> {
         (n_pages, n_slots): (&[usize], usize),
         memory: &Memory,
     ) -> Result<(Self, u64)> {
-        let shapes = kv_shapes(model.info(), o, n_pages);
-        let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), o.n_ctx)?;
+        let shapes = KvRules::of::<B>().shapes(model.info(), o, n_pages);
+        let sequences = SequenceLimits { n_ctx: o.n_ctx, n_seq: o.n_seq, n_groups: n_pages.len() };
+        let workspace = Workspace::new(&mut backend, model.workspace_shape(o.n_batch), sequences)?;
         let before = memory.used();
         let kv = shapes.iter().map(|shape| backend.alloc_kv(shape)).collect::<Result<_>>()?;
         let states = backend.alloc_states(&StateShape { lens: model.info().state_lens(), n_slots })?;
         let cache = Cache { kv, states };
-        Ok((RunnerOn { name: name.into(), model, backend, workspace, cache }, memory.used() - before))
+        let kv_types =
+            shapes.first().map_or((KvType::F16, KvType::F16), |shape| (shape.k_type, shape.v_type));
+        let name = name.into();
+        Ok((RunnerOn { name, model, backend, workspace, cache, kv_types }, memory.used() - before))
     }
 }
 
 impl<B: Backend> Runner for RunnerOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
+        self.backend.begin(&batch.pass())?;
         let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.cache, batch, out);
         outcome.map_err(|e| if let Error::Io(_) = e { e.within(&self.name) } else { e })
     }
 
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
         self.model.shift(&mut self.backend, &mut self.cache, shift)
+    }
+
+    fn kv_types(&self) -> (KvType, KvType) {
+        self.kv_types
     }
 
     fn pages(&self, group: usize) -> &dyn KvPages {

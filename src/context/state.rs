@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::runner::kv_shapes;
 use super::{Context, Origin, Place};
 use crate::backend::KvType;
 use crate::cache::PAGE_LEN;
@@ -102,11 +101,12 @@ impl Context {
     /// What comes before the sequences: it must be equal to load a state.
     fn state_shape(&self) -> [u32; 6] {
         let info = self.model.info();
-        let shapes = kv_shapes(info, &self.options, &vec![0; info.windows.len()]);
+        let (k_type, v_type) = self.runner.kv_types();
+        let n_layers: usize = (0..info.windows.len()).map(|group| info.kv_layers(group).len()).sum();
         [
-            type_number(shapes[0].k_type),
-            type_number(shapes[0].v_type),
-            shapes.iter().map(|shape| shape.layers.len() as u32).sum(),
+            type_number(k_type),
+            type_number(v_type),
+            n_layers as u32,
             self.model.info().n_head_kv as u32,
             self.model.info().head_dim as u32,
             PAGE_LEN as u32,

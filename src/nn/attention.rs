@@ -4,7 +4,7 @@
 use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Cache, KvMoves, KvPlace, PageTables, Shift, Source};
+use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
     Activation, Attention, Backend, Columns, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
 };
@@ -103,7 +103,7 @@ pub fn shift<B: Backend>(
     let turn = turn.map(|t| Turn { cos: &t.cos, sin: &t.sin, style: t.style });
     let KvMoves { from, to } = &shift.groups[place.group];
     let (kv, layer) = (&mut cache.kv[place.group], place.layer);
-    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, turn }, slots: to });
+    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, turn } });
 }
 
 /// Where a layer's keys and values come from.
@@ -169,7 +169,6 @@ impl<B: Backend> SelfAttention<B> {
         batch: &Batch<'_>,
     ) {
         let (kv, layer) = (&mut cache.kv[place.group], place.layer);
-        let PageTables { slots, pages } = &batch.groups[place.group];
         let n = batch.tokens.len();
         let x = input.of(&ws.norm, &ws.x);
         let (n_heads, head_dim) = (n * params.n_head, params.head_dim);
@@ -209,7 +208,6 @@ impl<B: Backend> SelfAttention<B> {
             backend.rope(Rope {
                 q: &mut ws.q,
                 k: &mut ws.k,
-                positions: batch.positions,
                 n_head: params.n_head,
                 n_head_kv: if self.shares().is_some() { 0 } else { params.n_head_kv },
                 head_dim: params.head_dim,
@@ -219,16 +217,15 @@ impl<B: Backend> SelfAttention<B> {
             });
         }
         if self.shares().is_none() {
-            let rows = KvRows::New { k: &ws.k, v: &ws.v };
-            backend.kv_append(KvAppend { kv, layer, rows, slots });
+            let rows = KvRows::New { group: place.group, k: &ws.k, v: &ws.v };
+            backend.kv_append(KvAppend { kv, layer, rows });
         }
         let attention = Attention {
             kv,
+            group: place.group,
             layer,
             q: &ws.q,
             n_head: params.n_head,
-            runs: batch.runs,
-            pages,
             scale: params.scale,
             causal: params.causal,
             window: params.window,

@@ -94,8 +94,6 @@ impl<B: Backend> GatedDelta<B> {
             len: s.conv_len,
             weight: &self.conv,
             bias: None,
-            runs: batch.runs,
-            plan: batch.states,
             out: &mut *mixed,
         });
         backend.activate(mixed, Pointwise::Silu, n * n_channels);
@@ -114,8 +112,6 @@ impl<B: Backend> GatedDelta<B> {
             k_dim: s.k_dim,
             v_dim: s.v_dim,
             grouped: s.grouped,
-            runs: batch.runs,
-            plan: batch.states,
             out: &mut *qkv,
         });
         self.norm.forward(backend, qkv, None, n * s.n_head, mixed);

@@ -7,7 +7,7 @@ use super::attention::AttentionParams;
 use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use super::{Batch, Cache, KvPlace, PageTables, Source};
+use super::{Batch, Cache, KvPlace, Source};
 use crate::backend::{Attention, Backend, Columns, KvAppend, KvRows, MoeMatmul, Rope};
 
 /// The sizes of latent attention.
@@ -84,7 +84,6 @@ impl<B: Backend> Latent<B> {
         batch: &Batch<'_>,
     ) {
         let (kv, layer) = (&mut cache.kv[place.group], place.layer);
-        let PageTables { slots, pages } = &batch.groups[place.group];
         let (n, s) = (batch.tokens.len(), self.shape);
         let x = input.of(&ws.norm, &ws.x);
         let [a, b, c] = &mut ws.latent;
@@ -117,7 +116,6 @@ impl<B: Backend> Latent<B> {
             backend.rope(Rope {
                 q: &mut ws.q,
                 k: &mut ws.k,
-                positions: batch.positions,
                 n_head: s.n_head,
                 n_head_kv: 1,
                 head_dim: key_dim,
@@ -126,15 +124,14 @@ impl<B: Backend> Latent<B> {
                 style: rope.style,
             });
         }
-        let new = KvRows::New { k: &ws.k, v: &ws.v };
-        backend.kv_append(KvAppend { kv, layer, rows: new, slots });
+        let new = KvRows::New { group: place.group, k: &ws.k, v: &ws.v };
+        backend.kv_append(KvAppend { kv, layer, rows: new });
         let attention = Attention {
             kv,
+            group: place.group,
             layer,
             q: &ws.q,
             n_head: s.n_head,
-            runs: batch.runs,
-            pages,
             scale: params.scale,
             causal: params.causal,
             window: params.window,

@@ -90,8 +90,6 @@ impl<B: Backend> Mamba2<B> {
             len: s.conv_len,
             weight: &self.conv,
             bias: self.conv_bias.as_ref(),
-            runs: batch.runs,
-            plan: batch.states,
             out: &mut *mixed,
         });
         backend.activate(mixed, Pointwise::Silu, n * n_channels);
@@ -110,8 +108,6 @@ impl<B: Backend> Mamba2<B> {
             k_dim: s.state_len,
             v_dim: s.head_dim,
             grouped: true,
-            runs: batch.runs,
-            plan: batch.states,
             out: &mut *xbc,
         });
         backend.act_mul(Activation::Silu, z, xbc, n * n_values);

@@ -2,7 +2,7 @@
 //! parameters; its `forward` reads and writes named buffers of the [`workspace::Workspace`].
 #![forbid(unsafe_code)]
 
-use crate::backend::{Backend, KvHeads, Run, StatePlan};
+use crate::backend::{Backend, KvHeads, PageTables, Pass, Run, StatePlan};
 use crate::cancel::Watch;
 
 pub mod altup;
@@ -79,23 +79,6 @@ pub struct KvPlace {
     pub layer: usize,
 }
 
-/// The KV slots of some tokens, and the page tables of their sequences, in a group of layers.
-#[derive(Debug, Clone, Default)]
-pub struct PageTables {
-    /// Slot of each token.
-    pub slots: Vec<u32>,
-    /// Page tables that runs point into; those of a sequence begin at the same place in all groups.
-    pub pages: Vec<u32>,
-}
-
-impl PageTables {
-    /// Makes them those of no token.
-    pub fn clear(&mut self) {
-        self.slots.clear();
-        self.pages.clear();
-    }
-}
-
 /// Slots of a group between which keys and values move.
 #[derive(Debug, Clone)]
 pub struct KvMoves {
@@ -135,4 +118,11 @@ pub struct Batch<'a> {
     pub n_ctx: usize,
     /// What may end the pass early: looked at before each layer, and before each turn of logits.
     pub watch: Watch<'a>,
+}
+
+impl<'a> Batch<'a> {
+    /// What backends are told of it.
+    pub fn pass(&self) -> Pass<'a> {
+        Pass { positions: self.positions, runs: self.runs, groups: self.groups, states: self.states }
+    }
 }

@@ -51,8 +51,6 @@ impl<B: Backend> ShortConv<B> {
             len: self.len,
             weight: &self.conv,
             bias: self.conv_bias.as_ref(),
-            runs: batch.runs,
-            plan: batch.states,
             out: &mut *b,
         });
         backend.mul(b, c, n * self.n_embd);

@@ -7,6 +7,17 @@ use crate::error::{Error, Result};
 /// Rows of logits computed at a time; more outputs than this are done in turns.
 const N_OUT: usize = 16;
 
+/// What sizes a backend's copy of the page tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceLimits {
+    /// Most positions in a sequence.
+    pub n_ctx: usize,
+    /// Most sequences.
+    pub n_seq: usize,
+    /// Groups of layers that have pages of their own.
+    pub n_groups: usize,
+}
+
 /// What sizes a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkspaceShape {
@@ -103,8 +114,8 @@ pub struct Workspace<B: Backend> {
 }
 
 impl<B: Backend> Workspace<B> {
-    /// Allocates the buffers and the backend's own scratch for `shape` and sequences of up to `n_ctx` positions.
-    pub fn new(backend: &mut B, shape: WorkspaceShape, n_ctx: usize) -> Result<Workspace<B>> {
+    /// Allocates the buffers and the backend's own scratch for `shape` and these sequences.
+    pub fn new(backend: &mut B, shape: WorkspaceShape, sequences: SequenceLimits) -> Result<Workspace<B>> {
         let s = shape;
         let n_out = N_OUT.min(s.n_tokens);
         let n_cols = s.n_embd.max(s.n_q).max(s.n_ff).max(s.n_mix).max(s.n_latent.0).max(s.n_per_layer);
@@ -114,7 +125,9 @@ impl<B: Backend> Workspace<B> {
             n_cols,
             head_dim: s.head_dim,
             n_head: s.n_head,
-            n_ctx,
+            n_ctx: sequences.n_ctx,
+            n_seq: sequences.n_seq,
+            n_groups: sequences.n_groups,
             // Latent attention has a matrix for each head, which are experts to a backend.
             n_slots: s.n_tokens.saturating_mul(s.n_expert_used.max(s.n_latent.1)),
             n_expert: s.n_expert.max(s.n_latent.1),
@@ -198,7 +211,8 @@ mod tests {
         let (kernels, pool) = (Kernels::select(Some(Isa::Scalar)), ThreadPool::new(1, None).expect("a pool"));
         let mut backend =
             ThreadedBackend::new(kernels, pool, F32Products::Dots, Memory::default()).expect("a backend");
-        let error = Workspace::new(&mut backend, shape, 64).err();
+        let error =
+            Workspace::new(&mut backend, shape, SequenceLimits { n_ctx: 64, n_seq: 1, n_groups: 1 }).err();
         assert!(matches!(error, Some(Error::NoMemory(_))), "{error:?}");
     }
 }

@@ -2,15 +2,17 @@
 #![forbid(unsafe_code)]
 
 use super::{CpuBackend, sigmoid};
+use crate::backend::host::HostPass;
 use crate::backend::{CausalConv, Scan, ScanRule};
 use crate::kernels::{Kernels, ScanStep};
 
 /// See [`CausalConv`].
-pub(super) fn causal_conv(args: CausalConv<'_, CpuBackend>) {
+pub(super) fn causal_conv(pass: &HostPass, args: CausalConv<'_, CpuBackend>) {
     let CausalConv { states, state, x, n_channels: n, len, .. } = args;
     let weight = args.weight.f32s();
     let n_before = len - 1;
-    for (run, slots) in args.runs.iter().zip(args.plan.runs) {
+    let plan = pass.states();
+    for (run, slots) in pass.runs.iter().zip(plan.runs) {
         // Row `i` of the state's and, behind them, the run's.
         let row = |i: usize| (i >= n_before).then(|| &x[(run.first + i - n_before) * n..][..n]);
         for (t, out) in args.out[run.first * n..][..run.len * n].chunks_exact_mut(n).enumerate() {
@@ -36,7 +38,7 @@ pub(super) fn causal_conv(args: CausalConv<'_, CpuBackend>) {
                 }
             }
         };
-        for copy in args.plan.copies_of(run) {
+        for copy in plan.copies_of(run) {
             keep(copy.row as usize + 1 - run.first, copy.to);
         }
         keep(run.len, slots.to);
@@ -44,7 +46,7 @@ pub(super) fn causal_conv(args: CausalConv<'_, CpuBackend>) {
 }
 
 /// See [`Scan`].
-pub(super) fn scan(kernels: &Kernels, args: Scan<'_, CpuBackend>) {
+pub(super) fn scan(kernels: &Kernels, pass: &HostPass, args: Scan<'_, CpuBackend>) {
     let (row_len, k_dim, v_dim, n_head) = (args.row_len(), args.k_dim, args.v_dim, args.n_head);
     let head_k = |head| match args.grouped {
         true => head / (n_head / args.n_head_k),
@@ -52,14 +54,15 @@ pub(super) fn scan(kernels: &Kernels, args: Scan<'_, CpuBackend>) {
     };
     let Scan { states, state, qkv, first: [q, k, v], .. } = args;
     if let ScanRule::Delta { .. } = args.rule {
-        let rows = args.runs.iter().flat_map(|run| run.first..run.first + run.len);
+        let rows = pass.runs.iter().flat_map(|run| run.first..run.first + run.len);
         for (row, head) in rows.flat_map(|row| (0..args.n_head_k).map(move |head| (row, head))) {
             for (first, factor) in [(q, 1.0 / (k_dim as f64).sqrt()), (k, 1.0)] {
                 normalise(&mut qkv[row * row_len + first + head * k_dim..][..k_dim], factor);
             }
         }
     }
-    for (run, slots) in args.runs.iter().zip(args.plan.runs) {
+    let plan = pass.states();
+    for (run, slots) in pass.runs.iter().zip(plan.runs) {
         for head in 0..n_head {
             // The state of this head in a slot.
             let place = |slot: u32| states.range(slot, state).start + head * k_dim * v_dim;
@@ -86,7 +89,7 @@ pub(super) fn scan(kernels: &Kernels, args: Scan<'_, CpuBackend>) {
                 if let ScanRule::TimeStep { skip } = &args.rule {
                     out.iter_mut().zip(v).for_each(|(out, v)| *out += skip.f32s()[head] * v);
                 }
-                for copy in args.plan.copies.iter().filter(|copy| copy.row as usize == row) {
+                for copy in plan.copies.iter().filter(|copy| copy.row as usize == row) {
                     let copy = states.range(copy.to, state).start + head * k_dim * v_dim;
                     states.values_mut().copy_within(to.clone(), copy);
                 }

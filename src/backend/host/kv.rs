@@ -238,6 +238,21 @@ pub fn turn_head(kernels: &Kernels, turn: Option<Turn<'_>>, x: &mut [f32]) {
 }
 
 impl KvPages for HostKv {
+    fn usual_type(layers: &[KvHeads], head_dim: usize) -> KvType {
+        // What another type would save is little where one layer's keys and values are all there are.
+        let usual = KvType::usual(head_dim);
+        let takes_it = |heads: &KvHeads| {
+            let [k, v] = [heads.dims.k, heads.dims.v].map(KvType::usual);
+            k == v && heads.takes(usual)
+        };
+        if layers.iter().all(takes_it) { usual } else { KvType::F16 }
+    }
+
+    fn bytes(shape: &KvShape) -> Option<(usize, usize)> {
+        let layout = shape.layout();
+        layout.total_bytes().map(|bytes| (bytes, layout.page_bytes))
+    }
+
     fn page_bytes(&self) -> usize {
         self.layers.first().map_or(0, |layer| layer.layout.page_bytes)
     }

@@ -4,6 +4,7 @@
 mod kv;
 mod kv_block;
 mod packer;
+mod pass;
 mod states;
 mod weight;
 
@@ -11,5 +12,6 @@ pub use crate::memory::Zeroed;
 pub use kv::{HostKv, Part, turn_head};
 pub use kv_block::{put, take};
 pub use packer::{Loading, Packer};
+pub use pass::HostPass;
 pub use states::HostStates;
 pub use weight::HostWeight;

@@ -11,10 +11,10 @@ fn rotary_positions() {
             let (mut q, mut k) = (buffer(b, &noise(4 * 3 * 16, 1)), buffer(b, &noise(4 * 16, 2)));
             let inv_freq: Vec<f32> = (0..6).map(|i| 1.0 / (i + 1) as f32).collect();
             let (positions, n_head, head_dim) = (&[0, 1, 90, 4000][..], 3, 16);
+            b.begin(&Pass { positions, ..Pass::default() }).expect("a pass");
             b.rope(Rope {
                 q: &mut q,
                 k: &mut k,
-                positions,
                 n_head,
                 n_head_kv: 1,
                 head_dim,
@@ -44,6 +44,14 @@ fn layers(n: usize, dims: HeadDims) -> Vec<KvHeads> {
     vec![KvHeads { n: 1, dims: HeadDims { k: 96, v: 32 } }, KvHeads { n, dims }]
 }
 
+/// Stores keys and values of layer 1, which is of group 1, in `slots`.
+fn store<B: Host>(b: &mut B, kv: &mut B::Kv, slots: &[u32], (k, v): (&B::Buffer, &B::Buffer)) {
+    let tables = PageTables { slots: slots.to_vec(), pages: vec![] };
+    let groups = &[PageTables::default(), tables];
+    b.begin(&Pass { groups, ..Pass::default() }).expect("a pass");
+    b.kv_append(KvAppend { kv, layer: 1, rows: KvRows::New { group: 1, k, v } });
+}
+
 #[test]
 fn attention_over_scattered_pages() {
     let dims = [HeadDims::all(32), HeadDims { k: 96, v: 64 }, HeadDims { k: 32, v: 64 }];
@@ -60,8 +68,7 @@ fn attention_over_scattered_pages() {
                 // Sequence A has 36 tokens on pages 3 and 1, sequence B 3 tokens on page 0.
                 let slots: Vec<u32> = (96..128).chain(32..36).chain(0..3).collect();
                 let (k, v) = (buffer(b, &noise(39 * 2 * dims.k, 1)), buffer(b, &noise(39 * 2 * dims.v, 2)));
-                let rows = KvRows::New { k: &k, v: &v };
-                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
+                store(b, &mut kv, &slots, (&k, &v));
                 let q = buffer(b, &noise(6 * 4 * dims.k, 3));
                 let sinks = weight(b, Format::F32, 1, 4, 4, WeightRole::Vector);
                 // The last four tokens of A and two of B are the queries.
@@ -70,13 +77,15 @@ fn attention_over_scattered_pages() {
                     Run { first: 4, len: 2, position: 1, pages: 2 },
                 ];
                 let mut out = b.alloc(6 * 4 * dims.v).expect("memory");
+                let tables = PageTables { slots: vec![], pages: vec![3, 1, 0] };
+                let groups = &[PageTables::default(), tables];
+                b.begin(&Pass { runs: &runs, groups, ..Pass::default() }).expect("a pass");
                 let args = Attention {
                     kv: &kv,
+                    group: 1,
                     layer: 1,
                     q: &q,
                     n_head: 4,
-                    runs: &runs,
-                    pages: &[3, 1, 0],
                     scale: 0.25,
                     causal,
                     window,
@@ -103,8 +112,7 @@ fn many_keys_and_values_go_where_few_do() {
             let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
             // Pages in an order of their own, the first one from its seventh slot on.
             let slots: Vec<u32> = (7..7 + n as u32).map(|p| p / 32 * 5 % 12 * 32 + p % 32).collect();
-            let rows = KvRows::New { k: &k, v: &v };
-            b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
+            store(b, &mut kv, &slots, (&k, &v));
             kv.bytes_mut().iter().map(|&byte| f32::from(byte)).collect()
         });
     }
@@ -126,11 +134,10 @@ fn rows_move_within_pages_that_are_read_later() {
                 let len = n * n_head_kv * head_dim;
                 let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
                 let slots: Vec<u32> = (0..n).map(slot).collect();
-                let rows = KvRows::New { k: &k, v: &v };
-                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &slots });
+                store(b, &mut kv, &slots, (&k, &v));
                 let turn = Some(Turn { cos: &cos, sin: &sin, style });
-                let rows = KvRows::Moved { from: &from, turn };
-                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows, slots: &to });
+                let rows = KvRows::Moved { from: &from, to: &to, turn };
+                b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows });
                 // What the cache holds at each place, as numbers, and what it should: rows turned before they were
                 // stored the first time differ by one rounding more only.
                 let (mut got, mut expected) = (Vec::new(), Vec::new());

@@ -79,6 +79,8 @@ fn compare(what: &str, tolerance: f64, op: impl Fn(&mut dyn FnMut(Runner<'_>) ->
         head_dim: 96,
         n_head: 4,
         n_ctx: 1024,
+        n_seq: 2,
+        n_groups: 1,
         n_slots: 192,
         n_expert: 16,
     };

@@ -28,6 +28,12 @@ fn calls() -> [Call; 2] {
     ]
 }
 
+/// Begins a pass over rows with recurrent states.
+fn begin<B: Host>(b: &mut B, runs: &[Run], state_runs: &[StateRun], copies: &[StateCopy]) {
+    let states = StatePlan { runs: state_runs, copies };
+    b.begin(&Pass { runs, states, ..Pass::default() }).expect("a pass");
+}
+
 /// Every slot of `states`.
 fn slots(states: &HostStates) -> Vec<f32> {
     let mut bytes = vec![0; states.slot_bytes()];
@@ -49,6 +55,7 @@ fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) 
     for (seed, (runs, state_runs, copies)) in (3..).zip(calls()) {
         let x = buffer(b, &noise(11 * n_channels, seed));
         let mut out = b.alloc(11 * n_channels).expect("memory");
+        begin(b, &runs, &state_runs, &copies);
         b.causal_conv(CausalConv {
             states: &mut states,
             state: 1,
@@ -57,8 +64,6 @@ fn convolve<B: Host>(b: &mut B, n_channels: usize, len: usize, with_bias: bool) 
             len,
             weight: &w,
             bias: with_bias.then_some(&bias),
-            runs: &runs,
-            plan: StatePlan { runs: &state_runs, copies: &copies },
             out: &mut out,
         });
         all.extend_from_slice(&out);
@@ -89,6 +94,8 @@ fn a_convolution_is_what_its_formula_says() {
     for t in 0..8 {
         let row = buffer(&mut b, &x[t * n..(t + 1) * n]);
         let mut out = b.alloc(n).expect("memory");
+        let run = Run { first: 0, len: 1, position: t, pages: 0 };
+        begin(&mut b, &[run], &[StateRun { from: (t > 0).then_some(0), to: 0 }], &[]);
         b.causal_conv(CausalConv {
             states: &mut states,
             state: 0,
@@ -97,8 +104,6 @@ fn a_convolution_is_what_its_formula_says() {
             len,
             weight: &w,
             bias: None,
-            runs: &[Run { first: 0, len: 1, position: t, pages: 0 }],
-            plan: StatePlan { runs: &[StateRun { from: (t > 0).then_some(0), to: 0 }], copies: &[] },
             out: &mut out,
         });
         for c in 0..n {
@@ -129,6 +134,7 @@ fn scan<B: Host>(b: &mut B, (n_head, n_head_k, k_dim, v_dim): Heads, delta: bool
         let (step, rate) =
             (buffer(b, &noise(11 * n_head, seed + 10)), buffer(b, &noise(11 * n_head, seed + 20)));
         let mut out = b.alloc(11 * n_head * v_dim).expect("memory");
+        begin(b, &runs, &state_runs, &copies);
         b.scan(Scan {
             states: &mut states,
             state: 1,
@@ -144,8 +150,6 @@ fn scan<B: Host>(b: &mut B, (n_head, n_head_k, k_dim, v_dim): Heads, delta: bool
             k_dim,
             v_dim,
             grouped,
-            runs: &runs,
-            plan: StatePlan { runs: &state_runs, copies: &copies },
             out: &mut out,
         });
         all.extend_from_slice(&out);

@@ -74,16 +74,16 @@ impl Kind {
     }
 }
 
-/// Turns queries and keys by `angles`, which [`Angles::of`] gives for their positions.
+/// Turns the queries and keys of `n` rows by `angles`, which [`Angles::of`] gives for their positions.
 pub(super) fn rotate(
     rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
     pool: &mut ThreadPool,
+    n: usize,
     angles: &[f32],
     args: Rope<'_, ThreadedBackend>,
 ) {
     let n_pairs = args.inv_freq.len();
     let row_lens = [args.n_head, args.n_head_kv].map(|n_head| n_head * args.head_dim);
-    let n = args.positions.len();
     let rows = rows_per_task(n, row_lens[0] + row_lens[1], pool.n_threads());
     let parts = [args.q, args.k].map(|x| DisjointMut::new(x));
     pool.run(n.div_ceil(rows), &|_, task| {

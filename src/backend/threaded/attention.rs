@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::cpu::queries;
-use super::super::host::Zeroed;
+use super::super::host::{HostPass, Zeroed};
 use super::super::{Attention, HeadDims, KvHeads, Limits};
 use super::activations::Rounded;
 use super::shares::rows_of;
@@ -60,6 +60,7 @@ pub(super) fn run(
     kernels: &Kernels,
     pool: &mut ThreadPool,
     scratch: &mut Scratch,
+    pass: &HostPass,
     args: &Attention<'_, ThreadedBackend>,
     rounded: &mut Rounded,
     out: &mut Activations,
@@ -68,16 +69,16 @@ pub(super) fn run(
     let group = args.n_head / n_head_kv;
     // Heads of a tile; they read the same keys.
     let heads = (1..=group.min(MAX_QUERIES)).rfind(|heads| group.is_multiple_of(*heads)).unwrap_or(1);
-    let n_rows: usize = args.runs.iter().map(|run| run.len).sum();
+    let n_rows: usize = pass.runs.iter().map(|run| run.len).sum();
     let n_head_tiles = args.n_head / heads;
-    if split(kernels, pool, scratch, args, (heads, n_rows), out) {
+    if split(kernels, pool, scratch, pass, args, (heads, n_rows), out) {
         return;
     }
     let row_len = args.n_head * dims.v;
     let n_wanted = TASKS_PER_THREAD * pool.n_threads();
     let most = (QUERIES / heads).max(1);
     // Whole rows where tiles become no smaller by that, or rows have nothing in common.
-    let whole = n_rows >= n_wanted && (n_rows / n_wanted >= most || args.runs.len() == n_rows);
+    let whole = n_rows >= n_wanted && (n_rows / n_wanted >= most || pass.runs.len() == n_rows);
     let even = if whole { n_rows } else { n_rows * n_head_tiles } / n_wanted;
     let rows_per_tile = even.clamp(1, most);
     // Tiles of heads in a task, and tasks for the same rows.
@@ -85,7 +86,7 @@ pub(super) fn run(
     let n_tasks = n_rows.div_ceil(rows_per_tile) * n_parts;
     // Rows that have nothing in common are mostly for the threads that stored their keys (see `super::kv`); of others the
     // later ones see more, and the longest tasks go first.
-    let apart = args.runs.len() == n_rows;
+    let apart = pass.runs.len() == n_rows;
     let n_threads = pool.n_threads();
     let rounds = whole && rounded.takes(n_rows * row_len, row_len);
     rounded.forget();
@@ -103,7 +104,7 @@ pub(super) fn run(
         // SAFETY: thread numbers are distinct, and so are their tiles.
         let buffer = unsafe { tiles.slice(thread * tile_len..(thread + 1) * tile_len) };
         for head in (0..n_tiles).map(|tile| (task % n_parts + tile) * heads) {
-            tile_of(kernels, args, (rows.clone(), head, heads), buffer, &all);
+            tile_of(kernels, pass, args, (rows.clone(), head, heads), buffer, &all);
         }
         if rounds {
             let values = rows.start * row_len..rows.end * row_len;
@@ -123,16 +124,18 @@ pub(super) fn run(
 /// Attention of some rows and heads, which belong to the task that calls, into their places of `out`.
 fn tile_of(
     kernels: &Kernels,
+    pass: &HostPass,
     args: &Attention<'_, ThreadedBackend>,
     (rows, head, heads): (Range<usize>, usize, usize),
     buffer: &mut [f32],
     out: &DisjointMut<'_, f32>,
 ) {
     let dim = args.kv.layer(args.layer).heads.dims.v;
-    let runs = &args.runs[args.runs.partition_point(|run| run.first + run.len <= rows.start)..];
+    let pages = &pass.groups[args.group].pages;
+    let runs = &pass.runs[pass.runs.partition_point(|run| run.first + run.len <= rows.start)..];
     for run in runs.iter().take_while(|run| run.first < rows.end) {
         let (first, end) = (rows.start.max(run.first), rows.end.min(run.first + run.len));
-        let tile = queries(args, run, (first, end - first), (head, heads));
+        let tile = queries(args, pages, run, (first, end - first), (head, heads));
         let state = attend(kernels, &tile, buffer);
         for i in 0..tile.n_queries() {
             let at = ((first + i / heads) * args.n_head + head + i % heads) * dim;
@@ -160,6 +163,7 @@ fn split(
     kernels: &Kernels,
     pool: &mut ThreadPool,
     scratch: &mut Scratch,
+    pass: &HostPass,
     args: &Attention<'_, ThreadedBackend>,
     (heads, n_rows): (usize, usize),
     out: &mut [f32],
@@ -171,8 +175,8 @@ fn split(
         return false;
     }
     let row_tile = |row: usize, head_tile: usize| {
-        let run = &args.runs[args.runs.partition_point(|run| run.first + run.len <= row)];
-        queries(args, run, (row, 1), (head_tile * heads, heads))
+        let run = &pass.runs[pass.runs.partition_point(|run| run.first + run.len <= row)];
+        queries(args, &pass.groups[args.group].pages, run, (row, 1), (head_tile * heads, heads))
     };
     let n_chunks = (0..n_rows).map(|row| row_tile(row, 0).chunks().len()).max().unwrap_or(0);
     let state_len = AttnState::len(heads, dims);
@@ -211,7 +215,7 @@ mod tests {
     use crate::backend::cpu::CpuBackend;
     use crate::backend::tests::{Host, buffer, noise, weight};
     use crate::backend::threaded::F32Products;
-    use crate::backend::{KvAppend, KvRows, KvShape, Product, Run, WeightRole};
+    use crate::backend::{KvAppend, KvRows, KvShape, PageTables, Pass, Product, Run, WeightRole};
     use crate::kernels::{Isa, KvType};
     use crate::quant::Format;
     use crate::threads::ThreadPool;
@@ -241,10 +245,13 @@ mod tests {
         let mut kv = b.alloc_kv(&shape).expect("memory");
         let slots: Vec<_> = (0..n).map(|i| (i / len * pages * PAGE_LEN + i % len) as u32).collect();
         let [k, v] = [1, 2].map(|seed| buffer(b, &noise(n * 64, seed)));
-        b.kv_append(KvAppend { kv: &mut kv, layer: 0, rows: KvRows::New { k: &k, v: &v }, slots: &slots });
         let runs: Vec<_> =
             (0..runs).map(|i| Run { first: i * len, len, position: 0, pages: i * pages }).collect();
         let pages: Vec<_> = (0..shape.n_pages as u32).collect();
+        let groups = &[PageTables { slots, pages }];
+        b.begin(&Pass { runs: &runs, groups, ..Pass::default() }).expect("a pass");
+        let rows = KvRows::New { group: 0, k: &k, v: &v };
+        b.kv_append(KvAppend { kv: &mut kv, layer: 0, rows });
         let q = &buffer(b, &noise(n * 128, 3));
         let w = weight(b, Format::Q8_0, 40, 128, 4, WeightRole::Matrix);
         let [mut out, mut product, mut of_copy] =
@@ -252,22 +259,10 @@ mod tests {
         // A backend may round what it makes once it knows that products want it.
         b.matmul(q, 1, Product { weight: &w, out: &mut product });
         let (window, softcap, causal, scale) = (None, None, true, 0.25);
-        let (kv, runs, pages) = (&kv, &runs, &pages);
+        let kv = &kv;
         let (growth, sinks) = (None, None);
-        let args = Attention {
-            kv,
-            layer: 0,
-            q,
-            n_head: 4,
-            runs,
-            pages,
-            scale,
-            causal,
-            window,
-            growth,
-            softcap,
-            sinks,
-        };
+        let args =
+            Attention { kv, group: 0, layer: 0, q, n_head: 4, scale, causal, window, growth, softcap, sinks };
         b.attention(&args, &mut out);
         b.matmul(&out, n, Product { weight: &w, out: &mut product });
         let copy = buffer(b, &out);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::{CausalConv, Run, StateRun};
 use super::ThreadedBackend;
-use crate::backend::host::HostStates;
+use crate::backend::host::{HostPass, HostStates};
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// Fewest products that a task is worth.
@@ -22,8 +22,9 @@ struct Conv<'a> {
 }
 
 /// See [`crate::backend::Backend::causal_conv`]. A task has some channels of all rows.
-pub(super) fn run(pool: &mut ThreadPool, args: CausalConv<'_, ThreadedBackend>) {
-    let CausalConv { states, state, x, n_channels, len, weight, bias, runs, plan, out } = args;
+pub(super) fn run(pool: &mut ThreadPool, pass: &HostPass, args: CausalConv<'_, ThreadedBackend>) {
+    let CausalConv { states, state, x, n_channels, len, weight, bias, out } = args;
+    let (runs, plan) = (&pass.runs, pass.states());
     let conv = Conv { x, n_channels, len, weight: weight.f32s(), bias: bias.map(|bias| bias.f32s()) };
     let n_rows: usize = runs.iter().map(|run| run.len).sum();
     let n_products = n_rows * n_channels * len;

@@ -1,6 +1,6 @@
 //! Keys and values into the cache, by several threads where there are many.
 
-use super::super::host::{HostKv, Part, put, take, turn_head};
+use super::super::host::{HostKv, HostPass, Part, put, take, turn_head};
 use super::super::{KvAppend, KvRows, Turn};
 use super::shares::rows_of;
 use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
@@ -15,13 +15,16 @@ const MOST_ROWS: usize = 64;
 pub(super) fn append(
     kernels: &Kernels,
     pool: &mut ThreadPool,
+    pass: &HostPass,
     args: KvAppend<'_, ThreadedBackend>,
     scratch: &mut [f32],
 ) {
-    let KvAppend { kv, layer, rows, slots } = args;
+    let KvAppend { kv, layer, rows } = args;
     match rows {
-        KvRows::New { k, v } => store(kernels, pool, (kv, layer), (k, v), slots),
-        KvRows::Moved { from, turn } => relocate(kernels, pool, (kv, layer), (from, slots), turn, scratch),
+        KvRows::New { group, k, v } => {
+            store(kernels, pool, (kv, layer), (k, v), &pass.groups[group].slots);
+        }
+        KvRows::Moved { from, to, turn } => relocate(kernels, pool, (kv, layer), (from, to), turn, scratch),
     }
 }
 

@@ -27,11 +27,12 @@ pub use activations::Activations;
 
 use super::arg_max;
 use super::cpu::{Routing, act_mul, group, norm_row, pointwise, route_row, sigmoid};
-use super::host::{HostKv, HostStates, HostWeight, Loading, Packer, Zeroed};
+use super::host::{HostKv, HostPass, HostStates, HostWeight, Loading, Packer, Zeroed};
 use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
     Activation, AddNorm, Attention, Backend, CausalConv, Columns, Embed, GatedMatmul, KvAppend, KvShape,
-    Limits, MoeMatmul, MoeRoute, Norm, Pointwise, Product, Rope, Scan, StateShape, WeightRole, WeightSource,
+    Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Scan, StateShape, WeightRole,
+    WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::Kernels;
@@ -95,6 +96,8 @@ pub struct ThreadedBackend {
     course: Course,
     angles: Angles,
     attention: attention::Scratch,
+    /// The pass that it is in.
+    pass: HostPass,
     /// Keys of the largest elements of rows' parts, `[n_threads, n_out]`.
     largest: Zeroed<u64>,
     n_cols: usize,
@@ -125,6 +128,7 @@ impl ThreadedBackend {
             course: Course::default(),
             angles: Angles::new(0, 0, &memory)?,
             attention: attention::Scratch::new(0, &Limits::default(), &memory)?,
+            pass: HostPass::default(),
             largest: Zeroed::default(),
             n_cols: 0,
             pack: Pack::Auto,
@@ -224,6 +228,7 @@ impl Backend for ThreadedBackend {
         self.largest = memory.zeroed(keys, "the largest elements of rows")?;
         self.angles = Angles::new(limits.n_tokens, limits.head_dim, memory)?;
         self.attention = attention::Scratch::new(self.pool.n_threads(), limits, memory)?;
+        self.pass = HostPass::new(limits)?;
         Ok(())
     }
 
@@ -240,6 +245,11 @@ impl Backend for ThreadedBackend {
     fn finish(&mut self) -> Result<()> {
         self.packer.run(&mut self.pool, &self.memory)?;
         self.pool.rest();
+        Ok(())
+    }
+
+    fn begin(&mut self, pass: &Pass<'_>) -> Result<()> {
+        self.pass.begin(pass);
         Ok(())
     }
 
@@ -412,24 +422,26 @@ impl Backend for ThreadedBackend {
     }
 
     fn rope(&mut self, args: Rope<'_, Self>) {
-        let angles = self.angles.of(args.positions, args.inv_freq, args.magnitude);
-        angles::rotate(self.kernels.rope, &mut self.pool, angles, args);
+        let positions = &self.pass.positions;
+        let angles = self.angles.of(positions, args.inv_freq, args.magnitude);
+        angles::rotate(self.kernels.rope, &mut self.pool, positions.len(), angles, args);
     }
 
     fn kv_append(&mut self, args: KvAppend<'_, Self>) {
-        kv::append(self.kernels, &mut self.pool, args, &mut self.rows);
+        kv::append(self.kernels, &mut self.pool, &self.pass, args, &mut self.rows);
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Activations) {
-        attention::run(self.kernels, &mut self.pool, &mut self.attention, args, &mut self.rounded, out);
+        let (pool, scratch) = (&mut self.pool, &mut self.attention);
+        attention::run(self.kernels, pool, scratch, &self.pass, args, &mut self.rounded, out);
     }
 
     fn causal_conv(&mut self, args: CausalConv<'_, Self>) {
-        conv::run(&mut self.pool, args);
+        conv::run(&mut self.pool, &self.pass, args);
     }
 
     fn scan(&mut self, args: Scan<'_, Self>) {
-        scan::run(self.kernels, &mut self.pool, args);
+        scan::run(self.kernels, &mut self.pool, &self.pass, args);
     }
 
     fn copy_columns(&mut self, args: Columns<'_, Self>) {

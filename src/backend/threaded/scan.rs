@@ -4,19 +4,25 @@ use super::super::{Scan, ScanRule, StateRun};
 use super::ThreadedBackend;
 use super::rows_per_task;
 use crate::backend::cpu::{normalise, sigmoid, softplus};
-use crate::backend::host::HostStates;
+use crate::backend::host::{HostPass, HostStates};
 use crate::kernels::{Kernels, ScanStep};
 use crate::threads::{DisjointMut, ThreadPool};
 
 /// See [`crate::backend::Backend::scan`].
-pub(super) fn run(kernels: &Kernels, pool: &mut ThreadPool, args: Scan<'_, ThreadedBackend>) {
+pub(super) fn run(
+    kernels: &Kernels,
+    pool: &mut ThreadPool,
+    pass: &HostPass,
+    args: Scan<'_, ThreadedBackend>,
+) {
     let (row_len, n_head, n_head_k) = (args.row_len(), args.n_head, args.n_head_k);
     let (k_dim, v_dim) = (args.k_dim, args.v_dim);
     let head_k = |head| match args.grouped {
         true => head / (n_head / n_head_k),
         false => head % n_head_k,
     };
-    let Scan { states, state, qkv, first, step, step_bias, least_step, a, rule, runs, plan, out, .. } = args;
+    let Scan { states, state, qkv, first, step, step_bias, least_step, a, rule, out, .. } = args;
+    let (runs, plan) = (&pass.runs, pass.states());
     let n_rows = runs.iter().map(|run| run.first + run.len).max().unwrap_or(0);
     if let ScanRule::Delta { .. } = rule {
         let rows = rows_per_task(n_rows, 2 * n_head_k * k_dim, pool.n_threads());

@@ -1,0 +1,48 @@
+//! What the operations of one pass through a model have in common: the rows of its batch and what sequences keep of them.
+#![forbid(unsafe_code)]
+
+use super::StatePlan;
+
+/// Consecutive batch rows of one sequence at consecutive positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First row in the batch.
+    pub first: usize,
+    /// Number of rows.
+    pub len: usize,
+    /// Position of the first row in its sequence.
+    pub position: usize,
+    /// Where the sequence's page table begins in [`PageTables::pages`].
+    pub pages: usize,
+}
+
+/// The KV slots of some rows, and the page tables of their sequences, in a group of layers.
+#[derive(Debug, Clone, Default)]
+pub struct PageTables {
+    /// For each row the slot its key and value go to: `page * PAGE_LEN + index in the page`.
+    pub slots: Vec<u32>,
+    /// The page tables of the sequences, one after another; those of a sequence begin at the same place in all groups. Entries of
+    /// positions that no row sees may be of no page.
+    pub pages: Vec<u32>,
+}
+
+impl PageTables {
+    /// Makes them those of no row.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.pages.clear();
+    }
+}
+
+/// Arguments of [`Backend::begin`](super::Backend::begin).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pass<'a> {
+    /// Position of each row in its sequence.
+    pub positions: &'a [u32],
+    /// The rows by sequence.
+    pub runs: &'a [Run],
+    /// Where keys and values are, for each group of layers.
+    pub groups: &'a [PageTables],
+    /// The recurrent states of `runs`.
+    pub states: StatePlan<'a>,
+}
