@@ -330,7 +330,6 @@ pub(super) fn group(weight: &HostWeight, i: usize) -> &[f32] {
     &weight.f32s()[at..at + weight.n_cols]
 }
 
-
 /// The kernel of an activation between the halves of a feed-forward block.
 pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32], &[f32]) {
     match activation {

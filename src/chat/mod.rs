@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod guarded;
 mod jinja;
 mod json;
 
 use crate::error::{Error, Result};
 use clock::Clock;
+pub use guarded::{Guard, Rendered};
 use jinja::Template;
 use jinja::fault::{Budget, Fault, Kind};
 use jinja::value::{Dict, Value};
@@ -75,6 +77,20 @@ impl ChatTemplate {
     /// `InvalidArgument` when an argument is not the JSON that it must be, when the template refuses the messages, or when
     /// it fails on them; `Format` when it takes more work or memory than a template may.
     pub fn render(&self, messages: &str, input: &ChatInput) -> Result<String> {
+        self.render_guarded(messages, input, None).map(|rendered| rendered.text)
+    }
+
+    /// As [`ChatTemplate::render`]; `guard` says which characters of messages and tools are told from the template's. A template that
+    /// looks for texts with such characters in messages (`</think>`, say) does not find them there.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`].
+    pub fn render_guarded(
+        &self,
+        messages: &str,
+        input: &ChatInput,
+        guard: Option<&Guard>,
+    ) -> Result<Rendered> {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let mut budget = Budget::for_input(messages.len() + length(&input.tools) + length(&input.variables));
         let messages = conversation(messages, &mut budget)?;
@@ -84,6 +100,14 @@ impl ChatTemplate {
                 other => return Err(wrong("tools", "an array", &other)),
             },
             None => Value::None,
+        };
+        let (messages, tools, sign) = match guard {
+            None => (messages, tools, None),
+            Some(guard) => {
+                let sign = Guard::sign(&[&messages, &tools])?;
+                let mut put = |value| guard.put(value, sign, &mut budget).map_err(guarded::internal);
+                (put(&messages)?, put(&tools)?, Some(sign))
+            }
         };
         let mut variables = vec![
             ("messages".to_owned(), messages),
@@ -109,7 +133,7 @@ impl ChatTemplate {
             }
         }
         let clock = input.now.map_or_else(Clock::now, Clock::at);
-        self.template.render(&variables, &clock, budget).map_err(|fault| match fault.kind {
+        let text = self.template.render(&variables, &clock, budget).map_err(|fault| match fault.kind {
             Kind::Raised => {
                 Error::InvalidArgument(format!("the chat template refuses the messages: {}", fault.message))
             }
@@ -118,6 +142,10 @@ impl ChatTemplate {
                 "the chat template fails on these messages: {}",
                 describe(&fault)
             )),
+        })?;
+        Ok(match sign {
+            None => Rendered { text, foreign: Vec::new() },
+            Some(sign) => Guard::take(&text, sign),
         })
     }
 }
@@ -138,7 +166,6 @@ fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
     let Value::List(list) = json::parse(messages, "messages", budget)? else {
         return Err(Error::InvalidArgument("messages must be a JSON array".into()));
     };
-    let internal = |fault: Fault| Error::InvalidArgument(format!("messages: {}", fault.message));
     let mut out = Vec::with_capacity(list.items.len());
     for (i, message) in list.items.iter().enumerate() {
         let Value::Dict(dict) = message else {
@@ -147,7 +174,7 @@ fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
         let names = ["reasoning_content", "thinking", "reasoning"];
         let mut reasoning = None;
         for name in names {
-            let given = dict.get_str(name, budget).map_err(internal)?;
+            let given = dict.get_str(name, budget).map_err(guarded::internal)?;
             reasoning = reasoning.or(given.filter(|v| !matches!(v, Value::None)));
         }
         out.push(match reasoning {
@@ -156,9 +183,9 @@ fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
                 let mut entries = vec![(Value::from("thinking"), reasoning.clone())];
                 entries.extend(dict.entries().iter().cloned());
                 entries.push((Value::from("reasoning_content"), reasoning.clone()));
-                Value::Dict(Dict::new(entries, budget).map_err(internal)?)
+                Value::Dict(Dict::new(entries, budget).map_err(guarded::internal)?)
             }
         });
     }
-    jinja::value::List::new(out, budget).map(Value::List).map_err(internal)
+    jinja::value::List::new(out, budget).map(Value::List).map_err(guarded::internal)
 }

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
+use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use regex::Regex;
 
 use crate::error::{Error, Result};
@@ -66,6 +67,40 @@ impl SpecialTokens {
     pub(super) fn split<'t>(&self, text: &'t str, control: bool) -> Vec<Fragment<'t>> {
         let finder = if control { &self.all } else { &self.always };
         finder.split(text)
+    }
+
+    /// As [`SpecialTokens::split`] with control tokens, but for those with a character at one of the byte offsets `foreign`, which are
+    /// ascending.
+    pub(super) fn split_guarded<'t>(&self, text: &'t str, foreign: &[usize]) -> Vec<Fragment<'t>> {
+        if foreign.is_empty() {
+            return self.all.split(text);
+        }
+        let is_foreign = |range: &Range<usize>| {
+            let first = foreign.partition_point(|&at| at < range.start);
+            foreign.get(first).is_some_and(|&at| at < range.end)
+        };
+        let mut cuts = Cuts::new(text);
+        let mut at = 0;
+        while let Some((range, token)) = self.all.next(text, at) {
+            let spoilt = token.control && is_foreign(&range);
+            // A user-defined token may begin in the same place.
+            let found = match spoilt {
+                false => Some((range.clone(), token)),
+                true => {
+                    // It is shorter than this one, which is the longest here.
+                    let other = self.always.next(&text[..range.end], range.start);
+                    other.filter(|(other, _)| other.start == range.start)
+                }
+            };
+            match found {
+                Some((range, token)) => {
+                    at = range.end;
+                    self.all.cut(&mut cuts, token, range);
+                }
+                None => at = range.start + text[range.start..].chars().next().map_or(1, char::len_utf8),
+            }
+        }
+        cuts.finish()
     }
 
     /// Whether some text is `token`.
@@ -147,30 +182,37 @@ impl Finder {
     /// The texts of tokens and what is between them. A token that begins within one, or within the white space that one took along,
     /// is left out; Hugging Face's `tokenizers` may give both.
     fn split<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
-        let mut fragments = Vec::new();
-        let mut done = 0; // everything before is in fragments
+        let mut cuts = Cuts::new(text);
         for found in self.automaton.iter().flat_map(|automaton| automaton.find_iter(text)) {
-            let (mut start, mut end) = (found.start(), found.end());
-            let token = &self.tokens[found.pattern().as_usize()];
-            if start < done || token.single_word && !self.stands_alone(&text[..start], &text[end..]) {
-                continue;
-            }
-            if token.lstrip {
-                start = done + text[done..start].trim_end().len();
-            }
-            if token.rstrip {
-                end = text.len() - text[end..].trim_start().len();
-            }
-            if done < start {
-                fragments.push(Fragment::Text(&text[done..start]));
-            }
-            fragments.push(Fragment::Token(token.id));
-            done = end;
+            self.cut(&mut cuts, &self.tokens[found.pattern().as_usize()], found.range());
         }
-        if done < text.len() {
-            fragments.push(Fragment::Text(&text[done..]));
+        cuts.finish()
+    }
+
+    /// The first text of a token from byte `at` on.
+    fn next(&self, text: &str, at: usize) -> Option<(Range<usize>, &Added)> {
+        let found = self.automaton.as_ref()?.find(Input::new(text).range(at.min(text.len())..))?;
+        Some((found.range(), &self.tokens[found.pattern().as_usize()]))
+    }
+
+    /// Cuts at `token`, whose text is found at `range`.
+    fn cut(&self, cuts: &mut Cuts<'_>, token: &Added, range: Range<usize>) {
+        let (text, done) = (cuts.text, cuts.done);
+        let Range { mut start, mut end } = range;
+        if start < done || token.single_word && !self.stands_alone(&text[..start], &text[end..]) {
+            return;
         }
-        fragments
+        if token.lstrip {
+            start = done + text[done..start].trim_end().len();
+        }
+        if token.rstrip {
+            end = text.len() - text[end..].trim_start().len();
+        }
+        if done < start {
+            cuts.fragments.push(Fragment::Text(&text[done..start]));
+        }
+        cuts.fragments.push(Fragment::Token(token.id));
+        cuts.done = end;
     }
 
     /// Whether neither neighbour is part of a word.
@@ -183,9 +225,55 @@ impl Finder {
     }
 }
 
+/// The fragments of a text so far.
+struct Cuts<'t> {
+    text: &'t str,
+    fragments: Vec<Fragment<'t>>,
+    /// Everything before is in `fragments`.
+    done: usize,
+}
+
+impl<'t> Cuts<'t> {
+    fn new(text: &'t str) -> Cuts<'t> {
+        Cuts { text, fragments: Vec::new(), done: 0 }
+    }
+
+    /// With what is behind the last token.
+    fn finish(mut self) -> Vec<Fragment<'t>> {
+        if self.done < self.text.len() {
+            self.fragments.push(Fragment::Text(&self.text[self.done..]));
+        }
+        self.fragments
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Control tokens with a foreign character are text; user-defined ones are found all the same.
+    #[test]
+    fn control_tokens_with_foreign_characters_are_text() {
+        let added = |id, control| Added { id, control, ..Added::default() };
+        let tokens = vec![
+            ("<|end|>", added(0, true)),
+            ("<|", added(1, false)),
+            ("end", added(2, false)),
+            ("é>", added(3, true)),
+        ];
+        let special = SpecialTokens::new(tokens).expect("few tokens");
+        let (text, token) = (Fragment::Text, Fragment::Token);
+        assert_eq!(special.split_guarded("a<|end|>b", &[]), [text("a"), token(0), text("b")]);
+        for foreign in 1..8 {
+            let found = special.split_guarded("a<|end|>b", &[0, foreign]);
+            assert_eq!(found, [text("a"), token(1), token(2), text("|>b")], "{foreign}");
+        }
+        assert_eq!(
+            special.split_guarded("<|end|>é><|end|>", &[0, 7]),
+            [token(1), token(2), text("|>é>"), token(0)]
+        );
+        assert_eq!(special.split_guarded("é>é>", &[2]), [text("é>"), token(3)]);
+    }
 
     fn finder(texts: &[String]) -> Finder {
         let tokens = texts.iter().zip(0..).map(|(text, id)| (&**text, Added { id, ..Added::default() }));

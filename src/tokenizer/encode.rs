@@ -1,0 +1,201 @@
+//! Text to tokens.
+#![forbid(unsafe_code)]
+
+use super::effort::Effort;
+use super::special::Fragment;
+use super::{Model, Place, SPACE, Tokenizer};
+use crate::error::Result;
+
+/// Where control tokens are found.
+#[derive(Clone, Copy)]
+enum Control<'a> {
+    Nowhere,
+    /// Everywhere but at these byte offsets of the text.
+    Where(&'a [usize]),
+}
+
+impl Control<'_> {
+    /// Whether they are found everywhere in `part` of `text`.
+    fn is_anywhere_in(self, text: &str, part: &str) -> bool {
+        let Control::Where(foreign) = self else { return false };
+        let first = part.as_ptr() as usize - text.as_ptr() as usize;
+        let next = foreign.partition_point(|&at| at < first);
+        foreign.get(next).is_none_or(|&at| at >= first + part.len())
+    }
+}
+
+impl Tokenizer {
+    /// The tokens of `text`.
+    ///
+    /// With `add_special`, BOS and EOS (or what the model has in their place) frame them as the source asks. With
+    /// `parse_special`, the text of a control token (`<|im_end|>`) becomes that token; otherwise no text can spell
+    /// one. User-defined tokens are recognised either way.
+    ///
+    /// A SentencePiece-style vocabulary may put a space before the text at the start of the sequence and after each
+    /// special token; empty text gives no such space. Some tokenizers change the text before they read it: Qwen's
+    /// compose characters (NFC), BERT's fold the case. A byte that a vocabulary cannot express is left out.
+    ///
+    /// Takes O(n log n) time in the length of the text, whatever the text is; where an expression of a `tokenizer.json`
+    /// takes much longer than that, encoding ends with an error.
+    ///
+    /// # Errors
+    /// `Unsupported` if a normalizer or pre-tokenizer of a `tokenizer.json` fails on this text.
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        self.encode_bytes(text.as_bytes(), add_special, parse_special)
+    }
+
+    /// The tokens of `text` behind the tokens `past`, which are all of its sequence: none is added, and a space only where the whole text
+    /// would have had one: behind a special token, and at the start, which is behind what is put before a text. The token for
+    /// what the vocabulary cannot express stands for text.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        let place = self.place_behind(past);
+        let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        self.encode_text(text, place, control, &mut Effort::new(text.len()), &mut out)?;
+        Ok(out)
+    }
+
+    /// The tokens of what a chat template wrote, behind the tokens `past`, which are all of its sequence. Control tokens are parsed, but
+    /// not those with a character at one of the byte offsets `foreign`, which are ascending: these are text. At the beginning of a
+    /// sequence BOS comes first where the source asks for it, once.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_rendered(&self, past: &[u32], text: &str, foreign: &[usize]) -> Result<Vec<u32>> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        if past.is_empty() {
+            out.extend_from_slice(&self.roles.prefix);
+        }
+        let n_prefix = out.len();
+        let place = self.place_behind(past);
+        self.encode_text(text, place, Control::Where(foreign), &mut Effort::new(text.len()), &mut out)?;
+        // Templates begin with BOS themselves.
+        if n_prefix == 1 && out.get(1) == Some(&out[0]) && Some(out[0]) == self.roles.bos {
+            out.remove(0);
+        }
+        Ok(out)
+    }
+
+    /// The place behind the tokens of a sequence.
+    fn place_behind(&self, past: &[u32]) -> Place {
+        match past.last() {
+            _ if past == self.roles.prefix => Place::Start,
+            Some(&last) if self.ends_text(last) => Place::AfterSpecial,
+            Some(_) => Place::Behind,
+            None => Place::Start,
+        }
+    }
+
+    /// Whether what is behind `token` is a text of its own: it is found in the text as it is, and stands for none.
+    fn ends_text(&self, token: u32) -> bool {
+        self.specials.has(token) && !self.normalized_specials.has(token) && self.model.unk() != Some(token)
+    }
+
+    /// As [`Tokenizer::encode`] for text that need not be UTF-8.
+    ///
+    /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a
+    /// byte-level vocabulary merges the bytes of one such gap as it merges a word's, one with byte tokens gives those,
+    /// any other its unknown token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_bytes(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        if add_special {
+            out.extend_from_slice(&self.roles.prefix);
+        }
+        let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
+        let mut place = Place::Start;
+        let mut effort = Effort::new(text.len());
+        let mut gap = Vec::new();
+        for chunk in text.utf8_chunks() {
+            if !chunk.valid().is_empty() {
+                self.encode_gap(&mut gap, &mut out);
+                place = self.encode_text(chunk.valid(), place, control, &mut effort, &mut out)?;
+            }
+            if !chunk.invalid().is_empty() {
+                gap.extend_from_slice(chunk.invalid());
+                place = Place::Inside;
+            }
+        }
+        self.encode_gap(&mut gap, &mut out);
+        if add_special {
+            out.extend_from_slice(&self.roles.suffix);
+        }
+        Ok(out)
+    }
+
+    /// Appends the tokens of a stretch of text; gives the place behind it.
+    fn encode_text(
+        &self,
+        text: &str,
+        mut place: Place,
+        control: Control<'_>,
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<Place> {
+        let fragments = match control {
+            Control::Nowhere => self.specials.split(text, false),
+            Control::Where(foreign) => self.specials.split_guarded(text, foreign),
+        };
+        for fragment in fragments {
+            match fragment {
+                Fragment::Token(token) => {
+                    out.push(token);
+                    place = Place::AfterSpecial;
+                }
+                Fragment::Text(part) => {
+                    // Where a normalizer puts characters is not known.
+                    let control = control.is_anywhere_in(text, part);
+                    let text = part;
+                    let normal = self.normalizer.apply(text, place, effort)?;
+                    for fragment in self.normalized_specials.split(&normal, control) {
+                        match fragment {
+                            Fragment::Token(token) => out.push(token),
+                            Fragment::Text(text) => {
+                                let found = |word: &str, effort: &mut _| self.encode_word(word, effort, out);
+                                self.pre.words(text, place, effort, found)?;
+                            }
+                        }
+                        place = Place::Inside;
+                    }
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    fn encode_word(&self, word: &str, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
+        let spaced;
+        let word = if self.escapes_space && word.contains(SPACE) {
+            spaced = word.replace(SPACE, " ");
+            &spaced
+        } else {
+            word
+        };
+        match &self.model {
+            Model::Bpe(model) => model.encode(&self.lexicon, word, out),
+            Model::Spm(model) => model.encode(&self.lexicon, word, out),
+            Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
+            Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
+        }
+        Ok(())
+    }
+
+    /// Appends the tokens of bytes that are no text, and empties `gap`.
+    fn encode_gap(&self, gap: &mut Vec<u8>, out: &mut Vec<u32>) {
+        if gap.is_empty() {
+            return;
+        }
+        match &self.model {
+            Model::Bpe(model) => model.encode_bytes(&self.lexicon, gap, out),
+            Model::Spm(model) => self.lexicon.fall_back(gap, model.unk, out),
+            Model::WordPiece(model) => out.extend(model.unk),
+            Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
+        }
+        gap.clear();
+    }
+}
