@@ -8,6 +8,7 @@
 mod clock;
 mod jinja;
 mod json;
+pub mod reply;
 
 use crate::error::{Error, Result};
 use clock::Clock;
