@@ -199,12 +199,17 @@ impl ReplyParser {
         let thought = marks.filter(|marks| marks.anywhere).map(|marks| marks.open.as_str());
         let calls = format.calls().filter(|_| self.has_tools);
         let opens = calls.map_or(&[][..], |calls| calls.opens);
-        let all: Vec<&str> = opens.iter().copied().chain(thought).collect();
+        let silent = format.calls().map_or(&[][..], |calls| calls.silent);
+        let all: Vec<&str> = opens.iter().copied().chain(silent.iter().copied()).chain(thought).collect();
         let (text, hit) = input.until(&all);
         self.say(text, false);
         let Some(which) = hit else { return false };
         match calls {
             Some(calls) if which < opens.len() => self.open(input, (calls.reader)(Some(which)), false, opens[which]),
+            _ if which < opens.len() + silent.len() => {
+                (self.began, self.is_fresh) = (true, true);
+                true
+            }
             _ => {
                 self.space.clear();
                 (self.spot, self.is_fresh) = (Spot::Thought, true);

@@ -12,5 +12,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|START_ACTION|>"],
     is_bare: false,
     has_channels: false,
+    silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

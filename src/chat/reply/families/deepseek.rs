@@ -29,5 +29,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &[OPEN, CALL],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |mark| Box::new(NamedReader::new(SPEC, mark == Some(1))),
 };

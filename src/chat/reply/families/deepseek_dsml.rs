@@ -25,5 +25,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |mark| Box::new(TaggedReader::new(if mark == Some(1) { SPEC_V4 } else { SPEC }, false)),
 };

@@ -13,5 +13,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<function="],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

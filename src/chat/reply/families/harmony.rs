@@ -12,5 +12,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &[],
     is_bare: false,
     has_channels: true,
+    silent: &[],
     reader: |_| Box::new(ObjectReader::new(UNUSED)),
 };

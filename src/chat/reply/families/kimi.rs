@@ -20,5 +20,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |mark| Box::new(NamedReader::new(SPEC, mark == Some(1))),
 };

@@ -10,5 +10,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|tool_call_start|>"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(PythonReader::new("<|tool_call_end|>")),
 };

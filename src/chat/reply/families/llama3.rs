@@ -16,5 +16,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|python_tag|>"],
     is_bare: true,
     has_channels: false,
+    silent: &[],
     reader: |mark| Box::new(ObjectReader::new(if mark.is_some() { MARKED } else { BARE })),
 };

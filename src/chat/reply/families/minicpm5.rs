@@ -24,5 +24,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<function name=\""],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(TaggedReader::new(SPEC, true)),
 };

@@ -16,5 +16,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["[TOOL_CALLS]"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

@@ -12,5 +12,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["[TOOL_CALLS]"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

@@ -42,6 +42,8 @@ pub(super) struct Calls {
     pub is_bare: bool,
     /// Whether replies are messages with headers.
     pub has_channels: bool,
+    /// Marks that say nothing, around answers.
+    pub silent: &'static [&'static str],
     /// Makes a reader of what stands behind the mark of that number.
     pub reader: fn(Option<usize>) -> Box<dyn Reader>,
 }

@@ -26,5 +26,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<tool_call>", "<function="],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |mark| Box::new(TaggedReader::new(SPEC, mark == Some(1))),
 };

@@ -12,5 +12,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<seed:tool_call>"],
     is_bare: false,
     has_channels: false,
+    silent: &[],
     reader: |_| Box::new(TaggedReader::new(SPEC, false)),
 };

@@ -143,15 +143,20 @@ impl BraceReader {
                     }
                 }
                 At::Value => {
-                    if let Some(end) = self.value_end(input)? {
-                        self.arguments.key(&self.key, sink)?;
-                        let json = with_quotes(&self.value, self.spec.quote);
-                        sink.arguments(&json.map_err(|e| format!("the argument {:?}: {e}", self.key))?);
-                        self.at = if end == ',' { At::FirstKey } else { At::Close };
-                        if end == '}' {
-                            self.arguments.close(sink);
-                            sink.end(input);
+                    let Some(end) = self.value_end(input)? else {
+                        // What is left may begin a mark, and waits for more.
+                        match input.rest().is_empty() {
+                            true => continue,
+                            false => return Ok(Step::More),
                         }
+                    };
+                    self.arguments.key(&self.key, sink)?;
+                    let json = with_quotes(&self.value, self.spec.quote);
+                    sink.arguments(&json.map_err(|e| format!("the argument {:?}: {e}", self.key))?);
+                    self.at = if end == ',' { At::FirstKey } else { At::Close };
+                    if end == '}' {
+                        self.arguments.close(sink);
+                        sink.end(input);
                     }
                 }
                 At::Close => {

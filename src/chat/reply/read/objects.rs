@@ -397,8 +397,11 @@ impl Reader for ObjectReader {
     fn read(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Step {
         match self.run(input, sink) {
             Ok(step) => step,
-            // The text between two calls, or before the end, that is no call by itself.
-            Err(reason) if self.n_done > 0 && reason == CUT && self.at == At::Item => Step::Done,
+            // What stands between two calls is no call by itself.
+            Err(reason) if self.n_done > 0 && reason == CUT && self.at == At::Item => {
+                sink.end(input);
+                Step::Done
+            }
             Err(reason) => Step::Broken(self.name.clone(), reason),
         }
     }

@@ -115,7 +115,11 @@ impl PythonReader {
             }
             if input.rest().is_empty() {
                 return match input.is_last() {
-                    true if self.at == At::Close => Ok(Step::Done),
+                    // What stands between two calls is no call by itself.
+                    true if matches!(self.at, At::Call | At::AfterCall | At::Close) => {
+                        sink.end(input);
+                        Ok(Step::Done)
+                    }
                     true => Err(CUT.into()),
                     false => Ok(Step::More),
                 };

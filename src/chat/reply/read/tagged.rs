@@ -164,7 +164,13 @@ impl TaggedReader {
     }
 
     fn run(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<Step, String> {
+        let mut before = None;
         loop {
+            // What is left may begin a mark, and waits for more.
+            if before == Some((input.at(), self.at)) {
+                return Ok(Step::More);
+            }
+            before = Some((input.at(), self.at));
             let is_between = matches!(self.at, At::Call | At::FirstKey | At::BeforeValue | At::ValueEnd);
             if is_between {
                 let before = input.at();
