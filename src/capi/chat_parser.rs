@@ -263,5 +263,5 @@ pub unsafe extern "C" fn ember_chat_parser_format(
     out: *mut ember_chat_format,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || fill_struct!(out, to_format(&handle!(parser).lock("parser")?)))
+    guard(err, || fill_struct!(out, to_format(&*handle!(parser).lock("parser")?)))
 }

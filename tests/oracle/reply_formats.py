@@ -5,7 +5,8 @@
 
 Needs transformers (without PyTorch), and the program that tests/oracle/reply_parser.cpp is. Each line of a file is a case
 [name, variables, prompt, reply, llama]: the reply is what the template writes for the message of that name in messages.json
-behind the prompt, without the mark that ends a turn; llama is what llama.cpp reads in it, null where it fails.
+behind the prompt, without the mark that ends a turn; llama is what llama.cpp reads in it, null where it fails
+or ends the prompt otherwise.
 """
 
 import json
@@ -145,8 +146,10 @@ def main():
             reader.stdin.write(json.dumps(asked) + "\n")
             reader.stdin.flush()
             got = json.loads(reader.stdout.readline())
-            end = prompt[-80:] if len(prompt) > 80 else prompt
-            lines.append([name, variables, end, reply, None if "error" in got else got])
+            # llama.cpp may end the prompt otherwise, inside a thought say: then its reading is one of another reply.
+            if "error" in got or not prompt.endswith(got.pop("prompt")):
+                got = None
+            lines.append([name, variables, prompt[-80:], reply, got])
         if lines:
             text = ",\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
             (OUT / f"{path.stem}.json").write_text(f'{{"template": "templates/{path.stem}", "cases": [\n{text}\n]}}\n')

@@ -27,6 +27,7 @@ static json read(const json & in) {
     parser.parser.load(params.parser);
     auto message = common_chat_parse(in["reply"].get<std::string>(), false, parser);
     json out = { { "text", message.content }, { "thinking", message.reasoning_content }, { "calls", json::array() } };
+    out["prompt"] = params.generation_prompt;
     for (const auto & call : message.tool_calls) {
         out["calls"].push_back({ call.name, call.arguments });
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 /// The unread text of a reply. A reader takes from it what it understands; the rest is there again, with more behind it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Input<'t> {
     text: &'t str,
     at: usize,

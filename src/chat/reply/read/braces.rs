@@ -5,7 +5,7 @@ use super::super::input::{Input, Next};
 use super::super::sink::Sink;
 use super::super::walk::MOST_NESTED;
 use super::literal::with_quotes;
-use super::{Arguments, CUT, Reader, Step, grow_name};
+use super::{Arguments, CUT, Reader, Step, take_key, take_name};
 
 /// What is around a call.
 #[derive(Debug, Clone, Copy)]
@@ -110,9 +110,7 @@ impl BraceReader {
                     Next::No => return Err(format!("{:?} is missing", self.spec.before)),
                 },
                 At::Name => {
-                    let (text, hit) = input.until(&["{"]);
-                    grow_name(&mut self.name, text, "name")?;
-                    if hit.is_some() {
+                    if take_name(input, &mut self.name, &["{"], "name")?.is_some() {
                         sink.begin(self.name.trim(), None)?;
                         self.at = At::FirstKey;
                     }
@@ -128,12 +126,7 @@ impl BraceReader {
                     self.at = At::Key;
                 }
                 At::Key => {
-                    let (text, hit) = input.until(&[":"]);
-                    self.key.push_str(text);
-                    if self.key.len() > super::MOST_NAME {
-                        return Err("the name of an argument is too long".into());
-                    }
-                    if hit.is_some() {
+                    if take_key(input, &mut self.key, ":")? {
                         let key = self.key.trim();
                         let inner = key.strip_prefix(self.spec.quote).and_then(|k| k.strip_suffix(self.spec.quote));
                         let plain = key.strip_prefix('"').and_then(|k| k.strip_suffix('"'));

@@ -35,17 +35,45 @@ pub(super) trait Reader: std::fmt::Debug + Send {
 /// What an end of the text inside a call is.
 pub(super) const CUT: &str = "the reply ended inside the call";
 
-/// Appends to a name, whose end is not known yet. `Err`: it is none.
-pub(super) fn grow_name(name: &mut String, more: &str, what: &str) -> Result<(), String> {
-    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "<>{}[]()\"'`,;=|".contains(c);
-    name.push_str(more);
-    if name.len() > MOST_NAME {
-        return Err(format!("the {what} is longer than {MOST_NAME} bytes"));
+/// Takes more of a name, up to the first of `ends`, which is given. `Err`: it is none, and what makes it none stays.
+pub(super) fn take_name(
+    input: &mut Input<'_>,
+    name: &mut String,
+    ends: &[&str],
+    what: &str,
+) -> Result<Option<usize>, String> {
+    let is_odd = |c: char| c.is_control() || "<>{}[]()\"'`,;=|".contains(c);
+    let mut ahead = input.clone();
+    let (text, hit) = ahead.until(ends);
+    for (i, c) in text.char_indices() {
+        let is_second = !c.is_whitespace() && name.ends_with(char::is_whitespace) && !name.trim().is_empty();
+        if is_odd(c) && !c.is_whitespace() || is_second {
+            input.take(i);
+            return Err(format!("the {what} {:?} goes on with {c:?}", name.trim()));
+        }
+        if name.len() >= MOST_NAME {
+            input.take(i);
+            return Err(format!("the {what} is longer than {MOST_NAME} bytes"));
+        }
+        name.push(c);
     }
-    match name.trim().contains(is_odd) {
-        true => Err(format!("the {what} {:?} is no name", name.trim())),
-        false => Ok(()),
+    *input = ahead;
+    Ok(hit)
+}
+
+/// As [`take_name`], for a name of any characters.
+pub(super) fn take_key(input: &mut Input<'_>, key: &mut String, end: &str) -> Result<bool, String> {
+    let mut ahead = input.clone();
+    let (text, hit) = ahead.until(&[end]);
+    for (i, c) in text.char_indices() {
+        if key.len() >= MOST_NAME {
+            input.take(i);
+            return Err(format!("the name of an argument is longer than {MOST_NAME} bytes"));
+        }
+        key.push(c);
     }
+    *input = ahead;
+    Ok(hit.is_some())
 }
 
 /// Arguments that come one by one and become a JSON object.

@@ -4,7 +4,7 @@
 use super::super::input::{Input, Next};
 use super::super::sink::Sink;
 use super::super::walk::{Walk, Walked};
-use super::{CUT, Reader, Step, grow_name};
+use super::{CUT, Reader, Step, take_name};
 
 /// A part of a call.
 #[derive(Debug, Clone, Copy)]
@@ -143,9 +143,7 @@ impl NamedReader {
                     Next::Yes | Next::No => self.next_part(),
                 },
                 Part::Name(ends) => {
-                    let (text, hit) = input.until(ends);
-                    grow_name(&mut self.name, text, "name")?;
-                    match hit {
+                    match take_name(input, &mut self.name, ends, "name")? {
                         Some(which) => {
                             sink.allow(self.name.trim())?;
                             self.ended_by = ends[which];
@@ -160,18 +158,14 @@ impl NamedReader {
                         self.next_part();
                         continue;
                     }
-                    let (text, hit) = input.until(&[close]);
-                    grow_name(&mut self.id, text, "id")?;
-                    match hit {
+                    match take_name(input, &mut self.id, &[close], "id")? {
                         Some(_) => self.next_part(),
                         None if input.is_last() => return Err(CUT.into()),
                         None => return Ok(Step::More),
                     }
                 }
                 Part::IdWithName(close) => {
-                    let (text, hit) = input.until(&[close]);
-                    grow_name(&mut self.id, text, "id")?;
-                    match hit {
+                    match take_name(input, &mut self.id, &[close], "id")? {
                         Some(_) => {
                             let id = self.id.trim();
                             let name = id.rsplit_once(':').map_or(id, |(name, _)| name);

@@ -6,7 +6,7 @@ use super::super::sink::Sink;
 use super::super::walk::MOST_NESTED;
 use super::literal::{is_behind_string, python};
 use super::objects::{List, ObjectReader, Objects};
-use super::{Arguments, CUT, Reader, Step, grow_name};
+use super::{Arguments, CUT, Reader, Step, take_name};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
@@ -89,15 +89,18 @@ impl PythonReader {
                     break;
                 }
                 (Within::Plain, '[' | '{' | '(') => self.depth += 1,
-                (Within::Plain, ']' | '}' | ')') => {
-                    self.depth = self.depth.checked_sub(1).ok_or("a bracket closes that none opens")?;
+                (Within::Plain, ']' | '}' | ')') if self.depth == 0 => {
+                    input.take(i);
+                    return Err("a bracket closes that none opens".into());
                 }
+                (Within::Plain, ']' | '}' | ')') => self.depth -= 1,
                 (Within::String(quote), '\\') => self.within = Within::Escape(quote),
                 (Within::String(quote), c) if c == quote => self.within = Within::Behind(quote),
                 (Within::Escape(quote), _) => self.within = Within::String(quote),
                 _ => {}
             }
             if self.depth > MOST_NESTED {
+                input.take(i);
                 return Err("values are nested too deeply".into());
             }
         }
@@ -144,9 +147,7 @@ impl PythonReader {
                     self.at = At::Name;
                 }
                 (At::Name, _) => {
-                    let (text, hit) = input.until(&["("]);
-                    grow_name(&mut self.name, text, "name")?;
-                    if hit.is_some() {
+                    if take_name(input, &mut self.name, &["("], "name")?.is_some() {
                         sink.begin(self.name.trim(), None)?;
                         self.at = At::FirstKey;
                     }
@@ -159,11 +160,7 @@ impl PythonReader {
                 }
                 (At::FirstKey, _) => self.at = At::Key,
                 (At::Key, _) => {
-                    let (text, hit) = input.until(&["="]);
-                    self.key.push_str(text);
-                    let mut name = String::new();
-                    grow_name(&mut name, &self.key, "name of an argument")?;
-                    if hit.is_some() {
+                    if take_name(input, &mut self.key, &["="], "name of an argument")?.is_some() {
                         (self.at, self.within, self.depth) = (At::Value, Within::Plain, 0);
                     }
                 }

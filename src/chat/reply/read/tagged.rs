@@ -8,7 +8,7 @@ use super::super::sink::Sink;
 use super::super::tools::Kinds;
 use super::super::walk::{escape, quoted, whole_value};
 use super::literal::python;
-use super::{Arguments, CUT, Reader, Step, grow_name};
+use super::{Arguments, CUT, Reader, Step, take_name};
 
 /// What a reader is told. Between the marks white space is of no account.
 #[derive(Debug, Clone, Copy)]
@@ -202,9 +202,7 @@ impl TaggedReader {
                     }
                 }
                 At::Name => {
-                    let (text, hit) = input.until(self.spec.name_end);
-                    grow_name(&mut self.name, text, "name")?;
-                    if let Some(which) = hit {
+                    if let Some(which) = take_name(input, &mut self.name, self.spec.name_end, "name")? {
                         if self.name.trim().is_empty() && self.spec.name_end[which].trim().is_empty() {
                             continue;
                         }
@@ -231,7 +229,7 @@ impl TaggedReader {
                         }
                         Ok(Some(_)) => {
                             self.end_call(input, sink);
-                            if self.spec.call_end.is_empty() {
+                            if self.spec.call_end.is_empty() || self.spec.close.is_empty() {
                                 return Ok(Step::Done);
                             }
                         }
@@ -239,9 +237,7 @@ impl TaggedReader {
                     }
                 }
                 At::Key => {
-                    let (text, hit) = input.until(self.spec.key_end);
-                    grow_name(&mut self.key, text, "name of an argument")?;
-                    if let Some(which) = hit {
+                    if let Some(which) = take_name(input, &mut self.key, self.spec.key_end, "name of an argument")? {
                         self.begin_value(which, sink)?;
                         self.at = if self.spec.value.is_empty() { At::ValueStart } else { At::BeforeValue };
                     }
