@@ -84,6 +84,23 @@ const CANNOT: &[(&str, &str)] = &[
     ("harmony", "three_calls"),
 ];
 
+/// What llama.cpp reads otherwise: the template, the cases, and why.
+const OTHERWISE: &[(&str, &[&str], &str)] = &[
+    ("LFM2.5-8B-A1B", &["lines"], "it leaves line breaks in JSON as they are"),
+    ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", &["values", "false"], "it reads no calls with True and False"),
+    ("Qwen3-Coder", &["values", "false"], "the same"),
+    ("Qwen3.5-4B", &["values", "false"], "the same"),
+    ("StepFun3.5-Flash", &["values", "false"], "the same"),
+    (
+        "NVIDIA-Nemotron-Nano-v2",
+        &["text", "text_call", "thought", "thought_text_call", "three_calls"],
+        "the template leaves out the end of the thought that it opens, and all is one then",
+    ),
+    ("google-gemma-4-31B-it", &["text_call", "thought_text_call", "three_calls"], "it drops text behind calls"),
+    ("google-gemma-4-31B-it-interleaved", &["text_call", "thought_text_call", "three_calls"], "the same"),
+    ("inclusionai-ling-3.0-flash", &["marks"], "it takes any mark for the end of a value"),
+];
+
 /// The ends of turns that two templates write inside a message.
 const TURNS: [&str; 2] = ["<｜end▁of▁sentence｜><｜Assistant｜>", "<SPECIAL_12>\n<SPECIAL_11>Assistant\n"];
 
@@ -213,7 +230,7 @@ fn what_a_template_writes_is_read_back() {
     let known = messages();
     let tools = Tools::parse(known.tools.get()).unwrap();
     let (mut n, mut n_calls, mut wrong) = (0, 0, Vec::new());
-    let (mut n_llama, mut differ) = (0, Vec::new());
+    let (mut n_llama, mut n_otherwise) = (0, 0);
     for golden in goldens() {
         let source = std::fs::read_to_string(common::real_model(&format!("{}.jinja", golden.template))).unwrap();
         let format = ReplyFormat::of_template(&source).unwrap();
@@ -251,8 +268,11 @@ fn what_a_template_writes_is_read_back() {
                 });
                 let theirs = (text("text"), text("thinking"), calls.collect::<Vec<_>>());
                 n_llama += 1;
-                if theirs != mine {
-                    differ.push(format!("{} {name} {variables}\n  {reply:?}\n  {mine:?}\n  {theirs:?}", golden.template));
+                let is_known =
+                    OTHERWISE.iter().any(|(t, names, _)| golden.template.ends_with(t) && names.contains(&name.as_str()));
+                n_otherwise += u32::from(theirs != mine);
+                if theirs != mine && !is_known {
+                    wrong.push(format!("{} {name} {variables}, llama.cpp\n  {mine:?}\n  {theirs:?}", golden.template));
                 }
             }
             let is_first = FORMS.iter().any(|(_, templates)| golden.template.ends_with(templates[0]));
@@ -286,9 +306,7 @@ fn what_a_template_writes_is_read_back() {
             }
         }
     }
-    println!("{n} replies with {n_calls} calls; {n_llama} were read by llama.cpp, {} of them otherwise", differ.len());
-    if std::env::var_os("EMBER_SHOW").is_some() {
-        println!("{}", differ.join("\n"));
-    }
+    println!("{n} replies with {n_calls} calls; {n_llama} were read by llama.cpp, {n_otherwise} of them otherwise");
+    assert!(n > 800 && n_calls > 800 && n_llama > 500 && n_otherwise < 25);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

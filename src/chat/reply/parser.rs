@@ -5,7 +5,7 @@ use super::event::{End, Event};
 use super::format::ReplyFormat;
 use super::input::Input;
 use super::read::harmony::Harmony;
-use super::read::{Reader, Step};
+use super::read::{CUT, Reader, Step};
 use super::sink::Sink;
 use super::tools::{ToolChoice, Tools};
 
@@ -74,6 +74,7 @@ impl ReplyParser {
         // What the prompt has of the reply already is read, and nobody's event.
         parser.push(&tail);
         parser.sink.forget();
+        parser.space.clear();
         parser.is_fresh |= parser.waiting.is_empty() && !tail.is_empty();
         parser
     }
@@ -100,13 +101,20 @@ impl ReplyParser {
     pub fn finish(&mut self, end: End) -> Vec<Event> {
         if !std::mem::replace(&mut self.is_over, true) {
             self.run(true);
-            let is_text = matches!(self.spot, Spot::Answer) && (!self.is_fresh || end == End::Cut);
-            if is_text && self.began {
+            let is_text = matches!(self.spot, Spot::Answer) && !self.is_fresh;
+            if is_text {
                 let space = std::mem::take(&mut self.space);
                 self.sink.text(&space);
             }
         }
-        self.sink.take()
+        let mut events = self.sink.take();
+        if end == End::Cut
+            && let Some(Event::CallBroken { reason, .. }) =
+                events.iter_mut().rfind(|e| matches!(e, Event::CallBroken { reason, .. } if reason == CUT))
+        {
+            "the reply was cut off inside the call".clone_into(reason);
+        }
+        events
     }
 
     fn run(&mut self, last: bool) {
