@@ -398,6 +398,11 @@ typedef struct ember_cancel_token ember_cancel_token;
 typedef struct ember_chat_options ember_chat_options;
 
 /**
+ * Reads one reply of a model. Made with ember_chat_parser_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_chat_parser ember_chat_parser;
+
+/**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
  */
 typedef struct ember_context ember_context;
@@ -457,6 +462,118 @@ typedef struct ember_request ember_request;
  * An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
  */
 typedef struct ember_sampler ember_sampler;
+
+/**
+ * A piece of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
+ * until the next call with the parser. Set struct_size to sizeof(ember_chat_event) before the call.
+ */
+typedef struct ember_chat_event {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Text or JSON, as the kind says.
+     */
+    const char *text;
+    /**
+     * Length of text.
+     */
+    size_t text_len;
+    /**
+     * The name of the tool that is called.
+     */
+    const char *name;
+    /**
+     * Length of name.
+     */
+    size_t name_len;
+    /**
+     * The id of the call: the model's own where its format has ids, else nine letters and digits made from the prompt and
+     * the index, the same each time.
+     */
+    const char *id;
+    /**
+     * Length of id.
+     */
+    size_t id_len;
+    /**
+     * Why a call is broken: a sentence.
+     */
+    const char *reason;
+    /**
+     * Length of reason.
+     */
+    size_t reason_len;
+    /**
+     * The place of the call among those of the reply, from 0. A broken call has a place of its own too.
+     */
+    uint32_t index;
+    /**
+     * An ember_chat_event_kind.
+     */
+    int32_t kind;
+} ember_chat_event;
+
+/**
+ * How replies to a template's prompts are written. What it points to is as in ember_chat_event, and stays as long as the
+ * parser. Set struct_size to sizeof(ember_chat_format) before the call.
+ */
+typedef struct ember_chat_format {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * The form of calls: "hermes", "llama3", "mistral", "harmony" … Of length 0: none is known, calls come as text.
+     */
+    const char *name;
+    /**
+     * Length of name.
+     */
+    size_t name_len;
+    /**
+     * The mark before a thought. Of length 0: the template knows no thoughts.
+     */
+    const char *thinking_open;
+    /**
+     * Length of thinking_open.
+     */
+    size_t thinking_open_len;
+    /**
+     * The mark behind a thought. A host that ends a thought itself has the model go on behind this text.
+     */
+    const char *thinking_close;
+    /**
+     * Length of thinking_close.
+     */
+    size_t thinking_close_len;
+    /**
+     * The variable of the template (ember_chat_options_set_variables) that switches thinking, "enable_thinking" say. Of
+     * length 0: there is none.
+     */
+    const char *thinking_variable;
+    /**
+     * Length of thinking_variable.
+     */
+    size_t thinking_variable_len;
+    /**
+     * The variable's value with which the model thinks, in JSON.
+     */
+    const char *thinking_on;
+    /**
+     * Length of thinking_on.
+     */
+    size_t thinking_on_len;
+    /**
+     * The value with which it does not, in JSON. Of length 0: it cannot be switched off.
+     */
+    const char *thinking_off;
+    /**
+     * Length of thinking_off.
+     */
+    size_t thinking_off_len;
+} ember_chat_format;
 
 /**
  * The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
@@ -1079,6 +1196,24 @@ ember_status ember_chat_options_set_add_generation_prompt(struct ember_chat_opti
                                                           struct ember_error **err);
 
 /**
+ * Whether the model calls tools, for ember_chat_parser_new: "auto" (the default, as is an empty text) that it may, "none" that
+ * what looks like a call is text, "required" that it has to, and a tool's name, or OpenAI's object
+ * `{"type": "function", "function": {"name": …}}`, that it has to call this one; a call of another is broken then.
+ * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_tool_choice(struct ember_chat_options *options,
+                                                const char *tool_choice,
+                                                size_t tool_choice_len,
+                                                struct ember_error **err);
+
+/**
+ * Whether a reply may have several calls, for ember_chat_parser_new. Default: true. Else what comes behind the first is broken.
+ */
+ember_status ember_chat_options_set_parallel_calls(struct ember_chat_options *options,
+                                                   bool parallel_calls,
+                                                   struct ember_error **err);
+
+/**
  * What time it is for templates that write the date: seconds since the start of 1970 as the local clock shows them
  * (universal time plus the zone's offset). By default it is the system's universal time.
  */
@@ -1122,6 +1257,74 @@ ember_status ember_model_chat_template(const struct ember_model *model,
                                        size_t capacity,
                                        size_t *n_needed,
                                        struct ember_error **err);
+
+/**
+ * Prepares to read a reply of `model`, and writes the parser to `out`; free it with ember_chat_parser_free. What the reply looks
+ * like is found in the chat template: the model's, or the one that `options` say. The options are best those that the
+ * prompt was written with: of the tools in them the names are known then, and the types of arguments where the format writes
+ * none down. `options` NULL: the defaults; they may be freed afterwards.
+ *
+ * `prompt` is the text that ember_chat_apply_template gave, which may end inside a thought; empty: as the template ends it
+ * when it has no variables. It is also what ids of calls are made from.
+ *
+ * Marks are often special tokens, whose text a generation leaves out by itself: have it write them
+ * (ember_generate_options_set_render_special).
+ * Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be; EMBER_E_UNSUPPORTED for a model
+ * without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
+ * for a template that is broken; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_new(const struct ember_model *model,
+                                   const struct ember_chat_options *options,
+                                   const char *prompt,
+                                   size_t prompt_len,
+                                   struct ember_chat_parser **out,
+                                   struct ember_error **err);
+
+/**
+ * Frees a parser. NULL is fine.
+ */
+void ember_chat_parser_free(struct ember_chat_parser *parser);
+
+/**
+ * More of the reply, in pieces of any length that end between two code points, as those of ember_event do. Then take events
+ * with ember_chat_parser_next until there is none. After ember_chat_parser_finish text is ignored.
+ * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_push(struct ember_chat_parser *parser,
+                                    const char *text,
+                                    size_t text_len,
+                                    struct ember_error **err);
+
+/**
+ * The reply is over, for this ember_finish_reason. Text that waited for more comes now, and a call that is not complete is
+ * broken. Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no reason; EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_finish(struct ember_chat_parser *parser,
+                                      int32_t finish_reason,
+                                      struct ember_error **err);
+
+/**
+ * Writes the next event to `event`, whose struct_size must be set; EMBER_CHAT_EVENT_NONE when there is none now.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_next(struct ember_chat_parser *parser,
+                                    struct ember_chat_event *event,
+                                    struct ember_error **err);
+
+/**
+ * Writes to `out` whether the reply is inside a thought now. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_is_thinking(const struct ember_chat_parser *parser,
+                                           uint32_t *out,
+                                           struct ember_error **err);
+
+/**
+ * Writes to `out`, whose struct_size must be set, how the replies of the parser's template are written: what form calls have,
+ * what is around thoughts, and which variable switches them. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_chat_parser_format(const struct ember_chat_parser *parser,
+                                      struct ember_chat_format *out,
+                                      struct ember_error **err);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model

@@ -8,6 +8,7 @@ pub mod chat;
 mod edit;
 pub mod gguf;
 pub mod model;
+pub mod reply;
 pub mod safetensors;
 pub mod state;
 mod tiny;
@@ -17,11 +18,12 @@ pub mod tokenizer;
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of each is in `corpus/NAME`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("calls", calls::run),
     ("chat", chat::run),
     ("gguf", gguf::run),
     ("model", model::run),
+    ("reply", reply::run),
     ("safetensors", safetensors::run),
     ("state", state::run),
     ("tokenizer", tokenizer::run),

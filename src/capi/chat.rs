@@ -28,10 +28,12 @@ impl CType for ember_chat_options {
 /// What stands behind an `ember_chat_options`.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
-    tools: Option<String>,
+    pub(super) tools: Option<String>,
     variables: Option<String>,
-    template: Option<String>,
-    template_name: Option<String>,
+    pub(super) template: Option<String>,
+    pub(super) template_name: Option<String>,
+    pub(super) tool_choice: Option<String>,
+    pub(super) parallel_calls: bool,
     add_generation_prompt: bool,
     now: Option<i64>,
 }
@@ -43,18 +45,21 @@ impl Default for ChatOptions {
             variables: None,
             template: None,
             template_name: None,
+            tool_choice: None,
+            parallel_calls: true,
             add_generation_prompt: true,
             now: None,
         }
     }
 }
 
-fn options_or_default(options: *const ember_chat_options) -> Result<ChatOptions> {
+pub(super) fn options_or_default(options: *const ember_chat_options) -> Result<ChatOptions> {
     match options.is_null() {
         true => Ok(ChatOptions::default()),
         false => {
             let options = handle!(options).lock("options")?;
-            let texts = [&options.tools, &options.variables, &options.template, &options.template_name];
+            let ChatOptions { tools, variables, template, template_name, tool_choice, .. } = &*options;
+            let texts = [tools, variables, template, template_name, tool_choice];
             expect_room(texts.into_iter().flatten().map(String::len).sum(), "a copy of the options")?;
             Ok(options.clone())
         }
@@ -67,7 +72,7 @@ fn given(text: &str, what: &str) -> Result<Option<String>> {
 }
 
 /// The model's template of the given name, or the one for the case.
-fn template_of<'m>(model: &'m LoadedModel, name: Option<&str>, has_tools: bool) -> Result<&'m str> {
+pub(super) fn template_of<'m>(model: &'m LoadedModel, name: Option<&str>, has_tools: bool) -> Result<&'m str> {
     let tokenizer = model.tokenizer()?;
     let found = match name {
         Some(name) => tokenizer.named_chat_template(name),
@@ -230,6 +235,37 @@ pub unsafe extern "C" fn ember_chat_options_set_add_generation_prompt(
 ) -> ember_status {
     guard(err, || {
         handle!(options).lock("options")?.add_generation_prompt = add_generation_prompt;
+        Ok(())
+    })
+}
+
+/// Whether the model calls tools, for ember_chat_parser_new: "auto" (the default, as is an empty text) that it may, "none" that
+/// what looks like a call is text, "required" that it has to, and a tool's name, or OpenAI's object
+/// `{"type": "function", "function": {"name": …}}`, that it has to call this one; a call of another is broken then.
+/// Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
+    options: *mut ember_chat_options,
+    tool_choice: *const c_char,
+    tool_choice_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let choice = given(text!(tool_choice, tool_choice_len), "a choice of tools")?;
+        handle!(options).lock("options")?.tool_choice = choice;
+        Ok(())
+    })
+}
+
+/// Whether a reply may have several calls, for ember_chat_parser_new. Default: true. Else what comes behind the first is broken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_options_set_parallel_calls(
+    options: *mut ember_chat_options,
+    parallel_calls: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.parallel_calls = parallel_calls;
         Ok(())
     })
 }

@@ -12,6 +12,11 @@
 mod args;
 mod cancel;
 mod chat;
+mod chat_parser;
+#[cfg(feature = "chat")]
+mod chat_reading;
+#[cfg(not(feature = "chat"))]
+mod chat_reading_off;
 mod context;
 mod context_options;
 mod embed;
@@ -38,6 +43,7 @@ mod version;
 
 pub use cancel::*;
 pub use chat::*;
+pub use chat_parser::*;
 pub use context::*;
 pub use context_options::*;
 pub use embed::*;

@@ -9,6 +9,7 @@ mod clock;
 mod guarded;
 mod jinja;
 mod json;
+pub mod reply;
 
 use crate::error::{Error, Result};
 use clock::Clock;

@@ -1,0 +1,17 @@
+//! FunctionGemma: `<start_function_call>call:name{key:<escape>text<escape>,…}<end_function_call>`, once for each call.
+#![forbid(unsafe_code)]
+
+use super::super::read::braces::{BraceReader, Braces};
+use super::Calls;
+
+const SPEC: Braces = Braces { before: "call:", close: "<end_function_call>", quote: "<escape>" };
+
+pub(in super::super) static CALLS: Calls = Calls {
+    name: "function-gemma",
+    signs: |text| text.contains("<start_function_call>"),
+    opens: &["<start_function_call>"],
+    is_bare: false,
+    has_channels: false,
+    silent: &[],
+    reader: |_| Box::new(BraceReader::new(SPEC)),
+};

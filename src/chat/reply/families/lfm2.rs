@@ -1,0 +1,15 @@
+//! LFM2: `<|tool_call_start|>[name(key=value), …]<|tool_call_end|>`, as in Python.
+#![forbid(unsafe_code)]
+
+use super::super::read::python::PythonReader;
+use super::Calls;
+
+pub(in super::super) static CALLS: Calls = Calls {
+    name: "lfm2",
+    signs: |text| text.contains("<|tool_call_start|>") || text.contains("<|tool_list_start|>"),
+    opens: &["<|tool_call_start|>"],
+    is_bare: false,
+    has_channels: false,
+    silent: &[],
+    reader: |_| Box::new(PythonReader::new("<|tool_call_end|>")),
+};

@@ -1,0 +1,21 @@
+//! Llama 3.1, 3.2 and 3.3: `{"name": …, "parameters": {…}}` as the whole reply, or behind `<|python_tag|>`.
+#![forbid(unsafe_code)]
+
+use super::super::read::objects::{List, ObjectReader, Objects};
+use super::Calls;
+
+const BARE: Objects = Objects { close: "", list: List::Never, is_bare: true };
+const MARKED: Objects = Objects { close: "", list: List::Never, is_bare: false };
+
+pub(in super::super) static CALLS: Calls = Calls {
+    name: "llama3",
+    signs: |text| {
+        let is_json = |key: &str| text.contains(&format!("\"name\": \"get_weather\", \"{key}\""));
+        is_json("parameters") || is_json("arguments") || text.contains("<|python_tag|>") && text.contains("\"parameters\"")
+    },
+    opens: &["<|python_tag|>"],
+    is_bare: true,
+    has_channels: false,
+    silent: &[],
+    reader: |mark| Box::new(ObjectReader::new(if mark.is_some() { MARKED } else { BARE })),
+};

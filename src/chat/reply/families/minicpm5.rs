@@ -1,0 +1,29 @@
+//! MiniCPM5: `<function name="name"><param name="key">value</param></function>`, once for each call.
+#![forbid(unsafe_code)]
+
+use super::super::read::tagged::{Tagged, TaggedReader};
+use super::Calls;
+
+const SPEC: Tagged = Tagged {
+    call: "<function name=\"",
+    name_end: &["\">"],
+    key: "<param name=\"",
+    key_end: &["\">"],
+    value: "",
+    value_end: "</param>",
+    call_end: "</function>",
+    close: "",
+    is_padded: false,
+    is_typed: false,
+    has_cdata: true,
+};
+
+pub(in super::super) static CALLS: Calls = Calls {
+    name: "minicpm5",
+    signs: |text| text.contains("<function name=\"") && text.contains("<param name=\""),
+    opens: &["<function name=\""],
+    is_bare: false,
+    has_channels: false,
+    silent: &[],
+    reader: |_| Box::new(TaggedReader::new(SPEC, true)),
+};

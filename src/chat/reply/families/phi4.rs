@@ -1,0 +1,18 @@
+//! Phi-4-mini: `<|tool_call|>[{"name": …, "arguments": {…}}, …]<|/tool_call|>`. Its template writes no calls: it is known by
+//! the marks around the descriptions of tools.
+#![forbid(unsafe_code)]
+
+use super::super::read::objects::{List, ObjectReader, Objects};
+use super::Calls;
+
+const SPEC: Objects = Objects { close: "<|/tool_call|>", list: List::Either, is_bare: false };
+
+pub(in super::super) static CALLS: Calls = Calls {
+    name: "phi4",
+    signs: |text| text.contains("<|/tool_call|>") || text.contains("<|/tool|>"),
+    opens: &["<|tool_call|>"],
+    is_bare: false,
+    has_channels: false,
+    silent: &[],
+    reader: |_| Box::new(ObjectReader::new(SPEC)),
+};

@@ -1,0 +1,68 @@
+//! The marks around thoughts, and the variables of templates that switch them on and off.
+#![forbid(unsafe_code)]
+
+/// What is around a thought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThinkingMarks {
+    /// Before it.
+    pub open: String,
+    /// Behind it. This is what closes a thought that has become too long.
+    pub close: String,
+    /// Whether a thought may also begin in the middle of an answer.
+    pub(super) anywhere: bool,
+}
+
+/// The variable of a template that says whether the model thinks. The values are JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThinkingSwitch {
+    /// Its name, for `ChatInput::variables`.
+    pub variable: String,
+    /// The value with which the model thinks.
+    pub on: String,
+    /// The value with which it does not; `None` where it always does, more or less.
+    pub off: Option<String>,
+}
+
+/// The marks that are known: before and behind a thought, and whether one may begin anywhere. The first pair that a template
+/// writes is the template's.
+const MARKS: [(&str, &str, bool); 12] = [
+    ("<|channel>thought", "<channel|>", true),
+    ("<|START_THINKING|>", "<|END_THINKING|>", true),
+    ("[THINK]", "[/THINK]", true),
+    ("<seed:think>", "</seed:think>", false),
+    ("<mm:think>", "</mm:think>", false),
+    ("<think:opensource>", "</think:opensource>", false),
+    ("<|inner_prefix|>", "<|inner_suffix|>", true),
+    ("<|think|>", "<|/think|>", false),
+    ("<think>", "</think>", false),
+    ("<thinking>", "</thinking>", false),
+    ("<thought>", "</thought>", false),
+    ("<reasoning>", "</reasoning>", false),
+];
+
+/// Harmony's, for the mark that closes a thought: what begins the answer comes with it.
+const CHANNELS: (&str, &str) = ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>");
+
+/// The marks of a template with this text.
+pub(super) fn marks(source: &str, has_channels: bool) -> Option<ThinkingMarks> {
+    let known = |(open, close, anywhere): (&str, &str, bool)| ThinkingMarks {
+        open: open.to_owned(),
+        close: close.to_owned(),
+        anywhere,
+    };
+    if has_channels {
+        return Some(known((CHANNELS.0, CHANNELS.1, true)));
+    }
+    // Templates write marks in parts at times ("<|channel>" and "thought"), so the one that closes is enough.
+    MARKS.into_iter().find(|(_, close, _)| source.contains(close)).map(known)
+}
+
+/// Variables that switch thinking, with their values for on and off, from the plainest on.
+pub(super) const SWITCHES: [(&str, &str, &[&str]); 6] = [
+    ("enable_thinking", "true", &["false"]),
+    ("thinking", "true", &["false"]),
+    ("reasoning", "true", &["false"]),
+    ("thinking_mode", "\"thinking\"", &["\"chat\"", "\"disabled\""]),
+    ("thinking_budget", "-1", &["0"]),
+    ("reasoning_effort", "\"high\"", &["\"none\"", "\"no_think\""]),
+];
