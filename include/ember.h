@@ -1246,6 +1246,22 @@ ember_status ember_chat_apply_template(const struct ember_model *model,
                                        struct ember_error **err);
 
 /**
+ * As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
+ * `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
+ * a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
+ * where the file asks for it, once.
+ * `options` NULL: the defaults. Any thread. Errors: as ember_chat_apply_template.
+ */
+ember_status ember_chat_tokenize(const struct ember_model *model,
+                                 const char *messages,
+                                 size_t messages_len,
+                                 const struct ember_chat_options *options,
+                                 uint32_t *tokens,
+                                 size_t capacity,
+                                 size_t *n_needed,
+                                 struct ember_error **err);
+
+/**
  * Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
  * without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
  * EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.

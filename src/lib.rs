@@ -23,6 +23,7 @@
 //! - [`model`]: a file opened, checked and bound once, shared by its contexts.
 //! - [`context`]: token sequences over a model: batches, logits, embeddings, states.
 //! - [`generate`]: from a prompt to text, in whole code points.
+//! - [`conversation`]: messages in, events out; a history that is kept and fits.
 //! - [`engine`]: many generations on one context: a queue, and batches made of all that run.
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
 
@@ -49,6 +50,8 @@ pub mod capi;
 #[cfg(feature = "chat")]
 pub mod chat;
 pub mod context;
+#[cfg(feature = "chat")]
+pub mod conversation;
 pub mod engine;
 pub mod error;
 pub mod generate;

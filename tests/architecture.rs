@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 20] = [
+const LAYERS: [&str; 21] = [
     "error",
     "cancel",
     "memory",
@@ -26,6 +26,7 @@ const LAYERS: [&str; 20] = [
     "model",
     "context",
     "generate",
+    "conversation",
     "engine",
     "capi",
 ];

@@ -7,11 +7,15 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
-use crate::error::{Error, Result, ember_status};
-use crate::gguf::quoted;
+#[cfg(feature = "chat")]
+use crate::chat::ChatInput;
+#[cfg(feature = "chat")]
+use crate::conversation::Template;
+#[cfg(not(feature = "chat"))]
+use crate::error::Error;
+use crate::error::{Result, ember_status};
 use crate::memory::{copied_text, expect_room};
 use crate::model::LoadedModel;
-use crate::tokenizer::Tokenizer;
 
 /// How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -71,72 +75,32 @@ fn given(text: &str, what: &str) -> Result<Option<String>> {
     (!text.is_empty()).then(|| copied_text(text, what)).transpose()
 }
 
-/// The model's template of the given name, or the one for the case.
-pub(super) fn template_of<'m>(model: &'m LoadedModel, name: Option<&str>, has_tools: bool) -> Result<&'m str> {
-    let tokenizer = model.tokenizer()?;
-    let found = match name {
-        Some(name) => tokenizer.named_chat_template(name),
-        None => {
-            let for_tools = tokenizer.named_chat_template("tool_use").filter(|_| has_tools);
-            for_tools.or_else(|| tokenizer.chat_template())
-        }
-    };
-    found.ok_or_else(|| missing(model.name(), tokenizer, name))
-}
-
-fn missing(model: &str, tokenizer: &Tokenizer, name: Option<&str>) -> Error {
-    let names: Vec<&str> = tokenizer.chat_template_names().collect();
-    match (name, names.is_empty()) {
-        (_, true) => Error::Unsupported(format!(
-            "{model}: the model has no chat template; if it was trained on conversations, give one with \
-             ember_chat_options_set_template, else continue plain text"
-        )),
-        (name, false) => Error::NotFound(format!(
-            "{model}: the model has no chat template {}; it has {}",
-            quoted(name.unwrap_or("default").as_bytes()),
-            names.join(", ")
-        )),
-    }
-}
-
-/// The token that has some role.
-#[cfg(feature = "chat")]
-type RoleOf = fn(&Tokenizer) -> Option<u32>;
-
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
-    use crate::chat::{ChatInput, ChatTemplate, room, template_room};
-    let compiled = |text: &str| {
-        expect_room(template_room(text), "a chat template of this length")?;
-        ChatTemplate::parse(text)
-    };
-    let template = match &options.template {
-        Some(template) => compiled(template)?,
-        None => {
-            let text = template_of(model, options.template_name.as_deref(), options.tools.is_some())?;
-            compiled(text).map_err(|e| e.within(model.name()))?
-        }
-    };
-    let roles: [(&str, RoleOf); 4] = [
-        ("bos_token", Tokenizer::bos),
-        ("eos_token", Tokenizer::eos),
-        ("pad_token", Tokenizer::pad),
-        ("unk_token", Tokenizer::unk),
-    ];
-    let mut special_tokens = Vec::new();
-    for (name, role) in roles {
-        if let Ok(tokenizer) = model.tokenizer()
-            && let Some(token) = role(tokenizer)
-        {
-            let text = String::from_utf8_lossy(tokenizer.token_bytes(token)?).into_owned();
-            special_tokens.push((name.to_owned(), text));
-        }
-    }
-    let ChatOptions { tools, variables, add_generation_prompt, now, .. } = options;
-    let more = [&tools, &variables].into_iter().flatten();
-    let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
-    expect_room(n_bytes, "a conversation of this length")?;
-    template.render(messages, &ChatInput { tools, variables, add_generation_prompt, special_tokens, now })
+    let (template, input) = template_and_input(model, options)?;
+    template.render_plain(messages, input)
+}
+
+/// The template that the options name, and what it is rendered with.
+#[cfg(feature = "chat")]
+fn template_and_input(model: &LoadedModel, options: ChatOptions) -> Result<(Template, ChatInput)> {
+    let ChatOptions { tools, variables, template, template_name, add_generation_prompt, now, .. } = options;
+    let template = Template::new(model, template.as_deref(), template_name.as_deref(), tools.is_some())?;
+    Ok((template, ChatInput { tools, variables, add_generation_prompt, now, ..ChatInput::default() }))
+}
+
+/// The tokens of a conversation.
+#[cfg(feature = "chat")]
+fn tokenize(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<Vec<u32>> {
+    let (template, input) = template_and_input(model, options)?;
+    let rendered = template.render(messages, input)?;
+    let tokenizer = model.tokenizer_for(rendered.text.len())?;
+    tokenizer.encode_rendered(&[], &rendered.text, &rendered.foreign)
+}
+
+#[cfg(not(feature = "chat"))]
+fn tokenize(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<Vec<u32>> {
+    apply(model, messages, options).map(|_| Vec::new())
 }
 
 #[cfg(not(feature = "chat"))]
@@ -315,6 +279,29 @@ pub unsafe extern "C" fn ember_chat_apply_template(
     })
 }
 
+/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
+/// `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
+/// a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
+/// where the file asks for it, once.
+/// `options` NULL: the defaults. Any thread. Errors: as ember_chat_apply_template.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_tokenize(
+    model: *const ember_model,
+    messages: *const c_char,
+    messages_len: usize,
+    options: *const ember_chat_options,
+    tokens: *mut u32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, messages) = (handle!(model), text!(messages, messages_len));
+        let ids = tokenize(&model.model, messages, options_or_default(options)?)?;
+        fill!(ids, tokens, capacity, n_needed)
+    })
+}
+
 /// Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
 /// without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
 /// EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.
@@ -330,7 +317,7 @@ pub unsafe extern "C" fn ember_model_chat_template(
 ) -> ember_status {
     guard(err, || {
         let (model, name) = (handle!(model), text!(name, name_len));
-        let template = template_of(&model.model, Some(name).filter(|name| !name.is_empty()), false)?;
+        let template = model.model.chat_template(Some(name).filter(|name| !name.is_empty()), false)?;
         fill!(template.as_bytes(), buffer, capacity, n_needed)
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::chat::{ChatOptions, template_of};
+use super::chat::ChatOptions;
 use crate::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
 use crate::chat::{room, template_room};
 use crate::error::Result;
@@ -43,7 +43,7 @@ pub struct Known<'f> {
 impl Reading {
     /// Before a reply to `prompt`.
     pub fn new(model: &LoadedModel, options: ChatOptions, prompt: &str) -> Result<Reading> {
-        let of_model = || template_of(model, options.template_name.as_deref(), options.tools.is_some());
+        let of_model = || model.chat_template(options.template_name.as_deref(), options.tools.is_some());
         let source = options.template.as_deref().map_or_else(of_model, Ok)?;
         expect_room(template_room(source), "a chat template of this length")?;
         let json = options.tools.as_deref().unwrap_or("[]");

@@ -1,6 +1,7 @@
 //! A model file opened, checked and bound once, and shared by its contexts; and what a caller may choose about that.
 #![forbid(unsafe_code)]
 
+mod chat_template;
 mod check;
 mod fingerprint;
 mod inspect;

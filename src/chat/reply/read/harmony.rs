@@ -22,7 +22,10 @@ enum At {
     Header,
     Text,
     Thinking,
-    Call { name: String, walk: Option<Walk> },
+    Call {
+        name: String,
+        walk: Option<Walk>,
+    },
     /// Behind a call's arguments.
     CallEnd,
 }

@@ -1,0 +1,120 @@
+//! How a conversation is held.
+#![forbid(unsafe_code)]
+
+use super::ToolChoice;
+use super::messages::with_variable;
+use crate::chat::reply::ReplyFormat;
+use crate::error::{Error, Result};
+use crate::generate::GenerateOptions;
+
+/// What happens where a conversation would become longer than its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenFull {
+    /// Whole turns are dropped, the oldest first. The system text and the first turn stay.
+    #[default]
+    DropOldest,
+    /// As `DropOldest`, but the first turn may go too.
+    DropOldestAndFirst,
+    /// It is an error.
+    Refuse,
+}
+
+/// The options of a conversation.
+#[derive(Debug, Clone)]
+pub struct ConversationOptions {
+    /// The system text.
+    pub system: Option<String>,
+    /// Descriptions of the tools that the model may call, a JSON array.
+    pub tools: Option<String>,
+    /// Whether it has to call one.
+    pub tool_choice: ToolChoice,
+    /// Whether it may call several in one reply.
+    pub parallel_calls: bool,
+    /// Whether it thinks before it answers; `None`: as the template has it.
+    pub thinking: Option<bool>,
+    /// Most tokens of a thought; then it is closed by the template's own mark.
+    pub thinking_budget: Option<usize>,
+    /// More variables for the template, a JSON object.
+    pub variables: Option<String>,
+    /// The text of a template in place of the model's.
+    pub template: Option<String>,
+    /// The name of one of the model's templates.
+    pub template_name: Option<String>,
+    /// What happens where the sequence would become too long.
+    pub when_full: WhenFull,
+    /// Tokens that must be free for a reply when it begins; `None`: as many as it may have, and a quarter of the sequence at most.
+    pub reserve: Option<usize>,
+    /// What `strftime_now` shows in a template: seconds since the start of 1970 on the local clock. `None`: now, as the conversation
+    /// begins, and the same in all of its turns.
+    pub now: Option<i64>,
+    /// How replies are generated: `max_tokens` of each, the sequence, stop strings and so on.
+    pub generate: GenerateOptions,
+}
+
+impl Default for ConversationOptions {
+    fn default() -> ConversationOptions {
+        ConversationOptions {
+            system: None,
+            tools: None,
+            tool_choice: ToolChoice::Auto,
+            parallel_calls: true,
+            thinking: None,
+            thinking_budget: None,
+            variables: None,
+            template: None,
+            template_name: None,
+            when_full: WhenFull::default(),
+            reserve: None,
+            now: None,
+            generate: GenerateOptions { max_tokens: 1024, ..GenerateOptions::default() },
+        }
+    }
+}
+
+impl ConversationOptions {
+    /// `InvalidArgument` for options that mean nothing here.
+    pub(super) fn check(&self) -> Result<()> {
+        let o = &self.generate;
+        let refused = [
+            ("echo", o.echo),
+            ("shift", o.shift.is_some()),
+            ("logprobs", o.logprobs),
+            ("n_top", o.n_top > 0),
+            ("ignore_eog", o.ignore_eog),
+        ];
+        if let Some((name, _)) = refused.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(Error::InvalidArgument(format!(
+                "a conversation takes no {name} among its options of generation"
+            )));
+        }
+        match &self.tool_choice {
+            ToolChoice::Auto | ToolChoice::None => Ok(()),
+            _ if self.tools.is_none() => {
+                Err(Error::InvalidArgument("tool_choice asks for a call, but there are no tools".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The variables for a template of this format, with the one that switches thinking. `Unsupported` where it cannot be switched.
+    pub(super) fn variables_for(&self, format: &ReplyFormat, model: &str) -> Result<Option<String>> {
+        let unsupported = |what: &str| Err(Error::Unsupported(format!("{model}: {what}")));
+        if self.thinking_budget.is_some() && format.thinking().is_none() {
+            return unsupported("the chat template has no marks of thoughts, so thinking can have no budget");
+        }
+        let Some(thinking) = self.thinking else { return Ok(self.variables.clone()) };
+        match (format.thinking_switch(), thinking) {
+            (Some(switch), true) => {
+                with_variable(self.variables.as_deref(), &switch.variable, &switch.on).map(Some)
+            }
+            (Some(switch), false) => match &switch.off {
+                Some(off) => with_variable(self.variables.as_deref(), &switch.variable, off).map(Some),
+                None => unsupported("the chat template has no value that switches thinking off"),
+            },
+            // Nothing to switch: it always thinks, or never.
+            (None, true) if format.thinking().is_some() => Ok(self.variables.clone()),
+            (None, false) if format.thinking().is_none() => Ok(self.variables.clone()),
+            (None, _) => unsupported("the chat template has no variable that switches thinking"),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The chat template of a model, with all that it is rendered with.
+#![forbid(unsafe_code)]
+
+use crate::chat::reply::ReplyFormat;
+use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, room, template_room};
+use crate::error::Result;
+use crate::memory::expect_room;
+use crate::model::LoadedModel;
+use crate::tokenizer::Tokenizer;
+
+/// A compiled template, the names of special tokens, and the guard against their texts.
+#[derive(Debug)]
+pub struct Template {
+    compiled: ChatTemplate,
+    source: String,
+    special_tokens: Vec<(String, String)>,
+    guard: Guard,
+}
+
+/// The token that has some role.
+type RoleOf = fn(&Tokenizer) -> Option<u32>;
+
+impl Template {
+    /// The template with the text `source`, or else the model's of the given name, or else the one for the case.
+    ///
+    /// Errors: `Unsupported` for a model without a template, `NotFound` for a name that no template has, `Format`.
+    pub fn new(
+        model: &LoadedModel,
+        source: Option<&str>,
+        name: Option<&str>,
+        has_tools: bool,
+    ) -> Result<Template> {
+        let (text, is_own) = match source {
+            Some(text) => (text, true),
+            None => (model.chat_template(name, has_tools)?, false),
+        };
+        expect_room(template_room(text), "a chat template of this length")?;
+        let compiled = ChatTemplate::parse(text);
+        let compiled = if is_own { compiled? } else { compiled.map_err(|e| e.within(model.name()))? };
+        let roles: [(&str, RoleOf); 4] = [
+            ("bos_token", Tokenizer::bos),
+            ("eos_token", Tokenizer::eos),
+            ("pad_token", Tokenizer::pad),
+            ("unk_token", Tokenizer::unk),
+        ];
+        let mut special_tokens = Vec::new();
+        let mut guard = Guard::default();
+        if let Ok(tokenizer) = model.tokenizer() {
+            for (name, role) in roles {
+                if let Some(token) = role(tokenizer) {
+                    let text = String::from_utf8_lossy(tokenizer.token_bytes(token)?).into_owned();
+                    special_tokens.push((name.to_owned(), text));
+                }
+            }
+            let controls = (0..tokenizer.n_vocab() as u32).filter(|&id| tokenizer.is_control(id));
+            guard = Guard::new(
+                controls.filter_map(|id| std::str::from_utf8(tokenizer.token_bytes(id).ok()?).ok()),
+            );
+        }
+        Ok(Template { compiled, source: text.to_owned(), special_tokens, guard })
+    }
+
+    /// How replies to its prompts are written.
+    pub fn reply_format(&self) -> ReplyFormat {
+        ReplyFormat::of_parsed(&self.compiled, &self.source)
+    }
+
+    /// What it writes for these messages. Errors: those of [`ChatTemplate::render`], `NoMemory`.
+    pub fn render(&self, messages: &str, input: ChatInput) -> Result<Rendered> {
+        let more = [&input.tools, &input.variables].into_iter().flatten();
+        let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
+        expect_room(n_bytes.saturating_mul(2), "a conversation of this length")?;
+        let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
+        self.compiled.render_guarded(messages, &input, Some(&self.guard))
+    }
+
+    /// As [`Template::render`], as a template writes it for `transformers`: texts with control tokens and all.
+    pub fn render_plain(&self, messages: &str, input: ChatInput) -> Result<String> {
+        let more = [&input.tools, &input.variables].into_iter().flatten();
+        let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
+        expect_room(n_bytes, "a conversation of this length")?;
+        let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
+        self.compiled.render(messages, &input)
+    }
+}
