@@ -28,7 +28,10 @@ const FORMS: &[(&str, &[&str])] = &[
             "llama-cpp-deepseek-r1",
         ],
     ),
-    ("deepseek-dsml", &["deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"]),
+    (
+        "deepseek-dsml",
+        &["deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"],
+    ),
     ("functionary", &["meetkai-functionary-medium-v3.1"]),
     ("gemma4", &["google-gemma-4-31B-it", "google-gemma-4-31B-it-interleaved"]),
     (
@@ -62,12 +65,23 @@ const FORMS: &[(&str, &[&str])] = &[
     ),
     ("kimi", &["Kimi-K2-Instruct", "Kimi-K2-Thinking", "moonshotai-Kimi-K2"]),
     ("lfm2", &["LFM2-8B-A1B", "LFM2.5-8B-A1B"]),
-    ("llama3", &["meta-llama-Llama-3.1-8B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "meta-llama-Llama-3.3-70B-Instruct"]),
+    (
+        "llama3",
+        &[
+            "meta-llama-Llama-3.1-8B-Instruct",
+            "meta-llama-Llama-3.2-3B-Instruct",
+            "meta-llama-Llama-3.3-70B-Instruct",
+        ],
+    ),
     ("minicpm5", &["openbmb-MiniCPM5-1B"]),
     ("minimax", &["MiniMax-M2"]),
     (
         "mistral",
-        &["Mistral-Small-3.2-24B-Instruct-2506", "mistralai-Ministral-3-14B-Reasoning-2512", "unsloth-mistral-Devstral-Small-2507"],
+        &[
+            "Mistral-Small-3.2-24B-Instruct-2506",
+            "mistralai-Ministral-3-14B-Reasoning-2512",
+            "unsloth-mistral-Devstral-Small-2507",
+        ],
     ),
     ("mistral-array", &["mistralai-Mistral-Nemo-Instruct-2407"]),
     ("nemotron", &["NVIDIA-Nemotron-Nano-v2"]),
@@ -96,7 +110,11 @@ const OTHERWISE: &[(&str, &[&str], &str)] = &[
         &["text", "text_call", "thought", "thought_text_call", "three_calls"],
         "the template leaves out the end of the thought that it opens, and all is one then",
     ),
-    ("google-gemma-4-31B-it", &["text_call", "thought_text_call", "three_calls"], "it drops text behind calls"),
+    (
+        "google-gemma-4-31B-it",
+        &["text_call", "thought_text_call", "three_calls"],
+        "it drops text behind calls",
+    ),
     ("google-gemma-4-31B-it-interleaved", &["text_call", "thought_text_call", "three_calls"], "the same"),
     ("inclusionai-ling-3.0-flash", &["marks"], "it takes any mark for the end of a value"),
 ];
@@ -174,7 +192,8 @@ fn the_form_is_that_of_the_template() {
     let mut n = 0;
     for (name, source) in templates() {
         let format = ReplyFormat::of_template(&source).unwrap();
-        let want = FORMS.iter().find(|(_, templates)| templates.contains(&name.as_str())).map(|(form, _)| *form);
+        let want =
+            FORMS.iter().find(|(_, templates)| templates.contains(&name.as_str())).map(|(form, _)| *form);
         assert_eq!(format.name(), want, "{name}");
         n += usize::from(want.is_some());
     }
@@ -232,7 +251,8 @@ fn what_a_template_writes_is_read_back() {
     let (mut n, mut n_calls, mut wrong) = (0, 0, Vec::new());
     let (mut n_llama, mut n_otherwise) = (0, 0);
     for golden in goldens() {
-        let source = std::fs::read_to_string(common::real_model(&format!("{}.jinja", golden.template))).unwrap();
+        let source =
+            std::fs::read_to_string(common::real_model(&format!("{}.jinja", golden.template))).unwrap();
         let format = ReplyFormat::of_template(&source).unwrap();
         if format.name().is_none() {
             continue;
@@ -240,7 +260,8 @@ fn what_a_template_writes_is_read_back() {
         for (name, variables, prompt, reply, llama) in &golden.cases {
             let reply = &TURNS.iter().fold(reply.clone(), |reply, turn| reply.replace(turn, ""));
             // This template writes a space of its own before everything.
-            let reply = &reply[usize::from(golden.template.ends_with("Reka-Edge") && reply.starts_with(' '))..];
+            let reply =
+                &reply[usize::from(golden.template.ends_with("Reka-Edge") && reply.starts_with(' '))..];
             // Some templates open a thought in the prompt and leave past thoughts out: such a reply is one behind no thought.
             let has_end = format.thinking().is_some_and(|marks| reply.contains(&*marks.close));
             let prompt = if has_end || !format.is_thinking_after(prompt) { prompt.as_str() } else { "" };
@@ -251,35 +272,49 @@ fn what_a_template_writes_is_read_back() {
                 ..ReplyOptions::default()
             };
             let got = read(&format, &options, &[reply], End::Stop);
-            let calls: Vec<(String, Value)> = got.calls.iter().map(|(_, name, a)| (name.clone(), parsed(a))).collect();
+            let calls: Vec<(String, Value)> =
+                got.calls.iter().map(|(_, name, a)| (name.clone(), parsed(a))).collect();
             let want = wanted(&known.messages[name], reply);
             let mine = (got.text.clone(), got.thinking.clone(), calls);
             n += 1;
             n_calls += mine.2.len();
             if mine != want && !CANNOT.contains(&(format.name().unwrap(), name)) {
-                wrong.push(format!("{} {name} {variables}\n  {reply:?}\n  {mine:?}\n  {want:?}\n {:?}", golden.template, got.broken));
+                wrong.push(format!(
+                    "{} {name} {variables}\n  {reply:?}\n  {mine:?}\n  {want:?}\n {:?}",
+                    golden.template, got.broken
+                ));
             }
             if let Some(llama) = llama {
                 let text = |key: &str| llama[key].as_str().unwrap().trim().to_owned();
                 let calls = llama["calls"].as_array().unwrap().iter().map(|call| {
                     let arguments = call[1].as_str().unwrap();
-                    let arguments = serde_json::from_str(arguments).unwrap_or(Value::String(arguments.into()));
+                    let arguments =
+                        serde_json::from_str(arguments).unwrap_or(Value::String(arguments.into()));
                     (call[0].as_str().unwrap().to_owned(), arguments)
                 });
                 let theirs = (text("text"), text("thinking"), calls.collect::<Vec<_>>());
                 n_llama += 1;
-                let is_known =
-                    OTHERWISE.iter().any(|(t, names, _)| golden.template.ends_with(t) && names.contains(&name.as_str()));
+                let is_known = OTHERWISE
+                    .iter()
+                    .any(|(t, names, _)| golden.template.ends_with(t) && names.contains(&name.as_str()));
                 n_otherwise += u32::from(theirs != mine);
                 if theirs != mine && !is_known {
-                    wrong.push(format!("{} {name} {variables}, llama.cpp\n  {mine:?}\n  {theirs:?}", golden.template));
+                    wrong.push(format!(
+                        "{} {name} {variables}, llama.cpp\n  {mine:?}\n  {theirs:?}",
+                        golden.template
+                    ));
                 }
             }
             let is_first = FORMS.iter().any(|(_, templates)| golden.template.ends_with(templates[0]));
             // Every way to cut it in two, and many ways to cut it into many.
             for at in (0..=reply.len()).filter(|at| is_first && reply.is_char_boundary(*at)) {
                 let (a, b) = reply.split_at(at);
-                assert_eq!(read(&format, &options, &[a, b], End::Stop), got, "{} {name}: {a:?} {b:?}", golden.template);
+                assert_eq!(
+                    read(&format, &options, &[a, b], End::Stop),
+                    got,
+                    "{} {name}: {a:?} {b:?}",
+                    golden.template
+                );
             }
             let mut random = Xoshiro256PlusPlus::seed_from_u64(n);
             for longest in [1, 2, 5, 17] {
@@ -290,7 +325,12 @@ fn what_a_template_writes_is_read_back() {
                     pieces.push(piece);
                     rest = more;
                 }
-                assert_eq!(read(&format, &options, &pieces, End::Stop), got, "{} {name}: {pieces:?}", golden.template);
+                assert_eq!(
+                    read(&format, &options, &pieces, End::Stop),
+                    got,
+                    "{} {name}: {pieces:?}",
+                    golden.template
+                );
             }
             // Cut anywhere: what is lost is white space and marks alone, and no text comes that is not in the reply.
             for at in (0..reply.len()).filter(|at| is_first && reply.is_char_boundary(*at)) {
@@ -306,7 +346,9 @@ fn what_a_template_writes_is_read_back() {
             }
         }
     }
-    println!("{n} replies with {n_calls} calls; {n_llama} were read by llama.cpp, {n_otherwise} of them otherwise");
+    println!(
+        "{n} replies with {n_calls} calls; {n_llama} were read by llama.cpp, {n_otherwise} of them otherwise"
+    );
     assert!(n > 800 && n_calls > 800 && n_llama > 500 && n_otherwise < 25);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -53,8 +53,12 @@ fn events(format: &ReplyFormat, options: &ReplyOptions, pieces: &[&str], end: En
     let mut take = |events: Vec<Event>| {
         for event in events {
             match (all.last_mut(), event) {
-                (Some(Event::Text(a)), Event::Text(b)) | (Some(Event::Thinking(a)), Event::Thinking(b)) => *a += &b,
-                (Some(Event::CallArguments { delta: a, .. }), Event::CallArguments { delta: b, .. }) => *a += &b,
+                (Some(Event::Text(a)), Event::Text(b)) | (Some(Event::Thinking(a)), Event::Thinking(b)) => {
+                    *a += &b
+                }
+                (Some(Event::CallArguments { delta: a, .. }), Event::CallArguments { delta: b, .. }) => {
+                    *a += &b
+                }
                 (_, event) => all.push(event),
             }
         }

@@ -72,7 +72,11 @@ fn given(text: &str, what: &str) -> Result<Option<String>> {
 }
 
 /// The model's template of the given name, or the one for the case.
-pub(super) fn template_of<'m>(model: &'m LoadedModel, name: Option<&str>, has_tools: bool) -> Result<&'m str> {
+pub(super) fn template_of<'m>(
+    model: &'m LoadedModel,
+    name: Option<&str>,
+    has_tools: bool,
+) -> Result<&'m str> {
     let tokenizer = model.tokenizer()?;
     let found = match name {
         Some(name) => tokenizer.named_chat_template(name),

@@ -161,7 +161,9 @@ fn is_whole(finish_reason: i32) -> Result<bool> {
     let whole = [EMBER_FINISH_EOG as i32, EMBER_FINISH_STOP_STRING as i32];
     match finish_reason {
         reason if whole.contains(&reason) => Ok(true),
-        reason if (EMBER_FINISH_MAX_TOKENS as i32..=EMBER_FINISH_FAILED as i32).contains(&reason) => Ok(false),
+        reason if (EMBER_FINISH_MAX_TOKENS as i32..=EMBER_FINISH_FAILED as i32).contains(&reason) => {
+            Ok(false)
+        }
         reason => Err(Error::InvalidArgument(format!(
             "finish_reason is {reason}, which is not the ember_finish_reason of a reply that has ended"
         ))),

@@ -79,10 +79,12 @@ impl ReplyFormat {
         };
         // The prompt of this reply was written whole, with the thoughts that it has.
         let prompt = Some(String::new());
-        let mut parser = ReplyParser::new(self, ReplyOptions { parallel: true, prompt, ..ReplyOptions::default() });
+        let mut parser =
+            ReplyParser::new(self, ReplyOptions { parallel: true, prompt, ..ReplyOptions::default() });
         let mut events = parser.push(&text[n..]);
         events.extend(parser.finish(End::Stop));
-        let is_same = |a: &str| a.split_whitespace().eq(ARGUMENTS.split_whitespace()) || a == "{\"city\":\"Paris\"}";
+        let is_same =
+            |a: &str| a.split_whitespace().eq(ARGUMENTS.split_whitespace()) || a == "{\"city\":\"Paris\"}";
         events.iter().any(|event| match event {
             Event::CallDone { name, arguments, .. } => name == NAME && is_same(arguments),
             _ => false,
@@ -147,7 +149,11 @@ impl ReplyFormat {
 
     /// Whether a prompt ends inside a thought.
     pub fn is_thinking_after(&self, prompt: &str) -> bool {
-        let options = ReplyOptions { prompt: Some(prompt.to_owned()), tools: Tools::default(), ..ReplyOptions::default() };
+        let options = ReplyOptions {
+            prompt: Some(prompt.to_owned()),
+            tools: Tools::default(),
+            ..ReplyOptions::default()
+        };
         ReplyParser::new(self, options).is_thinking()
     }
 }

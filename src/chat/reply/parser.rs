@@ -56,7 +56,8 @@ impl ReplyParser {
         let has_tools = format.calls().is_some() && options.tool_choice != ToolChoice::None;
         let prompt = options.prompt.as_deref();
         let tail = format.opened(prompt).to_owned();
-        let sink = Sink::new(options.tools, options.tool_choice, options.parallel, prompt.unwrap_or_default());
+        let sink =
+            Sink::new(options.tools, options.tool_choice, options.parallel, prompt.unwrap_or_default());
         let mut parser = ReplyParser {
             spot: match format.has_channels() {
                 true => Spot::Channels(Harmony::new(has_tools)),
@@ -213,7 +214,9 @@ impl ReplyParser {
         self.say(text, false);
         let Some(which) = hit else { return false };
         match calls {
-            Some(calls) if which < opens.len() => self.open(input, (calls.reader)(Some(which)), false, opens[which]),
+            Some(calls) if which < opens.len() => {
+                self.open(input, (calls.reader)(Some(which)), false, opens[which])
+            }
             _ if which < opens.len() + silent.len() => {
                 (self.began, self.is_fresh) = (true, true);
                 true

@@ -21,7 +21,13 @@ impl<'t> Probe<'t> {
         Probe { template }
     }
 
-    fn render(&self, messages: &str, add_generation_prompt: bool, tools: bool, variables: &str) -> Option<String> {
+    fn render(
+        &self,
+        messages: &str,
+        add_generation_prompt: bool,
+        tools: bool,
+        variables: &str,
+    ) -> Option<String> {
         let token = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let input = ChatInput {
             tools: tools.then(|| TOOLS.to_owned()),
@@ -104,7 +110,8 @@ fn names(source: &str, name: &str) -> bool {
     source.match_indices(name).any(|(at, _)| {
         let before = source[..at].chars().next_back();
         let behind = source[at + name.len()..].chars().next();
-        !before.is_some_and(|c| is_part(c) || c == '.' || c == '<') && !behind.is_some_and(|c| is_part(c) || c == '>')
+        !before.is_some_and(|c| is_part(c) || c == '.' || c == '<')
+            && !behind.is_some_and(|c| is_part(c) || c == '>')
     })
 }
 

@@ -40,7 +40,18 @@ impl Sink {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let seed = prompt.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
         let raw = String::new();
-        Sink { events: Vec::new(), tools, choice, parallel, seed, n_calls: 0, n_done: 0, call: None, raw, raw_from: 0 }
+        Sink {
+            events: Vec::new(),
+            tools,
+            choice,
+            parallel,
+            seed,
+            n_calls: 0,
+            n_done: 0,
+            call: None,
+            raw,
+            raw_from: 0,
+        }
     }
 
     /// The events so far, which are given away.

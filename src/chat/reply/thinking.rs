@@ -41,7 +41,8 @@ const MARKS: [(&str, &str, bool); 12] = [
 ];
 
 /// Harmony's, for the mark that closes a thought: what begins the answer comes with it.
-const CHANNELS: (&str, &str) = ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>");
+const CHANNELS: (&str, &str) =
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>");
 
 /// The marks of a template with this text.
 pub(super) fn marks(source: &str, has_channels: bool) -> Option<ThinkingMarks> {

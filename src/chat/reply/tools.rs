@@ -135,7 +135,8 @@ impl Tools {
                 Some(f) => (f.name, f.parameters),
                 None => (tool.name, tool.parameters.or(tool.input_schema)),
             };
-            let name = name.filter(|n| !n.is_empty()).ok_or_else(|| wrong(format!("tools[{i}] has no name")))?;
+            let name =
+                name.filter(|n| !n.is_empty()).ok_or_else(|| wrong(format!("tools[{i}] has no name")))?;
             if tools.iter().any(|t| t.name == name) {
                 return Err(wrong(format!("two are named {name:?}")));
             }
@@ -202,8 +203,10 @@ impl Members {
 
 fn parameters(schema: &str) -> std::result::Result<(Vec<Parameter>, bool), serde_json::Error> {
     let root: Members = serde_json::from_str(schema)?;
-    let required: Vec<String> = root.get("required").map(serde_json::from_str).transpose()?.unwrap_or_default();
-    let properties: Members = root.get("properties").map(serde_json::from_str).transpose()?.unwrap_or_default();
+    let required: Vec<String> =
+        root.get("required").map(serde_json::from_str).transpose()?.unwrap_or_default();
+    let properties: Members =
+        root.get("properties").map(serde_json::from_str).transpose()?.unwrap_or_default();
     let parameter = |(name, schema): (String, Box<RawValue>)| Parameter {
         required: required.contains(&name),
         kinds: kinds(schema.get(), &root, &mut 64),
@@ -268,12 +271,23 @@ mod tests {
         let f = tools.find("f").unwrap();
         let names: Vec<&str> = f.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["z", "b", "a", "e", "c", "n", "r", "l"]);
-        let want = [Kinds::STRING, Kinds::ANY, Kinds::OTHER, Kinds::ANY, Kinds::ANY, Kinds::STRING, Kinds::STRING, Kinds::ANY];
+        let want = [
+            Kinds::STRING,
+            Kinds::ANY,
+            Kinds::OTHER,
+            Kinds::ANY,
+            Kinds::ANY,
+            Kinds::STRING,
+            Kinds::STRING,
+            Kinds::ANY,
+        ];
         assert_eq!(f.parameters.iter().map(|p| p.kinds).collect::<Vec<_>>(), want);
         assert!(f.parameters[0].required && !f.parameters[1].required && !f.is_open);
         assert_eq!(f.kinds("unknown"), Kinds::ANY);
         assert!(tools.find("g").unwrap().is_open && tools.find("h").is_none());
-        for (json, word) in [("{}", "array"), ("[{}]", "tools[0]"), ("[{\"name\":\"a\"},{\"name\":\"a\"}]", "\"a\"")] {
+        for (json, word) in
+            [("{}", "array"), ("[{}]", "tools[0]"), ("[{\"name\":\"a\"},{\"name\":\"a\"}]", "\"a\"")]
+        {
             assert!(Tools::parse(json).unwrap_err().message().contains(word), "{json}");
         }
     }

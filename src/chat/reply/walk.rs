@@ -87,7 +87,12 @@ impl Walk {
     fn walk(&mut self, byte: u8) -> Result<Walked, &'static str> {
         let is_space = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         match self.state {
-            State::Value | State::FirstElement | State::FirstKey | State::Key | State::Colon | State::After
+            State::Value
+            | State::FirstElement
+            | State::FirstKey
+            | State::Key
+            | State::Colon
+            | State::After
                 if is_space => {}
             State::FirstElement if byte == b']' => return Ok(self.close()),
             State::FirstKey if byte == b'}' => return Ok(self.close()),
@@ -259,8 +264,8 @@ mod tests {
     #[test]
     fn a_value_is_what_serde_json_takes_for_one() {
         let words = [
-            "{", "}", "[", "]", ",", ":", "\"", "\\", "u", "d83d", "\\ude00", "00e9", "a", "1", "0", "-", ".", "e", "+",
-            "true", "null", "false", " ", "\"k\"", "\"k\":", "é", "x",
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "u", "d83d", "\\ude00", "00e9", "a", "1", "0", "-",
+            ".", "e", "+", "true", "null", "false", " ", "\"k\"", "\"k\":", "é", "x",
         ];
         let mut random: u64 = 7;
         let mut n_good = 0;

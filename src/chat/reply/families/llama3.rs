@@ -11,7 +11,9 @@ pub(in super::super) static CALLS: Calls = Calls {
     name: "llama3",
     signs: |text| {
         let is_json = |key: &str| text.contains(&format!("\"name\": \"get_weather\", \"{key}\""));
-        is_json("parameters") || is_json("arguments") || text.contains("<|python_tag|>") && text.contains("\"parameters\"")
+        is_json("parameters")
+            || is_json("arguments")
+            || text.contains("<|python_tag|>") && text.contains("\"parameters\"")
     },
     opens: &["<|python_tag|>"],
     is_bare: true,

@@ -81,7 +81,9 @@ impl BraceReader {
             match c {
                 ',' | '}' if self.depth == 0 => return Ok(Some(c)),
                 '{' | '[' => self.depth += 1,
-                '}' | ']' => self.depth = self.depth.checked_sub(1).ok_or("a bracket closes that none opens")?,
+                '}' | ']' => {
+                    self.depth = self.depth.checked_sub(1).ok_or("a bracket closes that none opens")?
+                }
                 _ => {}
             }
             if self.depth > MOST_NESTED {
@@ -128,7 +130,8 @@ impl BraceReader {
                 At::Key => {
                     if take_key(input, &mut self.key, ":")? {
                         let key = self.key.trim();
-                        let inner = key.strip_prefix(self.spec.quote).and_then(|k| k.strip_suffix(self.spec.quote));
+                        let inner =
+                            key.strip_prefix(self.spec.quote).and_then(|k| k.strip_suffix(self.spec.quote));
                         let plain = key.strip_prefix('"').and_then(|k| k.strip_suffix('"'));
                         self.key = inner.or(plain).unwrap_or(key).to_owned();
                         (self.at, self.depth, self.in_string) = (At::Value, 0, false);

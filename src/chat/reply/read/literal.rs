@@ -254,7 +254,10 @@ mod tests {
             (r#"'it\'s "q"'"#, r#""it's \"q\"""#),
             ("'it's fine'", "\"it's fine\""),
             ("\"a\\nb\\q\\u00e9\\ud83d\\ude00\\x41\"", "\"a\\nb\\\\qé😀A\""),
-            ("[1, 'a', (2, 3), {'k': False, \"j\": null}, {}, [], ]", "[1, \"a\", [2, 3], {\"k\": false, \"j\": null}, {}, []]"),
+            (
+                "[1, 'a', (2, 3), {'k': False, \"j\": null}, {}, [], ]",
+                "[1, \"a\", [2, 3], {\"k\": false, \"j\": null}, {}, []]",
+            ),
         ] {
             assert_eq!(python(python_text).as_deref(), Ok(json), "{python_text}");
         }

@@ -142,17 +142,15 @@ impl NamedReader {
                     Next::More => return Ok(Step::More),
                     Next::Yes | Next::No => self.next_part(),
                 },
-                Part::Name(ends) => {
-                    match take_name(input, &mut self.name, ends, "name")? {
-                        Some(which) => {
-                            sink.allow(self.name.trim())?;
-                            self.ended_by = ends[which];
-                            self.next_part();
-                        }
-                        None if input.is_last() => return Err(CUT.into()),
-                        None => return Ok(Step::More),
+                Part::Name(ends) => match take_name(input, &mut self.name, ends, "name")? {
+                    Some(which) => {
+                        sink.allow(self.name.trim())?;
+                        self.ended_by = ends[which];
+                        self.next_part();
                     }
-                }
+                    None if input.is_last() => return Err(CUT.into()),
+                    None => return Ok(Step::More),
+                },
                 Part::Id(open, close) => {
                     if self.ended_by != open {
                         self.next_part();
@@ -164,19 +162,17 @@ impl NamedReader {
                         None => return Ok(Step::More),
                     }
                 }
-                Part::IdWithName(close) => {
-                    match take_name(input, &mut self.id, &[close], "id")? {
-                        Some(_) => {
-                            let id = self.id.trim();
-                            let name = id.rsplit_once(':').map_or(id, |(name, _)| name);
-                            name.strip_prefix("functions.").unwrap_or(name).clone_into(&mut self.name);
-                            sink.allow(&self.name)?;
-                            self.next_part();
-                        }
-                        None if input.is_last() => return Err(CUT.into()),
-                        None => return Ok(Step::More),
+                Part::IdWithName(close) => match take_name(input, &mut self.id, &[close], "id")? {
+                    Some(_) => {
+                        let id = self.id.trim();
+                        let name = id.rsplit_once(':').map_or(id, |(name, _)| name);
+                        name.strip_prefix("functions.").unwrap_or(name).clone_into(&mut self.name);
+                        sink.allow(&self.name)?;
+                        self.next_part();
                     }
-                }
+                    None if input.is_last() => return Err(CUT.into()),
+                    None => return Ok(Step::More),
+                },
                 Part::Arguments => match self.arguments(input, sink)? {
                     true => {
                         sink.end(input);

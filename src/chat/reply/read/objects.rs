@@ -313,7 +313,8 @@ impl ObjectReader {
                 }
                 (At::Key, _) => {
                     if self.walk(input, sink)? {
-                        let text = String::from_utf8(std::mem::take(&mut self.kept)).map_err(|e| e.to_string())?;
+                        let text =
+                            String::from_utf8(std::mem::take(&mut self.kept)).map_err(|e| e.to_string())?;
                         self.key = serde_json::from_str(&text).map_err(|e| e.to_string())?;
                         self.at = At::Colon;
                         if self.spec.is_bare && self.name.is_none() && !self.is_a_calls_key() {

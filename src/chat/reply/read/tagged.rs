@@ -134,7 +134,10 @@ impl TaggedReader {
             (Ok(json), _) => json,
             (Err(_), true) => quoted(&text),
             (Err(reason), false) => {
-                return Err(format!("the argument {:?} has to be a value of JSON: {reason}", self.key.trim()));
+                return Err(format!(
+                    "the argument {:?} has to be a value of JSON: {reason}",
+                    self.key.trim()
+                ));
             }
         };
         sink.arguments(&json);
@@ -220,7 +223,8 @@ impl TaggedReader {
                     }
                 }
                 At::FirstKey => {
-                    let end = if self.spec.call_end.is_empty() { self.spec.close } else { self.spec.call_end };
+                    let end =
+                        if self.spec.call_end.is_empty() { self.spec.close } else { self.spec.call_end };
                     match input.accept_any(&[self.spec.key, end]) {
                         Err(()) => return Ok(Step::More),
                         Ok(Some(0)) => {
@@ -237,7 +241,9 @@ impl TaggedReader {
                     }
                 }
                 At::Key => {
-                    if let Some(which) = take_name(input, &mut self.key, self.spec.key_end, "name of an argument")? {
+                    if let Some(which) =
+                        take_name(input, &mut self.key, self.spec.key_end, "name of an argument")?
+                    {
                         self.begin_value(which, sink)?;
                         self.at = if self.spec.value.is_empty() { At::ValueStart } else { At::BeforeValue };
                     }
