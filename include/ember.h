@@ -312,6 +312,52 @@ typedef int32_t ember_event_kind;
 #endif // __cplusplus
 
 /**
+ * What an ember_chat_event is.
+ */
+enum ember_chat_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * There is none: more text is needed, or the reply is over.
+     */
+    EMBER_CHAT_EVENT_NONE = 0,
+    /**
+     * More of the answer: text.
+     */
+    EMBER_CHAT_EVENT_TEXT = 1,
+    /**
+     * More of what the model thinks before it answers: text.
+     */
+    EMBER_CHAT_EVENT_THINKING = 2,
+    /**
+     * A call of a tool begins: index, id and name.
+     */
+    EMBER_CHAT_EVENT_CALL_BEGIN = 3,
+    /**
+     * More of the call's arguments: index, and JSON text.
+     */
+    EMBER_CHAT_EVENT_CALL_ARGUMENTS = 4,
+    /**
+     * The call is complete: index, id, name, and as text all of its arguments, a JSON object.
+     */
+    EMBER_CHAT_EVENT_CALL_DONE = 5,
+    /**
+     * What began as a call is none: index, name (if it came so far), reason, and the text as the model wrote it, which
+     * belongs to the answer at this place. What was said of a call of this index before is void.
+     */
+    EMBER_CHAT_EVENT_CALL_BROKEN = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_chat_event_kind ember_chat_event_kind;
+#else
+typedef int32_t ember_chat_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Which hidden states of a text make its vector. The numbers are those of the key `pooling_type` in model files.
  */
 enum ember_pooling

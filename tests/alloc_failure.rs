@@ -256,6 +256,47 @@ fn run_state(model: *mut ember_model, n_vocab: usize, fault: Option<Fault>) -> O
     (status, hit, if status == EMBER_OK { result } else { 0 })
 }
 
+/// A reply that is read: a thought, text, a call in pieces and a broken one.
+fn run_reply(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (mut options, mut parser) = (null_mut(), null_mut());
+    let template = c"{# <tool_call> <think> </think> #}".as_ptr();
+    let tools = c"[{\"name\": \"f\"}, {\"name\": \"g\"}]".as_ptr();
+    let pieces = [
+        c"<think>So.</think>Yes: <tool_call>{\"name\": \"f\", \"argu",
+        c"ments\": {\"a\": [1, \"b\"]}}</tool_call> <tool_call>x",
+    ];
+    let mut n_events = 0;
+    let (statuses, hit) = faulty(fault, || {
+        let mut next = |parser| {
+            // SAFETY: all fields may be zero.
+            let mut event: capi::ember_chat_event = unsafe { std::mem::zeroed() };
+            loop {
+                event.struct_size = std::mem::size_of_val(&event);
+                let status = c!(ember_chat_parser_next(parser, &mut event));
+                if status != EMBER_OK || event.kind == 0 {
+                    break status;
+                }
+                n_events += 1;
+            }
+        };
+        [
+            c!(ember_chat_options_new(&mut options)),
+            c!(ember_chat_options_set_template(options, template, usize::MAX)),
+            c!(ember_chat_options_set_tools(options, tools, usize::MAX)),
+            c!(ember_chat_parser_new(model, options, null(), 0, &mut parser)),
+            c!(ember_chat_parser_push(parser, pieces[0].as_ptr(), usize::MAX)),
+            next(parser),
+            c!(ember_chat_parser_push(parser, pieces[1].as_ptr(), usize::MAX)),
+            c!(ember_chat_parser_finish(parser, 1)),
+            next(parser),
+        ]
+    });
+    free!(ember_chat_parser_free(parser));
+    free!(ember_chat_options_free(options));
+    let status = statuses.into_iter().find(|s| *s != EMBER_OK).unwrap_or(EMBER_OK);
+    (status, hit, n_events)
+}
+
 /// Tokens of a text, a conversation's text, embeddings and scores: what gives the host some numbers.
 fn run_texts(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (_, _, context) = context(model, None);
@@ -340,6 +381,7 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     every_fault(&format!("{name}: generate"), 1, false, |fault| run_generate(model, fault));
     every_fault(&format!("{name}: state"), 1, false, |fault| run_state(model, n_vocab, fault));
     every_fault(&format!("{name}: texts"), 1, false, |fault| run_texts(model, fault));
+    every_fault(&format!("{name}: reply"), 199, false, |fault| run_reply(model, fault));
     free!(ember_model_release(model));
 }
 

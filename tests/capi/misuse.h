@@ -66,7 +66,10 @@ static const struct good GOOD[] = {
     {"ember_context_state_save_file", "path", saved_path, 0},
     {"ember_context_state_load_file", "path", state_path, 0},
     {NULL, "messages", "[{\"role\": \"user\", \"content\": \"Hello\"}]", 0},
-    {NULL, "tools", "[{}]", 0},
+    {NULL, "tools", "[{\"name\": \"f\"}]", 0},
+    {NULL, "tool_choice", "auto", 0},
+    {NULL, "finish_reason", NULL, 1},
+    {"ember_chat_parser_push", "text", "Hi <tool_call>{\"name\": \"f\"}", 0},
     {NULL, "variables", "{\"x\": 1}", 0},
     {NULL, "template_text", TEMPLATE, 0},
     {"ember_model_chat_template", "name", "", 0},
@@ -348,6 +351,10 @@ static inline void *make_handle(int type, struct handles *handles)
         if (handles->of[context] == NULL)
             handles->of[context] = small_context();
         return small_generator(handles->of[context]);
+    }
+    if (strcmp(name, "ember_chat_parser") == 0) {
+        OK(ember_chat_parser_new(shared_model, NULL, NULL, 0, (ember_chat_parser **)(void *)&made, E));
+        return made;
     }
     if (strcmp(name, "ember_engine") == 0)
         return small_engine();

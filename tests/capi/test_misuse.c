@@ -33,7 +33,7 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_engine_new", "options"}, {"ember_engine_submit", "options"}, {"ember_engine_submit_tokens", "options"},
     {"ember_engine_submit", "sampler"}, {"ember_engine_submit_tokens", "sampler"},
     {"ember_engine_submit", "callback"}, {"ember_engine_submit_tokens", "callback"}, {"ember_engine_step", "out_more"},
-    {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
+    {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"}, {"ember_chat_parser_new", "options"},
 };
 
 static int may_be_null(const struct function *f, const struct parameter *p)

@@ -46,11 +46,6 @@ impl<'t> Input<'t> {
         self.last
     }
 
-    /// Whether all is read and no more will come.
-    pub(super) fn is_over(&self) -> bool {
-        self.last && self.at == self.text.len()
-    }
-
     /// Takes the next `n` bytes, which end between two characters.
     pub(super) fn take(&mut self, n: usize) -> &'t str {
         let from = self.at;
@@ -145,6 +140,6 @@ mod tests {
         assert_eq!(input.accept("bc"), Next::More);
         assert_eq!(input.accept_any(&["x", "bc"]), Err(()));
         assert_eq!(input.accept_any(&["x", "b"]), Ok(Some(1)));
-        assert!(!input.is_over() && Input::new("", true).is_over());
+        assert!(!input.is_last() && Input::new("", true).is_last());
     }
 }

@@ -87,7 +87,6 @@ impl Harmony {
 
     fn run(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<(), String> {
         loop {
-            let is_over = input.is_over();
             match &mut self.at {
                 At::Start => {
                     let rest = input.rest();
@@ -114,7 +113,7 @@ impl Harmony {
                         sink.as_text(input);
                         self.at = At::Text;
                     } else {
-                        return match is_over && self.message_is_call() {
+                        return match input.is_last() && self.message_is_call() {
                             true => Err(CUT.into()),
                             false => Ok(()),
                         };
