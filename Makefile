@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -149,6 +149,11 @@ abi-golden: lib ## writes functions and types that were added into tests/golden,
 test-go: lib ## the Go package, its examples and the golden file of all bindings (needs Go 1.24, pkg-config and a C compiler)
 	tests/golden/bindings.sh build/lib --check
 	bindings/go/test.sh build/lib
+
+test-server: lib ## the example server in Go with the official OpenAI clients for Python and Node (needs Go, python3 and npm)
+	@scripts/fetch-model.sh smollm2
+	@scripts/fetch-model.sh minilm
+	bindings/go/examples/server/clients/test.sh build/lib build/server
 
 test-cpp: lib ## the C++ header: its tests, examples and guide, with every C++ compiler there is, plain and with sanitizers
 	@scripts/fetch-model.sh smollm2

@@ -159,6 +159,7 @@ func TestModels(t *testing.T) {
 
 // A full queue refuses; a client that goes makes room.
 func TestQueueFullAndCancel(t *testing.T) {
+	t.Setenv("EMBER_ISA", "scalar") // slow, so that what runs is still running later
 	s := newTestServer(t, func(c *config) { c.parallel, c.queue = 1, 1 })
 	body := s.endless(map[string]any{"messages": said("The sea was calm."), "max_tokens": 400})
 	first, leave := context.WithCancel(context.Background())
@@ -208,6 +209,9 @@ func TestRequestTimeout(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	for name, drain := range map[string]time.Duration{"drained": time.Minute, "cancelled": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
+			if name == "cancelled" {
+				t.Setenv("EMBER_ISA", "scalar") // slow, so that it is still running when it shall end
+			}
 			s := newTestServer(t, func(c *config) { c.drainTimeout = drain })
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
