@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -172,6 +172,10 @@ wheel: lib ## the Python package with the library in it, into build/wheel
 test-python: lib ## the Python package: built, installed into a fresh environment and tested there
 	@scripts/fetch-model.sh smollm2
 	bindings/python/tests/run.sh build/lib build
+
+test-ray: lib ## the Python example for Ray: an actor is killed, a run interrupted; takes five minutes and 600 MB, and is not in CI
+	@scripts/fetch-model.sh smollm2
+	bindings/python/tests/ray.sh build/lib build examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
 
 test-swift: lib ## the Swift package, its examples and guide, with Swift 6, which root gets in a Debian system of its own if need be
 	@scripts/fetch-model.sh smollm2
