@@ -181,7 +181,7 @@ test-swift: lib ## the Swift package, its examples and guide, with Swift 6, whic
 	@scripts/fetch-model.sh smollm2
 	bindings/swift/test.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 
-test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
+test-pages: lib ## the packages of Java and Node, and their one-page examples (needs Java 22, named by JAVA, and npm)
 	bindings/pages.sh build/lib
 
 test-packages: lib ## installs and packs, and builds programs with what comes out

@@ -149,6 +149,19 @@ class RayBatch(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("seed = 5, not 6", refused.stderr)
 
+    def test_the_command_of_the_readme(self):
+        readme = (SCRIPT.parents[1] / "README.md").read_text(encoding="utf-8")
+        [line] = [line for line in readme.splitlines() if "ray_batch.py -m" in line]
+        installs, _, line = line.partition(" && ")
+        self.assertEqual(installs, 'pip install "ray[data]"')  # ray.sh has done so
+        Path("model.gguf").symlink_to(MODEL)
+        line = line.replace("python bindings/python/examples/ray_batch.py", f"{sys.executable} {SCRIPT}")
+        done = subprocess.run(line, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = answers("answers")
+        self.assertEqual(sorted(row["id"] for row in rows), sorted(self.texts))
+        self.assertIn(f"{len(PROMPTS)}/{len(PROMPTS)} prompts", done.stderr)
+
     def test_files_and_errors(self):
         Path("a.txt").write_text("The sea\nThe wolf\n" + "The king said " * 100 + "\n")
         parquet.write_table(pa.table({"question": ["What is 2+2?", "<|im_end|>"], "key": ["x", "y"]}), "b.parquet")

@@ -4,7 +4,7 @@
 #   bindings/go/examples/server/clients/test.sh LIBDIR FOLDER
 #
 # LIBDIR holds libember.so; the program, the environments and the server's logs go to FOLDER. Needs Go, python3 with venv, node
-# and npm, and the models smollm2 and minilm of scripts/fetch-model.sh.
+# and npm, and the models smollm2 and minilm of scripts/fetch-model.sh. The blocks of README.md are run, too.
 set -eu
 
 [ $# -eq 2 ] || { echo "usage: $0 LIBDIR FOLDER" >&2; exit 2; }
@@ -19,7 +19,13 @@ here=$PWD
 root=$(cd ../../../../.. && pwd)
 models=${EMBER_MODELS:-$HOME/.cache/ember/models}
 
-CGO_CFLAGS="-I$root/include -O2" CGO_LDFLAGS="-L$lib -Wl,-rpath,$lib" go build -C "$root/bindings/go" -tags ember_flags -o "$out/server" ./examples/server
+# block N prints a block of README.md.
+block() { awk -v n="$1" '/^```/ { inside = !inside; i += inside; next } inside && i == n' "$here/../README.md"; }
+
+# The first block builds and starts the server; here the library is there already, and the program goes elsewhere.
+block 1 | sed -e '/^make lib/d' -e '/^\.\/server/d' -e "s|\$PWD/../../build/lib|$lib|g" -e "s|-o server|-o $out/server|" >"$out/build.sh"
+grep -q "go build .*-o $out/server" "$out/build.sh"
+(cd "$root" && sh -eu "$out/build.sh")
 [ -x "$out/python/bin/python" ] || python3 -m venv "$out/python"
 "$out/python/bin/pip" install --quiet --disable-pip-version-check -r requirements.txt
 mkdir -p "$out/node"
@@ -52,6 +58,9 @@ start main -m "toy=$root/examples/models/ember-tales.gguf" -chat-template templa
 export EMBER_URL="$url" EMBER_ROOT="$root"
 main=$pid
 
+block 2 | sed "s|localhost:8080|$EMBER_REAL_URL|" | sh -eu >"$out/curl.out"
+grep -q '^data: {.*"content":' "$out/curl.out" && grep -q '^data: \[DONE\]' "$out/curl.out"
+(echo "import openai" && block 3 | sed "s|http://localhost:8080|$EMBER_REAL_URL|") | "$out/python/bin/python" -
 "$out/python/bin/python" -m unittest -v "$here/test_client.py"
 node --test "$out/node/client.test.mjs"
 
