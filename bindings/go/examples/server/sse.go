@@ -12,7 +12,7 @@ type stream struct {
 	open    bool
 }
 
-// writeTimeout is how long a client may leave an event unread.
+// writeTimeout is how long a client may leave an event, or a whole answer, unread.
 const writeTimeout = 30 * time.Second
 
 func newStream(w http.ResponseWriter) *stream {
