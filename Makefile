@@ -223,7 +223,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)
