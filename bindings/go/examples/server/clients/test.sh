@@ -39,10 +39,11 @@ trap 'for pid in $pids; do kill "$pid" 2>/dev/null || true; done' EXIT
 start() {
     name=$1
     shift
+    rm -f "$out/$name.log" # of an earlier run
     "$out/server" -addr 127.0.0.1:0 "$@" 2>"$out/$name.log" &
     pid=$!
     pids="$pids $pid"
-    until url=$(sed -n 's/.*msg=listening addr=\([^ ]*\).*/http:\/\/\1/p' "$out/$name.log") && [ -n "$url" ]; do
+    until url=$(sed -n 's/.*msg=listening addr=\([^ ]*\).*/http:\/\/\1/p' "$out/$name.log" 2>/dev/null) && [ -n "$url" ]; do
         kill -0 $pid 2>/dev/null || { cat "$out/$name.log" >&2; exit 1; }
         sleep 0.1
     done
@@ -58,7 +59,7 @@ start main -m "toy=$root/examples/models/ember-tales.gguf" -chat-template templa
 export EMBER_URL="$url" EMBER_ROOT="$root"
 main=$pid
 
-block 2 | sed "s|localhost:8080|$EMBER_REAL_URL|" | sh -eu >"$out/curl.out"
+block 2 | sed "s|curl|curl -s|; s|localhost:8080|$EMBER_REAL_URL|" | sh -eu >"$out/curl.out"
 grep -q '^data: {.*"content":' "$out/curl.out" && grep -q '^data: \[DONE\]' "$out/curl.out"
 (echo "import openai" && block 3 | sed "s|http://localhost:8080|$EMBER_REAL_URL|") | "$out/python/bin/python" -
 "$out/python/bin/python" -m unittest -v "$here/test_client.py"
