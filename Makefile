@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-pages test-cpp test-python test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -150,6 +150,11 @@ test-go: lib ## the Go package, its examples and the golden file of all bindings
 	tests/golden/bindings.sh build/lib --check
 	bindings/go/test.sh build/lib
 
+test-server: lib ## the example server in Go with the official OpenAI clients for Python and Node (needs Go, python3 and npm)
+	@scripts/fetch-model.sh smollm2
+	@scripts/fetch-model.sh minilm
+	bindings/go/examples/server/clients/test.sh build/lib build/server
+
 test-cpp: lib ## the C++ header: its tests, examples and guide, with every C++ compiler there is, plain and with sanitizers
 	@scripts/fetch-model.sh smollm2
 	bindings/cpp/tests/run.sh build/lib "$$(scripts/fetch-model.sh smollm2)" plain
@@ -168,11 +173,15 @@ test-python: lib ## the Python package: built, installed into a fresh environmen
 	@scripts/fetch-model.sh smollm2
 	bindings/python/tests/run.sh build/lib build
 
+test-ray: lib ## the Python example for Ray: an actor is killed, a run interrupted; takes five minutes and 600 MB, and is not in CI
+	@scripts/fetch-model.sh smollm2
+	bindings/python/tests/ray.sh build/lib build examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
+
 test-swift: lib ## the Swift package, its examples and guide, with Swift 6, which root gets in a Debian system of its own if need be
 	@scripts/fetch-model.sh smollm2
 	bindings/swift/test.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 
-test-pages: lib ## the one-page examples of Java and Node (needs Java 22, named by JAVA, and npm)
+test-pages: lib ## the packages of Java and Node, and their one-page examples (needs Java 22, named by JAVA, and npm)
 	bindings/pages.sh build/lib
 
 test-packages: lib ## installs and packs, and builds programs with what comes out
@@ -214,7 +223,7 @@ check: ## formatting, lints, the committed header, shell scripts
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

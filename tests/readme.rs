@@ -31,7 +31,7 @@ fn the_lines_in_the_android_readme_are_those_that_are_built() {
 }
 
 /// Pages with blocks of code, and what runs the blocks.
-const RUN_BY: [(&str, &str); 11] = [
+const RUN_BY: [(&str, &str); 15] = [
     ("README.md", "tests/capi/readme.sh"),
     ("bench/README.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),
@@ -39,7 +39,11 @@ const RUN_BY: [(&str, &str); 11] = [
     ("docs/c.md", "tests/capi/guide.sh"),
     ("bindings/cpp/README.md", "bindings/cpp/tests/run.sh"),
     ("bindings/go/README.md", "bindings/go/readme_test.go"),
+    ("bindings/go/examples/server/README.md", "bindings/go/examples/server/clients/test.sh"),
+    ("bindings/java/README.md", "bindings/pages.sh"),
+    ("bindings/node/README.md", "bindings/node/ember.test.mjs"),
     ("bindings/python/README.md", "bindings/python/tests/test_docs.py"),
+    ("bindings/python/README.md", "bindings/python/tests/ray_batch_check.py"),
     ("bindings/swift/README.md", "bindings/swift/Tests/EmberTests/ReadmeTests.swift"),
     ("bindings/swift/README.md", "bindings/swift/test.sh"),
     ("packaging/android/README.md", "tests/readme.rs"),

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ember.example/ember"
+)
+
+// message is an element of a chat request's messages.
+type message struct {
+	Role             string          `json:"role"`
+	Content          json.RawMessage `json:"content"`
+	Name             string          `json:"name"`
+	ReasoningContent string          `json:"reasoning_content"`
+}
+
+var messageRules = messageToolRules.with(rules{
+	"annotations": ignored, // clients send answers back as they came
+	"refusal":     refused("this server's models refuse in plain text", `""`),
+	"audio":       refused("this server reads text"),
+})
+
+// chatPrompt makes the tokens that the model goes on from.
+func (m *served) chatPrompt(r *chatRequest) ([]ember.Token, error) {
+	if !m.canChat {
+		return nil, invalid("model", "The model %s has no chat template; use /v1/completions, or start the server with -chat-template.", m.name)
+	}
+	if len(r.Messages) == 0 {
+		return nil, invalid("messages", "messages must have at least one message.")
+	}
+	messages := make([]ember.Message, len(r.Messages))
+	for i, text := range r.Messages {
+		path := fmt.Sprintf("messages[%d].", i)
+		var from message
+		if err := decode(text, &from, messageRules, path); err != nil {
+			return nil, err
+		}
+		role, err := roleOf(from.Role, path)
+		if err != nil {
+			return nil, err
+		}
+		content, err := contentOf(from.Content, path)
+		if err != nil {
+			return nil, err
+		}
+		messages[i] = ember.Message{Role: role, Content: content, Name: from.Name, ReasoningContent: from.ReasoningContent}
+		for _, said := range []string{content, from.Name, from.ReasoningContent} {
+			if err := m.checkSaid(said, path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := m.checkSaidIn(r.TemplateVariables, "chat_template_kwargs"); err != nil {
+		return nil, err
+	}
+	options := []ember.ChatOption{}
+	if len(r.TemplateVariables) > 0 {
+		options = append(options, ember.WithVariables(r.TemplateVariables))
+	}
+	if m.template != "" {
+		options = append(options, ember.WithTemplate(m.template))
+	}
+	text, err := m.model.ApplyChatTemplate(messages, options...)
+	if errors.Is(err, ember.ErrInvalidArgument) { // the template refuses the conversation
+		return nil, invalid("messages", "The model's chat template refuses these messages: %s", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.model.Tokenize(text, ember.ParseSpecial)
+}
+
+// roleOf gives the role as models know it: what OpenAI calls "developer" is "system" to them.
+func roleOf(role, path string) (string, error) {
+	switch role {
+	case "developer":
+		return "system", nil
+	case "system", "user", "assistant":
+		return role, nil
+	case "tool", "function":
+		return "", unsupported(path+"role", "%srole is %q: %s.", path, role, noTools)
+	}
+	return "", invalid(path+"role", "%srole is %q; it must be \"system\", \"developer\", \"user\" or \"assistant\".", path, role)
+}
+
+// contentOf reads a content, which is a text or an array of parts.
+func contentOf(content json.RawMessage, path string) (string, error) {
+	if absent(content) {
+		return "", invalid(path+"content", "%scontent is missing.", path)
+	}
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return text, nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(content, &parts) != nil {
+		return "", invalid(path+"content", "%scontent must be a string or an array of parts.", path)
+	}
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		path := fmt.Sprintf("%scontent[%d].", path, i)
+		var kind struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(part, &kind) != nil || kind.Type != "text" {
+			return "", unsupported(path+"type", "%stype is %q; this server reads parts of the type \"text\" only.", path, kind.Type)
+		}
+		var from struct {
+			Type string  `json:"type"`
+			Text *string `json:"text"`
+		}
+		if err := decode(part, &from, rules{}, path); err != nil {
+			return "", err
+		}
+		if from.Text == nil {
+			return "", invalid(path+"text", "%stext is missing.", path)
+		}
+		texts[i] = *from.Text
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// checkSaid refuses a text that spells a control token: the template's text would have it for one, so that it could end its
+// message and go on as somebody else's.
+func (m *served) checkSaid(text, path string) error {
+	plain, err := m.model.Tokenize(text, 0)
+	if err != nil {
+		return err
+	}
+	special, err := m.model.Tokenize(text, ember.ParseSpecial)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(plain, special) {
+		where := strings.TrimSuffix(path, ".")
+		return invalid(where, "%s spells a control token of the model, which only its chat template may do.", where)
+	}
+	return nil
+}
+
+// checkSaidIn is checkSaid for all texts in a JSON value.
+func (m *served) checkSaidIn(value any, path string) error {
+	switch value := value.(type) {
+	case string:
+		return m.checkSaid(value, path)
+	case []any:
+		for _, element := range value {
+			if err := m.checkSaidIn(element, path); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if err := errors.Join(m.checkSaid(name, path), m.checkSaidIn(value[name], path)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package ember;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.List;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+
+/** A text that is worked on, by one thread at a time; a second one gets an EmberException. */
+public final class Context implements AutoCloseable {
+    private final Model model;
+    private final Handle handle;
+
+    Context(Model model, MemorySegment pointer) {
+        this.model = model;
+        handle = new Handle("context", pointer, "ember_context_free");
+    }
+
+    /** The answer to a conversation, with the options' defaults. */
+    public Stream<Event> chat(List<Message> messages) {
+        return chat(messages, new Options());
+    }
+
+    /**
+     * The answer to a conversation, by the model's chat template, as a stream of events. Give all of the conversation each time: what the
+     * context holds of it already is not run again. An event is computed when it is taken. Close the stream when it is left early; a
+     * thread that is interrupted meanwhile ends it with an event whose `finish` is CANCELLED, and stays interrupted.
+     */
+    public Stream<Event> chat(List<Message> messages, Options options) {
+        return stream(model.tokenize(model.applyChatTemplate(messages), false, true), options, true);
+    }
+
+    /** Continues the context by a prompt and by what the model says to it, as chat does. */
+    public Stream<Event> generate(String prompt, Options options) {
+        return stream(model.tokenize(prompt, true, false), options, false);
+    }
+
+    private Stream<Event> stream(int[] tokens, Options options, boolean chat) {
+        var generation = new Generation(handle, tokens, options, chat);
+        return StreamSupport.stream(generation, false).onClose(generation::close);
+    }
+
+    /** Forgets what is behind position n. */
+    public void rewind(int n) {
+        try (var arena = Arena.ofConfined()) {
+            handle.use(c -> {
+                Native.call(arena, "ember_context_rewind", c, 0, n);
+                return null;
+            });
+        }
+    }
+
+    /** Frees the context, once what is running with it has ended. */
+    @Override
+    public void close() {
+        handle.close();
+        model.close();
+    }
+}

@@ -1,0 +1,19 @@
+package ember;
+
+/**
+ * What happens in a generation: a token, or the end.
+ *
+ * @param text new text, of whole code points, perhaps none; the texts of all events in a row are the whole text
+ * @param token the token, or -1 at the end
+ * @param logprob its log-probability, or NaN when not asked for
+ * @param finish why the generation ended; null before
+ */
+public record Event(String text, int token, float logprob, Finish finish) {
+    /** Why a generation ended. */
+    public enum Finish { MAX_TOKENS, EOG, STOPPED, CONTEXT_FULL, STOP_STRING, CANCELLED, TIME_LIMIT, FAILED }
+
+    /** Whether this is the last event. */
+    public boolean isEnd() {
+        return finish != null;
+    }
+}

@@ -1,0 +1,139 @@
+// The functions of ember.h that the package uses, through koffi.
+import { promisify } from "node:util";
+import koffi from "koffi";
+
+// Calls of other threads get a stack of koffi's making; its own choice, 128 KB, is less than threads have as a rule.
+koffi.config({ async_stack_size: 2 << 20, resident_async_pools: 2 });
+
+const library = koffi.load(process.env.EMBER_LIBRARY ?? "libember.so");
+
+// As in ember.h. Koffi has no text of a given length in a struct, so text stays a pointer.
+koffi.struct("ember_event", {
+  struct_size: "size_t",
+  text: "void *",
+  text_len: "size_t",
+  bytes: "void *",
+  n_bytes: "size_t",
+  tops: "void *",
+  n_tops: "size_t",
+  kind: "int32_t",
+  token: "uint32_t",
+  logprob: "float",
+  finish_reason: "int32_t",
+});
+
+const errorMessage = library.func("const char *ember_error_message(void *error)");
+const errorFree = library.func("void ember_error_free(void *error)");
+
+const STATUS = [
+  "OK", "INVALID_ARGUMENT", "IO", "FORMAT", "UNSUPPORTED", "NOMEM", "CONTEXT_FULL", "BUSY", "UTF8", "BUFFER_TOO_SMALL", "NOT_FOUND",
+  "INTERNAL", "CANCELLED", "QUEUE_FULL",
+];
+
+/** What the library refuses, in its words. */
+export class EmberError extends Error {
+  name = "EmberError";
+
+  constructor(message, code) {
+    super(message);
+    this.code = code; // "IO", "CONTEXT_FULL", …: the name of the status in ember.h
+  }
+}
+
+// Makes an error of a call that has ended with a status and an ember_error.
+function check(status, error) {
+  if (status === 0) return;
+  const message = errorMessage(error[0]);
+  errorFree(error[0]);
+  throw new EmberError(message, STATUS[status] ?? String(status));
+}
+
+/** A function that returns an ember_status and has an ember_error ** at its end. */
+export function call(name, parameters) {
+  const raw = library.func(`int32_t ${name}(${parameters}, _Out_ void **err)`);
+  return (...values) => {
+    const error = [null];
+    check(raw(...values, error), error);
+  };
+}
+
+/** A function that returns nothing. */
+call.void = (name, parameters) => library.func(`void ${name}(${parameters})`);
+
+/** A function that returns a pointer. */
+call.pointer = (name, parameters) => library.func(`void *${name}(${parameters})`);
+
+/** As call, on a thread of koffi's, for a promise: the event loop goes on meanwhile. */
+export function callAsync(name, parameters) {
+  const raw = promisify(library.func(`int32_t ${name}(${parameters}, _Out_ void **err)`).async);
+  return async (...values) => {
+    const error = [null];
+    check(await raw(...values, error), error);
+  };
+}
+
+/** The pointer that a function writes to its last argument but the error. */
+export function made(f, ...values) {
+  const out = [null];
+  const result = f(...values, out);
+  return result instanceof Promise ? result.then(() => out[0]) : out[0];
+}
+
+/** Text for a function that takes a pointer and a length in bytes. */
+export function utf8(text) {
+  const bytes = Buffer.from(text);
+  return [bytes, bytes.length];
+}
+
+const forgotten = new FinalizationRegistry(({ free, pointer }) => free(pointer));
+
+/** What belongs to the library, until it is closed, or forgotten. It is not freed while a call uses it. */
+export class Handle {
+  #free;
+  #what;
+  #pointer;
+  #users = 0;
+  #closed = false;
+
+  constructor(what, pointer, free) {
+    this.#free = library.func(`void ${free}(void *)`);
+    this.#what = what;
+    this.#pointer = pointer;
+    forgotten.register(this, { free: this.#free, pointer }, this);
+  }
+
+  /** Calls f with the pointer; f may give a promise. */
+  use(f) {
+    if (this.#closed) throw new EmberError(`the ${this.#what} is closed`, "CLOSED");
+    this.#users++;
+    let result;
+    try {
+      result = f(this.#pointer);
+    } finally {
+      if (!(result instanceof Promise)) this.#done();
+    }
+    return result instanceof Promise ? result.finally(() => this.#done()) : result;
+  }
+
+  #done() {
+    if (--this.#users === 0 && this.#closed) this.#end();
+  }
+
+  #end() {
+    forgotten.unregister(this);
+    this.#free(this.#pointer);
+  }
+
+  close() {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#users === 0) this.#end();
+  }
+}
+
+/** The text of an event, which is the library's memory. */
+export function textOf(event) {
+  return event.text_len > 0 ? koffi.decode.string(event.text, event.text_len) : "";
+}
+
+export const newEvent = () => ({ struct_size: koffi.sizeof("ember_event") });
