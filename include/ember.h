@@ -348,6 +348,10 @@ enum ember_chat_event_kind
      * belongs to the answer at this place. What was said of a call of this index before is void.
      */
     EMBER_CHAT_EVENT_CALL_BROKEN = 6,
+    /**
+     * The reply is over, for finish_reason; only from conversations.
+     */
+    EMBER_CHAT_EVENT_END = 7,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -459,6 +463,11 @@ typedef struct ember_context ember_context;
 typedef struct ember_context_options ember_context_options;
 
 /**
+ * A conversation with a model, in one sequence of a context. One thread at a time.
+ */
+typedef struct ember_conversation ember_conversation;
+
+/**
  * How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_embed_options ember_embed_options;
@@ -559,6 +568,10 @@ typedef struct ember_chat_event {
      * An ember_chat_event_kind.
      */
     int32_t kind;
+    /**
+     * The ember_finish_reason of EMBER_CHAT_EVENT_END, else EMBER_FINISH_NONE.
+     */
+    int32_t finish_reason;
 } ember_chat_event;
 
 /**
@@ -662,6 +675,72 @@ typedef struct ember_context_info {
      */
     int32_t backend;
 } ember_context_info;
+
+/**
+ * Receives an event of a reply, valid during the call, and the `user_data` given with the callback. Returning anything but 0 ends the
+ * reply: what came of it becomes no message. Runs on the calling thread. It must return, as ember_event_callback says.
+ */
+typedef int32_t (*ember_chat_event_callback)(const struct ember_chat_event *event, void *user_data);
+
+/**
+ * What a reply took. Set struct_size to sizeof(ember_conversation_usage) before the call.
+ */
+typedef struct ember_conversation_usage {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Nanoseconds spent on the prompt.
+     */
+    uint64_t prefill_ns;
+    /**
+     * Nanoseconds spent on the generated tokens.
+     */
+    uint64_t decode_ns;
+    /**
+     * Tokens of the whole conversation, as it was when the reply began.
+     */
+    uint32_t n_prompt;
+    /**
+     * Of these, those that the sequence held already: n_prompt - n_reused were run.
+     */
+    uint32_t n_reused;
+    /**
+     * Tokens generated, an end-of-generation token not counted.
+     */
+    uint32_t n_generated;
+    /**
+     * Of these, those of thoughts.
+     */
+    uint32_t n_thinking;
+    /**
+     * Turns that were dropped for room before the reply.
+     */
+    uint32_t n_dropped_turns;
+    /**
+     * Tokens that the sequence forgot with them, without what stands behind them being run again.
+     */
+    uint32_t n_forgotten;
+    /**
+     * An ember_finish_reason; EMBER_FINISH_NONE while the reply is under way.
+     */
+    int32_t finish_reason;
+    /**
+     * Zero.
+     */
+    int32_t reserved;
+} ember_conversation_usage;
+
+/**
+ * Asked where a conversation becomes too long: it needs `n_tokens`, a sequence holds `n_ctx`, and `n_turns` can be dropped, at least
+ * one. Returns how many are, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL. Asked again where that was not enough.
+ * `user_data` is what was given with the callback. Runs on the calling thread.
+ */
+typedef uint32_t (*ember_full_callback)(uint32_t n_tokens,
+                                        uint32_t n_ctx,
+                                        uint32_t n_turns,
+                                        void *user_data);
 
 /**
  * A token and the natural logarithm of its probability, at most 0. Of fixed size.
@@ -1292,6 +1371,15 @@ ember_status ember_chat_apply_template(const struct ember_model *model,
                                        struct ember_error **err);
 
 /**
+ * Whether the model thinks before it answers: an ember_thinking. It sets the variable of the template that switches thinking, which is
+ * found in the template itself. Where the template has none, or no value for off, using the options is EMBER_E_UNSUPPORTED.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_thinking(struct ember_chat_options *options,
+                                             int32_t thinking,
+                                             struct ember_error **err);
+
+/**
  * As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
  * `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
  * a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
@@ -1632,6 +1720,172 @@ ember_status ember_context_options_set_snapshot_distance(struct ember_context_op
 ember_status ember_context_options_set_memory_limit(struct ember_context_options *options,
                                                     uint64_t bytes,
                                                     struct ember_error **err);
+
+/**
+ * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
+ * alive. `system`: the system text; empty: none. `chat` says with which template, variables, tools and thinking (NULL: the defaults;
+ * add_generation_prompt means nothing here); `generate` how replies are generated: most tokens, the sequence, stop strings, a cancel
+ * token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
+ *
+ * Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
+ * **What a user types can never spell a control token**: see ember_chat_tokenize.
+ * Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for
+ * thinking that it cannot switch, and in a build without the feature "chat"; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOT_FOUND,
+ * EMBER_E_FORMAT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_new(struct ember_context *context,
+                                    const char *system,
+                                    size_t system_len,
+                                    const struct ember_chat_options *chat,
+                                    const struct ember_generate_options *generate,
+                                    struct ember_conversation **out,
+                                    struct ember_error **err);
+
+/**
+ * Frees a conversation. NULL is fine. What its sequence holds stays there. While a call is using the conversation (from that call's
+ * callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_conversation_free(struct ember_conversation *conversation);
+
+/**
+ * Adds a message without having it answered: a JSON object with `role` (system, developer, user, assistant, tool) and what else the
+ * template takes: `content`, `tool_calls`, `tool_call_id`, `name`. The result of a tool is added so, and a conversation that was
+ * held elsewhere. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUSY while a reply is under way.
+ */
+ember_status ember_conversation_add(struct ember_conversation *conversation,
+                                    const char *message,
+                                    size_t message_len,
+                                    struct ember_error **err);
+
+/**
+ * Adds a user's message with this text and has it answered; empty `text`: has the messages answered that were added. Hands every event
+ * to `callback` with `user_data`, the last of which is EMBER_CHAT_EVENT_END; then the reply is a message. A call of a tool ends a reply
+ * as a rule: add its result, and ask for the reply to that. `sampler` NULL: greedy; `out_usage` NULL: not wanted.
+ * On an error, and where the callback ends it, the reply is no message. A user's message stays once its reply began; where it could
+ * not begin, it is taken back.
+ * Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
+ * there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
+ * error: finish_reason tells.
+ */
+ember_status ember_conversation_send(struct ember_conversation *conversation,
+                                     const char *text,
+                                     size_t text_len,
+                                     struct ember_sampler *sampler,
+                                     ember_chat_event_callback callback,
+                                     void *user_data,
+                                     struct ember_conversation_usage *out_usage,
+                                     struct ember_error **err);
+
+/**
+ * The pull form of ember_conversation_send: begins a reply, whose events come from ember_conversation_next. The conversation keeps the
+ * sampler as long as the reply is under way. Errors: as ember_conversation_send.
+ */
+ember_status ember_conversation_begin(struct ember_conversation *conversation,
+                                      const char *text,
+                                      size_t text_len,
+                                      struct ember_sampler *sampler,
+                                      struct ember_error **err);
+
+/**
+ * Writes the next event of the reply to `event`, whose struct_size must be set; what it points to stays until the next call with this
+ * conversation. After EMBER_CHAT_EVENT_END it comes again and again; before the first reply EMBER_CHAT_EVENT_NONE.
+ * Errors leave the reply where it was: try again, or ember_conversation_abandon. As ember_generator_next.
+ */
+ember_status ember_conversation_next(struct ember_conversation *conversation,
+                                     struct ember_chat_event *event,
+                                     struct ember_error **err);
+
+/**
+ * Gives the reply under way up: it becomes no message. Fine when there is none. Errors: EMBER_E_BUSY.
+ */
+ember_status ember_conversation_abandon(struct ember_conversation *conversation,
+                                        struct ember_error **err);
+
+/**
+ * Forgets the last turn: the user's last message and all behind it. Errors: EMBER_E_INVALID_ARGUMENT when there is none, EMBER_E_BUSY
+ * while a reply is under way.
+ */
+ember_status ember_conversation_undo(struct ember_conversation *conversation,
+                                     struct ember_error **err);
+
+/**
+ * Writes all messages so far, those that were dropped included, to `buffer` of `capacity` bytes as a JSON array, without NUL, and its
+ * length to `n_needed`. Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_messages(const struct ember_conversation *conversation,
+                                         uint8_t *buffer,
+                                         size_t capacity,
+                                         size_t *n_needed,
+                                         struct ember_error **err);
+
+/**
+ * Writes what the last reply took to `out`, whose struct_size must be set. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_get_usage(const struct ember_conversation *conversation,
+                                          struct ember_conversation_usage *out,
+                                          struct ember_error **err);
+
+/**
+ * Most tokens of a thought from now on: then it is closed by the template's own mark, and the answer comes. 0: as many as it takes,
+ * the default. Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_set_thinking_budget(struct ember_conversation *conversation,
+                                                    uint32_t n_tokens,
+                                                    struct ember_error **err);
+
+/**
+ * What happens from now on where the conversation becomes longer than its sequence: an ember_when_full, and how many tokens must be
+ * free for a reply when it begins; 0: max_tokens, and a quarter of the sequence at most.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_set_when_full(struct ember_conversation *conversation,
+                                              int32_t when_full,
+                                              uint32_t n_reserve,
+                                              struct ember_error **err);
+
+/**
+ * Has `callback` say, with `user_data`, how many turns are dropped where the conversation becomes too long; NULL: as few as need be. It
+ * is called by ember_conversation_send and ember_conversation_begin. Errors: EMBER_E_BUSY.
+ */
+ember_status ember_conversation_set_on_full(struct ember_conversation *conversation,
+                                            ember_full_callback callback,
+                                            void *user_data,
+                                            struct ember_error **err);
+
+/**
+ * Writes to `out` the same conversation in sequence `sequence` of the same context, which gets what this one's holds: both go on by
+ * themselves. Its callback for a full sequence is not copied. Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist,
+ * EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_conversation_fork(const struct ember_conversation *conversation,
+                                     uint32_t sequence,
+                                     struct ember_conversation **out,
+                                     struct ember_error **err);
+
+/**
+ * Writes the conversation as bytes to `buffer` of `capacity` bytes, and their number to `n_needed`: its messages, and which tokens its
+ * sequence holds. Save the sequence too (ember_context_save_sequence) where it shall not be run again.
+ * Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY, also while a reply is under way.
+ */
+ember_status ember_conversation_save(const struct ember_conversation *conversation,
+                                     uint8_t *buffer,
+                                     size_t capacity,
+                                     size_t *n_needed,
+                                     struct ember_error **err);
+
+/**
+ * Makes a conversation of the `len` bytes at `saved`, which ember_conversation_save gave, as ember_conversation_new does: with options
+ * of its own, which should be those that it had. Where the sequence does not hold what it held, the next reply runs it again.
+ * Errors: EMBER_E_FORMAT for bytes that are damaged, EMBER_E_UNSUPPORTED for those of a later version, and those of
+ * ember_conversation_new.
+ */
+ember_status ember_conversation_load(struct ember_context *context,
+                                     const uint8_t *saved,
+                                     size_t len,
+                                     const struct ember_chat_options *chat,
+                                     const struct ember_generate_options *generate,
+                                     struct ember_conversation **out,
+                                     struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_embed_options_free.

@@ -10,10 +10,8 @@ use super::model::ember_model;
 #[cfg(feature = "chat")]
 use crate::chat::ChatInput;
 #[cfg(feature = "chat")]
-use crate::conversation::Template;
-#[cfg(not(feature = "chat"))]
-use crate::error::Error;
-use crate::error::{Result, ember_status};
+use crate::conversation::{Template, with_thinking};
+use crate::error::{Error, Result, ember_status};
 use crate::memory::{copied_text, expect_room};
 use crate::model::LoadedModel;
 
@@ -33,13 +31,14 @@ impl CType for ember_chat_options {
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
     pub(super) tools: Option<String>,
-    variables: Option<String>,
+    pub(super) variables: Option<String>,
     pub(super) template: Option<String>,
     pub(super) template_name: Option<String>,
     pub(super) tool_choice: Option<String>,
     pub(super) parallel_calls: bool,
+    pub(super) thinking: Option<bool>,
     add_generation_prompt: bool,
-    now: Option<i64>,
+    pub(super) now: Option<i64>,
 }
 
 impl Default for ChatOptions {
@@ -51,6 +50,7 @@ impl Default for ChatOptions {
             template_name: None,
             tool_choice: None,
             parallel_calls: true,
+            thinking: None,
             add_generation_prompt: true,
             now: None,
         }
@@ -78,14 +78,20 @@ fn given(text: &str, what: &str) -> Result<Option<String>> {
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
     let (template, input) = template_and_input(model, options)?;
-    template.render_plain(messages, input)
+    Ok(template.render(messages, input)?.text)
 }
 
 /// The template that the options name, and what it is rendered with.
 #[cfg(feature = "chat")]
 fn template_and_input(model: &LoadedModel, options: ChatOptions) -> Result<(Template, ChatInput)> {
-    let ChatOptions { tools, variables, template, template_name, add_generation_prompt, now, .. } = options;
+    let ChatOptions { tools, template, template_name, add_generation_prompt, now, .. } = options;
     let template = Template::new(model, template.as_deref(), template_name.as_deref(), tools.is_some())?;
+    let variables = match options.thinking {
+        None => options.variables,
+        thinking => {
+            with_thinking(options.variables.as_deref(), thinking, &template.reply_format(), model.name())?
+        }
+    };
     Ok((template, ChatInput { tools, variables, add_generation_prompt, now, ..ChatInput::default() }))
 }
 
@@ -93,7 +99,7 @@ fn template_and_input(model: &LoadedModel, options: ChatOptions) -> Result<(Temp
 #[cfg(feature = "chat")]
 fn tokenize(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<Vec<u32>> {
     let (template, input) = template_and_input(model, options)?;
-    let rendered = template.render(messages, input)?;
+    let rendered = template.guarded(model).render(messages, input)?;
     let tokenizer = model.tokenizer_for(rendered.text.len())?;
     tokenizer.encode_rendered(&[], &rendered.text, &rendered.foreign)
 }
@@ -108,6 +114,29 @@ fn apply(_: &LoadedModel, _: &str, _: ChatOptions) -> Result<String> {
     Err(Error::Unsupported(
         "this build of Ember was made without chat templates (the feature \"chat\")".into(),
     ))
+}
+
+/// Whether a model thinks before it answers.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_thinking {
+    /// As the template has it.
+    EMBER_THINKING_DEFAULT = 0,
+    /// It does.
+    EMBER_THINKING_ON = 1,
+    /// It does not.
+    EMBER_THINKING_OFF = 2,
+}
+
+fn to_thinking(mode: i32) -> Result<Option<bool>> {
+    use ember_thinking::*;
+    match mode {
+        m if m == EMBER_THINKING_DEFAULT as i32 => Ok(None),
+        m if m == EMBER_THINKING_ON as i32 => Ok(Some(true)),
+        m if m == EMBER_THINKING_OFF as i32 => Ok(Some(false)),
+        other => Err(Error::InvalidArgument(format!("thinking is {other}, which is no ember_thinking"))),
+    }
 }
 
 /// Writes new options with their defaults to `out`; free them with ember_chat_options_free.
@@ -276,6 +305,21 @@ pub unsafe extern "C" fn ember_chat_apply_template(
         let (model, messages) = (handle!(model), text!(messages, messages_len));
         let text = apply(&model.model, messages, options_or_default(options)?)?;
         fill!(text.as_bytes(), buffer, capacity, n_needed)
+    })
+}
+
+/// Whether the model thinks before it answers: an ember_thinking. It sets the variable of the template that switches thinking, which is
+/// found in the template itself. Where the template has none, or no value for off, using the options is EMBER_E_UNSUPPORTED.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_options_set_thinking(
+    options: *mut ember_chat_options,
+    thinking: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.thinking = to_thinking(thinking)?;
+        Ok(())
     })
 }
 

@@ -47,6 +47,8 @@ pub enum ember_chat_event_kind {
     /// What began as a call is none: index, name (if it came so far), reason, and the text as the model wrote it, which
     /// belongs to the answer at this place. What was said of a call of this index before is void.
     EMBER_CHAT_EVENT_CALL_BROKEN = 6,
+    /// The reply is over, for finish_reason; only from conversations.
+    EMBER_CHAT_EVENT_END = 7,
 }
 
 /// A piece of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
@@ -78,6 +80,8 @@ pub struct ember_chat_event {
     pub index: u32,
     /// An ember_chat_event_kind.
     pub kind: i32,
+    /// The ember_finish_reason of EMBER_CHAT_EVENT_END, else EMBER_FINISH_NONE.
+    pub finish_reason: i32,
 }
 
 /// How replies to a template's prompts are written. What it points to is as in ember_chat_event, and stays as long as the
@@ -120,7 +124,7 @@ fn address(text: &str) -> *const c_char {
     if text.is_empty() { c"".as_ptr() } else { text.as_ptr().cast::<c_char>() }
 }
 
-fn to_event(parts: Parts<'_>) -> ember_chat_event {
+pub(super) fn to_event(parts: Parts<'_>) -> ember_chat_event {
     ember_chat_event {
         struct_size: std::mem::size_of::<ember_chat_event>(),
         text: address(parts.text),
@@ -133,6 +137,7 @@ fn to_event(parts: Parts<'_>) -> ember_chat_event {
         reason_len: parts.reason.len(),
         index: parts.index as u32,
         kind: parts.kind,
+        finish_reason: ember_finish_reason::EMBER_FINISH_NONE as i32,
     }
 }
 

@@ -82,20 +82,7 @@ impl Reading {
     /// The next event, which stays until the next call.
     pub fn next(&mut self) -> Parts<'_> {
         self.current = self.events.pop_front();
-        let parts = |kind, index: &usize| Parts { kind, index: *index, ..Parts::default() };
-        match &self.current {
-            None => Parts::default(),
-            Some(Event::Text(text)) => Parts { text, ..parts(1, &0) },
-            Some(Event::Thinking(text)) => Parts { text, ..parts(2, &0) },
-            Some(Event::CallBegin { index, id, name }) => Parts { id, name, ..parts(3, index) },
-            Some(Event::CallArguments { index, delta }) => Parts { text: delta, ..parts(4, index) },
-            Some(Event::CallDone { index, id, name, arguments }) => {
-                Parts { id, name, text: arguments, ..parts(5, index) }
-            }
-            Some(Event::CallBroken { index, name, text, reason }) => {
-                Parts { name: name.as_deref().unwrap_or_default(), text, reason, ..parts(6, index) }
-            }
-        }
+        self.current.as_ref().map_or(Parts::default(), parts_of)
     }
 
     /// What the template's replies are like.
@@ -109,6 +96,23 @@ impl Reading {
             thinking_variable: switch.map_or("", |switch| &switch.variable),
             thinking_on: switch.map_or("", |switch| &switch.on),
             thinking_off: switch.and_then(|switch| switch.off.as_deref()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What an event has.
+pub fn parts_of(event: &Event) -> Parts<'_> {
+    let parts = |kind, index: &usize| Parts { kind, index: *index, ..Parts::default() };
+    match event {
+        Event::Text(text) => Parts { text, ..parts(1, &0) },
+        Event::Thinking(text) => Parts { text, ..parts(2, &0) },
+        Event::CallBegin { index, id, name } => Parts { id, name, ..parts(3, index) },
+        Event::CallArguments { index, delta } => Parts { text: delta, ..parts(4, index) },
+        Event::CallDone { index, id, name, arguments } => {
+            Parts { id, name, text: arguments, ..parts(5, index) }
+        }
+        Event::CallBroken { index, name, text, reason } => {
+            Parts { name: name.as_deref().unwrap_or_default(), text, reason, ..parts(6, index) }
         }
     }
 }

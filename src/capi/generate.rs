@@ -136,7 +136,7 @@ pub struct ember_generate_result {
     pub n_shifted: u64,
 }
 
-fn from_finish(reason: Option<FinishReason>) -> i32 {
+pub(super) fn from_finish(reason: Option<FinishReason>) -> i32 {
     use ember_finish_reason::*;
     let reason = match reason {
         None => EMBER_FINISH_NONE,

@@ -19,6 +19,7 @@ mod chat_reading;
 mod chat_reading_off;
 mod context;
 mod context_options;
+mod conversation;
 mod embed;
 mod engine;
 mod engine_options;
@@ -37,6 +38,10 @@ mod request;
 mod sampler;
 mod score;
 mod state;
+#[cfg(feature = "chat")]
+mod talk;
+#[cfg(not(feature = "chat"))]
+mod talk_off;
 mod text;
 mod timings;
 mod version;
@@ -46,6 +51,7 @@ pub use chat::*;
 pub use chat_parser::*;
 pub use context::*;
 pub use context_options::*;
+pub use conversation::*;
 pub use embed::*;
 pub use engine::*;
 pub use engine_options::*;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use fit::OnFull;
 use held::Held;
 pub use messages::{Message, Reply, Role};
-pub use options::{ConversationOptions, WhenFull};
+pub use options::{ConversationOptions, WhenFull, with_thinking};
 pub use template::Template;
 
 use crate::chat::ChatInput;
@@ -95,7 +95,7 @@ impl Conversation {
         model.tokenizer()?;
         options.check()?;
         let (source, name) = (options.template.as_deref(), options.template_name.as_deref());
-        let template = Template::new(model, source, name, options.tools.is_some())?;
+        let template = Template::new(model, source, name, options.tools.is_some())?.guarded(model);
         let format = template.reply_format();
         let tools = Tools::parse(options.tools.as_deref().unwrap_or("[]"))?;
         if !tools.is_empty() && format.name().is_none() {
@@ -143,6 +143,20 @@ impl Conversation {
     /// The options.
     pub fn options(&self) -> &ConversationOptions {
         &self.options
+    }
+
+    /// Most tokens of a thought from now on, after which it is closed; `None`: as many as it takes. `Unsupported` where the template has
+    /// no marks of thoughts.
+    pub fn set_thinking_budget(&mut self, budget: Option<usize>) -> Result<()> {
+        let options = ConversationOptions { thinking_budget: budget, ..self.options.clone() };
+        options.variables_for(&self.format, self.model.name())?;
+        self.options = options;
+        Ok(())
+    }
+
+    /// What happens from now on where the conversation becomes too long, and how many tokens must be free for a reply.
+    pub fn set_when_full(&mut self, when_full: WhenFull, reserve: Option<usize>) {
+        (self.options.when_full, self.options.reserve) = (when_full, reserve);
     }
 
     /// Adds a message without having it answered: a JSON object, as chat templates take them. `Busy` while a reply is under way.

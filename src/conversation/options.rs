@@ -96,25 +96,38 @@ impl ConversationOptions {
         }
     }
 
-    /// The variables for a template of this format, with the one that switches thinking. `Unsupported` where it cannot be switched.
+    /// The variables for a template of this format, with the one that switches thinking. `Unsupported` where it cannot be switched, or
+    /// have a budget.
     pub(super) fn variables_for(&self, format: &ReplyFormat, model: &str) -> Result<Option<String>> {
-        let unsupported = |what: &str| Err(Error::Unsupported(format!("{model}: {what}")));
         if self.thinking_budget.is_some() && format.thinking().is_none() {
-            return unsupported("the chat template has no marks of thoughts, so thinking can have no budget");
+            return Err(Error::Unsupported(format!(
+                "{model}: the chat template has no marks of thoughts, so thinking can have no budget"
+            )));
         }
-        let Some(thinking) = self.thinking else { return Ok(self.variables.clone()) };
-        match (format.thinking_switch(), thinking) {
-            (Some(switch), true) => {
-                with_variable(self.variables.as_deref(), &switch.variable, &switch.on).map(Some)
-            }
-            (Some(switch), false) => match &switch.off {
-                Some(off) => with_variable(self.variables.as_deref(), &switch.variable, off).map(Some),
-                None => unsupported("the chat template has no value that switches thinking off"),
-            },
-            // Nothing to switch: it always thinks, or never.
-            (None, true) if format.thinking().is_some() => Ok(self.variables.clone()),
-            (None, false) if format.thinking().is_none() => Ok(self.variables.clone()),
-            (None, _) => unsupported("the chat template has no variable that switches thinking"),
-        }
+        with_thinking(self.variables.as_deref(), self.thinking, format, model)
+    }
+}
+
+/// The JSON object `variables` with the variable of a template of this format that switches thinking on or off; `None` leaves it as the
+/// template has it. `Unsupported` where it cannot be switched.
+pub fn with_thinking(
+    variables: Option<&str>,
+    thinking: Option<bool>,
+    format: &ReplyFormat,
+    model: &str,
+) -> Result<Option<String>> {
+    let unsupported = |what: &str| Err(Error::Unsupported(format!("{model}: {what}")));
+    let as_it_is = Ok(variables.map(str::to_owned));
+    let Some(thinking) = thinking else { return as_it_is };
+    match (format.thinking_switch(), thinking) {
+        (Some(switch), true) => with_variable(variables, &switch.variable, &switch.on).map(Some),
+        (Some(switch), false) => match &switch.off {
+            Some(off) => with_variable(variables, &switch.variable, off).map(Some),
+            None => unsupported("the chat template has no value that switches thinking off"),
+        },
+        // Nothing to switch: it always thinks, or never.
+        (None, true) if format.thinking().is_some() => as_it_is,
+        (None, false) if format.thinking().is_none() => as_it_is,
+        (None, _) => unsupported("the chat template has no variable that switches thinking"),
     }
 }

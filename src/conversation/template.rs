@@ -14,7 +14,7 @@ pub struct Template {
     compiled: ChatTemplate,
     source: String,
     special_tokens: Vec<(String, String)>,
-    guard: Guard,
+    guard: Option<Guard>,
 }
 
 /// The token that has some role.
@@ -44,7 +44,6 @@ impl Template {
             ("unk_token", Tokenizer::unk),
         ];
         let mut special_tokens = Vec::new();
-        let mut guard = Guard::default();
         if let Ok(tokenizer) = model.tokenizer() {
             for (name, role) in roles {
                 if let Some(token) = role(tokenizer) {
@@ -52,12 +51,18 @@ impl Template {
                     special_tokens.push((name.to_owned(), text));
                 }
             }
-            let controls = (0..tokenizer.n_vocab() as u32).filter(|&id| tokenizer.is_control(id));
-            guard = Guard::new(
-                controls.filter_map(|id| std::str::from_utf8(tokenizer.token_bytes(id).ok()?).ok()),
-            );
         }
-        Ok(Template { compiled, source: text.to_owned(), special_tokens, guard })
+        Ok(Template { compiled, source: text.to_owned(), special_tokens, guard: None })
+    }
+
+    /// The same, with a guard against texts that spell the model's control tokens.
+    pub fn guarded(mut self, model: &LoadedModel) -> Template {
+        if let Ok(tokenizer) = model.tokenizer() {
+            let controls = (0..tokenizer.n_vocab() as u32).filter(|&id| tokenizer.is_control(id));
+            let texts = controls.filter_map(|id| std::str::from_utf8(tokenizer.token_bytes(id).ok()?).ok());
+            self.guard = Some(Guard::new(texts));
+        }
+        self
     }
 
     /// How replies to its prompts are written.
@@ -65,21 +70,15 @@ impl Template {
         ReplyFormat::of_parsed(&self.compiled, &self.source)
     }
 
-    /// What it writes for these messages. Errors: those of [`ChatTemplate::render`], `NoMemory`.
+    /// What it writes for these messages. Without a guard, texts of messages that spell control tokens are as good as the template's own.
+    /// Errors: those of [`ChatTemplate::render`], `NoMemory`.
     pub fn render(&self, messages: &str, input: ChatInput) -> Result<Rendered> {
         let more = [&input.tools, &input.variables].into_iter().flatten();
         let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
-        expect_room(n_bytes.saturating_mul(2), "a conversation of this length")?;
+        // With a guard all texts are there twice.
+        let n_copies = if self.guard.is_some() { 2 } else { 1 };
+        expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
         let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
-        self.compiled.render_guarded(messages, &input, Some(&self.guard))
-    }
-
-    /// As [`Template::render`], as a template writes it for `transformers`: texts with control tokens and all.
-    pub fn render_plain(&self, messages: &str, input: ChatInput) -> Result<String> {
-        let more = [&input.tools, &input.variables].into_iter().flatten();
-        let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
-        expect_room(n_bytes, "a conversation of this length")?;
-        let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
-        self.compiled.render(messages, &input)
+        self.compiled.render_guarded(messages, &input, self.guard.as_ref())
     }
 }

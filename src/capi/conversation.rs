@@ -1,0 +1,446 @@
+//! Conversations.
+
+use std::ffi::{c_char, c_void};
+use std::ops::ControlFlow;
+
+use super::args::{
+    UserData, array, fill, fill_struct, free_handle, handle, optional_struct, output, output_struct, text,
+};
+use super::chat::{ember_chat_options, options_or_default as chat_options_or_default};
+use super::chat_parser::{ember_chat_event, to_event};
+use super::context::ember_context;
+use super::error::ember_error;
+use super::generate::{from_finish, sampler_or_greedy};
+use super::generate_options::{check_draft, ember_generate_options, options_or_default};
+use super::guard::{guard, guard_value};
+use super::handle::{CType, Exclusive, try_into_raw};
+use super::sampler::ember_sampler;
+#[cfg(feature = "chat")]
+use super::talk::Talk;
+#[cfg(not(feature = "chat"))]
+use super::talk_off::{OnFull, Talk, TurnUsage, WhenFull};
+#[cfg(feature = "chat")]
+use crate::conversation::{OnFull, TurnUsage, WhenFull};
+use crate::error::{Error, Result, ember_status};
+use crate::memory::copied_text;
+
+/// A conversation with a model, in one sequence of a context. One thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_conversation {
+    _private: (),
+}
+
+impl CType for ember_conversation {
+    type Object = Exclusive<Talk>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:conv");
+    const NAME: &'static str = "ember_conversation";
+}
+
+/// What happens where a conversation becomes longer than its sequence.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_when_full {
+    /// Whole turns are dropped, the oldest first: a user's message and all up to the next one. The system text and the first turn
+    /// stay.
+    EMBER_WHEN_FULL_DROP_OLDEST = 0,
+    /// The same, but the first turn may go too.
+    EMBER_WHEN_FULL_DROP_OLDEST_AND_FIRST = 1,
+    /// The reply is EMBER_E_CONTEXT_FULL.
+    EMBER_WHEN_FULL_REFUSE = 2,
+}
+
+/// What a reply took. Set struct_size to sizeof(ember_conversation_usage) before the call.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(target_pointer_width = "64", derive(bytemuck::NoUninit))]
+pub struct ember_conversation_usage {
+    /// Size of this struct as the caller knows it.
+    pub struct_size: usize,
+    /// Nanoseconds spent on the prompt.
+    pub prefill_ns: u64,
+    /// Nanoseconds spent on the generated tokens.
+    pub decode_ns: u64,
+    /// Tokens of the whole conversation, as it was when the reply began.
+    pub n_prompt: u32,
+    /// Of these, those that the sequence held already: n_prompt - n_reused were run.
+    pub n_reused: u32,
+    /// Tokens generated, an end-of-generation token not counted.
+    pub n_generated: u32,
+    /// Of these, those of thoughts.
+    pub n_thinking: u32,
+    /// Turns that were dropped for room before the reply.
+    pub n_dropped_turns: u32,
+    /// Tokens that the sequence forgot with them, without what stands behind them being run again.
+    pub n_forgotten: u32,
+    /// An ember_finish_reason; EMBER_FINISH_NONE while the reply is under way.
+    pub finish_reason: i32,
+    /// Zero.
+    pub reserved: i32,
+}
+
+fn to_usage(usage: &TurnUsage) -> ember_conversation_usage {
+    let ns = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    let g = &usage.generation;
+    ember_conversation_usage {
+        struct_size: std::mem::size_of::<ember_conversation_usage>(),
+        prefill_ns: ns(g.prefill),
+        decode_ns: ns(g.decode),
+        n_prompt: g.n_prompt as u32,
+        n_reused: g.n_reused as u32,
+        n_generated: g.n_generated as u32,
+        n_thinking: usage.n_thinking as u32,
+        n_dropped_turns: usage.n_dropped_turns as u32,
+        n_forgotten: usage.n_forgotten as u32,
+        finish_reason: from_finish(g.finish),
+        reserved: 0,
+    }
+}
+
+/// Receives an event of a reply, valid during the call, and the `user_data` given with the callback. Returning anything but 0 ends the
+/// reply: what came of it becomes no message. Runs on the calling thread. It must return, as ember_event_callback says.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_chat_event_callback =
+    Option<unsafe extern "C" fn(event: *const ember_chat_event, user_data: *mut c_void) -> i32>;
+
+/// Asked where a conversation becomes too long: it needs `n_tokens`, a sequence holds `n_ctx`, and `n_turns` can be dropped, at least
+/// one. Returns how many are, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL. Asked again where that was not enough.
+/// `user_data` is what was given with the callback. Runs on the calling thread.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub type ember_full_callback =
+    Option<unsafe extern "C" fn(n_tokens: u32, n_ctx: u32, n_turns: u32, user_data: *mut c_void) -> u32>;
+
+fn to_when_full(when_full: i32) -> Result<WhenFull> {
+    use ember_when_full::*;
+    match when_full {
+        w if w == EMBER_WHEN_FULL_DROP_OLDEST as i32 => Ok(WhenFull::DropOldest),
+        w if w == EMBER_WHEN_FULL_DROP_OLDEST_AND_FIRST as i32 => Ok(WhenFull::DropOldestAndFirst),
+        w if w == EMBER_WHEN_FULL_REFUSE as i32 => Ok(WhenFull::Refuse),
+        other => Err(Error::InvalidArgument(format!("when_full is {other}, which is no ember_when_full"))),
+    }
+}
+
+fn to_on_full(callback: ember_full_callback, user_data: UserData) -> Option<OnFull> {
+    let callback = callback?;
+    Some(Box::new(move |n_tokens, n_ctx, n_turns| {
+        let user_data = &user_data;
+        // SAFETY: the host's function with the host's pointer, given together.
+        unsafe { callback(n_tokens as u32, n_ctx as u32, n_turns as u32, user_data.0) as usize }
+    }))
+}
+
+fn next_event(talk: &mut Talk) -> Result<ember_chat_event> {
+    let (parts, end) = talk.next()?;
+    let mut event = to_event(parts);
+    if let Some(reason) = end {
+        event.kind = super::chat_parser::ember_chat_event_kind::EMBER_CHAT_EVENT_END as i32;
+        event.finish_reason = from_finish(Some(reason));
+    }
+    Ok(event)
+}
+
+/// Has a reply come to its end, or to the callback's.
+fn run(talk: &mut Talk, mut on_event: impl FnMut(&ember_chat_event) -> ControlFlow<()>) -> Result<()> {
+    while talk.is_under_way() {
+        let event = match next_event(talk) {
+            Ok(event) => event,
+            Err(error) => {
+                talk.abandon();
+                return Err(error);
+            }
+        };
+        if on_event(&event).is_break() {
+            talk.abandon();
+        }
+    }
+    Ok(())
+}
+
+fn forward(
+    callback: ember_chat_event_callback,
+    user_data: UserData,
+) -> Result<impl FnMut(&ember_chat_event) -> ControlFlow<()>> {
+    let callback = callback.ok_or_else(|| Error::InvalidArgument("callback is NULL".into()))?;
+    Ok(move |event: &ember_chat_event| {
+        let user_data = &user_data;
+        // SAFETY: the callback and its data were given together by the caller, for this use.
+        let stop = unsafe { callback(event, user_data.0) };
+        if stop == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })
+}
+
+fn given(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
+/// alive. `system`: the system text; empty: none. `chat` says with which template, variables, tools and thinking (NULL: the defaults;
+/// add_generation_prompt means nothing here); `generate` how replies are generated: most tokens, the sequence, stop strings, a cancel
+/// token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
+///
+/// Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
+/// **What a user types can never spell a control token**: see ember_chat_tokenize.
+/// Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for
+/// thinking that it cannot switch, and in a build without the feature "chat"; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOT_FOUND,
+/// EMBER_E_FORMAT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_new(
+    context: *mut ember_context,
+    system: *const c_char,
+    system_len: usize,
+    chat: *const ember_chat_options,
+    generate: *const ember_generate_options,
+    out: *mut *mut ember_conversation,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, system, out) = (handle!(context), text!(system, system_len), output!(out));
+        let (chat, generate) = (chat_options_or_default(chat)?, options_or_default(generate)?);
+        check_draft(&generate, context)?;
+        let system = given(system).map(|text| copied_text(text, "the system text")).transpose()?;
+        out.set(try_into_raw::<ember_conversation>(Exclusive::new(Talk::new(
+            context, system, chat, generate,
+        )?))?)
+    })
+}
+
+/// Frees a conversation. NULL is fine. What its sequence holds stays there. While a call is using the conversation (from that call's
+/// callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_free(conversation: *mut ember_conversation) {
+    guard_value((), || free_handle!(conversation, may_go))
+}
+
+fn may_go(talk: &Exclusive<Talk>) -> bool {
+    let idle = talk.is_idle();
+    if !idle {
+        log::error!("ember_conversation_free: the conversation is in use by another call and was not freed");
+    }
+    idle
+}
+
+/// Adds a message without having it answered: a JSON object with `role` (system, developer, user, assistant, tool) and what else the
+/// template takes: `content`, `tool_calls`, `tool_call_id`, `name`. The result of a tool is added so, and a conversation that was
+/// held elsewhere. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUSY while a reply is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_add(
+    conversation: *mut ember_conversation,
+    message: *const c_char,
+    message_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || handle!(conversation).lock("conversation")?.add(text!(message, message_len)))
+}
+
+/// Adds a user's message with this text and has it answered; empty `text`: has the messages answered that were added. Hands every event
+/// to `callback` with `user_data`, the last of which is EMBER_CHAT_EVENT_END; then the reply is a message. A call of a tool ends a reply
+/// as a rule: add its result, and ask for the reply to that. `sampler` NULL: greedy; `out_usage` NULL: not wanted.
+/// On an error, and where the callback ends it, the reply is no message. A user's message stays once its reply began; where it could
+/// not begin, it is taken back.
+/// Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
+/// there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
+/// error: finish_reason tells.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_send(
+    conversation: *mut ember_conversation,
+    text: *const c_char,
+    text_len: usize,
+    sampler: *mut ember_sampler,
+    callback: ember_chat_event_callback,
+    user_data: *mut c_void,
+    out_usage: *mut ember_conversation_usage,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (conversation, text) = (handle!(conversation), text!(text, text_len));
+        let (on_event, out) = (forward(callback, UserData(user_data))?, optional_struct!(out_usage));
+        let mut talk = conversation.lock("conversation")?;
+        talk.begin(given(text), sampler_or_greedy(sampler)?)?;
+        run(&mut talk, on_event)?;
+        out.map_or(Ok(()), |out| out.set(&to_usage(&talk.usage())))
+    })
+}
+
+/// The pull form of ember_conversation_send: begins a reply, whose events come from ember_conversation_next. The conversation keeps the
+/// sampler as long as the reply is under way. Errors: as ember_conversation_send.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_begin(
+    conversation: *mut ember_conversation,
+    text: *const c_char,
+    text_len: usize,
+    sampler: *mut ember_sampler,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (conversation, text) = (handle!(conversation), text!(text, text_len));
+        conversation.lock("conversation")?.begin(given(text), sampler_or_greedy(sampler)?)
+    })
+}
+
+/// Writes the next event of the reply to `event`, whose struct_size must be set; what it points to stays until the next call with this
+/// conversation. After EMBER_CHAT_EVENT_END it comes again and again; before the first reply EMBER_CHAT_EVENT_NONE.
+/// Errors leave the reply where it was: try again, or ember_conversation_abandon. As ember_generator_next.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_next(
+    conversation: *mut ember_conversation,
+    event: *mut ember_chat_event,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (conversation, out) = (handle!(conversation), output_struct!(event));
+        out.set(&next_event(&mut *conversation.lock("conversation")?)?)
+    })
+}
+
+/// Gives the reply under way up: it becomes no message. Fine when there is none. Errors: EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_abandon(
+    conversation: *mut ember_conversation,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(conversation).lock("conversation")?.abandon();
+        Ok(())
+    })
+}
+
+/// Forgets the last turn: the user's last message and all behind it. Errors: EMBER_E_INVALID_ARGUMENT when there is none, EMBER_E_BUSY
+/// while a reply is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_undo(
+    conversation: *mut ember_conversation,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || handle!(conversation).lock("conversation")?.undo())
+}
+
+/// Writes all messages so far, those that were dropped included, to `buffer` of `capacity` bytes as a JSON array, without NUL, and its
+/// length to `n_needed`. Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_messages(
+    conversation: *const ember_conversation,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let messages = handle!(conversation).lock("conversation")?.messages();
+        fill!(messages.as_bytes(), buffer, capacity, n_needed)
+    })
+}
+
+/// Writes what the last reply took to `out`, whose struct_size must be set. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_get_usage(
+    conversation: *const ember_conversation,
+    out: *mut ember_conversation_usage,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || fill_struct!(out, to_usage(&handle!(conversation).lock("conversation")?.usage())))
+}
+
+/// Most tokens of a thought from now on: then it is closed by the template's own mark, and the answer comes. 0: as many as it takes,
+/// the default. Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
+    conversation: *mut ember_conversation,
+    n_tokens: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let budget = (n_tokens > 0).then_some(n_tokens as usize);
+        handle!(conversation).lock("conversation")?.set_thinking_budget(budget)
+    })
+}
+
+/// What happens from now on where the conversation becomes longer than its sequence: an ember_when_full, and how many tokens must be
+/// free for a reply when it begins; 0: max_tokens, and a quarter of the sequence at most.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_set_when_full(
+    conversation: *mut ember_conversation,
+    when_full: i32,
+    n_reserve: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (when_full, reserve) = (to_when_full(when_full)?, (n_reserve > 0).then_some(n_reserve as usize));
+        handle!(conversation).lock("conversation")?.set_when_full(when_full, reserve);
+        Ok(())
+    })
+}
+
+/// Has `callback` say, with `user_data`, how many turns are dropped where the conversation becomes too long; NULL: as few as need be. It
+/// is called by ember_conversation_send and ember_conversation_begin. Errors: EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_set_on_full(
+    conversation: *mut ember_conversation,
+    callback: ember_full_callback,
+    user_data: *mut c_void,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(conversation).lock("conversation")?.set_on_full(to_on_full(callback, UserData(user_data)));
+        Ok(())
+    })
+}
+
+/// Writes to `out` the same conversation in sequence `sequence` of the same context, which gets what this one's holds: both go on by
+/// themselves. Its callback for a full sequence is not copied. Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist,
+/// EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_fork(
+    conversation: *const ember_conversation,
+    sequence: u32,
+    out: *mut *mut ember_conversation,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (conversation, out) = (handle!(conversation), output!(out));
+        let fork = conversation.lock("conversation")?.fork(sequence)?;
+        out.set(try_into_raw::<ember_conversation>(Exclusive::new(fork))?)
+    })
+}
+
+/// Writes the conversation as bytes to `buffer` of `capacity` bytes, and their number to `n_needed`: its messages, and which tokens its
+/// sequence holds. Save the sequence too (ember_context_save_sequence) where it shall not be run again.
+/// Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY, also while a reply is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_save(
+    conversation: *const ember_conversation,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let saved = handle!(conversation).lock("conversation")?.save()?;
+        fill!(&saved[..], buffer, capacity, n_needed)
+    })
+}
+
+/// Makes a conversation of the `len` bytes at `saved`, which ember_conversation_save gave, as ember_conversation_new does: with options
+/// of its own, which should be those that it had. Where the sequence does not hold what it held, the next reply runs it again.
+/// Errors: EMBER_E_FORMAT for bytes that are damaged, EMBER_E_UNSUPPORTED for those of a later version, and those of
+/// ember_conversation_new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_load(
+    context: *mut ember_context,
+    saved: *const u8,
+    len: usize,
+    chat: *const ember_chat_options,
+    generate: *const ember_generate_options,
+    out: *mut *mut ember_conversation,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (context, saved, out) = (handle!(context), array!(saved, len), output!(out));
+        let (chat, generate) = (chat_options_or_default(chat)?, options_or_default(generate)?);
+        check_draft(&generate, context)?;
+        out.set(try_into_raw::<ember_conversation>(Exclusive::new(Talk::load(
+            context, saved, chat, generate,
+        )?))?)
+    })
+}
