@@ -1,4 +1,5 @@
 //! A reply that is being read, for the functions of `chat_parser`.
+#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
 //! What stands in for `chat_reading` in a build without chat templates: nothing can be made.
+#![forbid(unsafe_code)]
 
 use super::chat::ChatOptions;
 use crate::error::{Error, Result};

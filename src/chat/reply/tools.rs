@@ -269,6 +269,8 @@ fn kinds(schema: &str, root: &Members, steps: &mut usize) -> Kinds {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
     use super::*;
 
     #[test]

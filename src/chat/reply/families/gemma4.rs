@@ -8,7 +8,7 @@ use super::Calls;
 const SPEC: Braces = Braces { before: "call:", close: "<tool_call|>", quote: "<|\"|>" };
 
 pub(in super::super) static CALLS: Calls = Calls {
-    name: "gemma4",
+    name: "gemma-4",
     signs: |text| text.contains("<|tool_call>call:"),
     opens: &["<|tool_call>"],
     is_bare: false,

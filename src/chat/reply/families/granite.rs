@@ -8,7 +8,7 @@ use super::Calls;
 const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
-    name: "granite",
+    name: "granite-3",
     signs: |text| text.contains("<|tool_call|>"),
     opens: &["<|tool_call|>", "<tool_call>"],
     is_bare: false,

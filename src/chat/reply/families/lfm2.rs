@@ -6,7 +6,7 @@ use super::super::read::python::PythonReader;
 use super::Calls;
 
 pub(in super::super) static CALLS: Calls = Calls {
-    name: "lfm2",
+    name: "lfm-2",
     signs: |text| text.contains("<|tool_call_start|>") || text.contains("<|tool_list_start|>"),
     opens: &["<|tool_call_start|>"],
     is_bare: false,
