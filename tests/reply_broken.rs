@@ -83,7 +83,7 @@ const FORMS: [(&str, &str, &str, &str, &str, &str); 20] = [
         "]",
     ),
     (
-        "gemma4",
+        "gemma-4",
         "<|tool_call>call:",
         "<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|>",
         "<|tool_call>call:f{n:<|\"|>}<|\"|>x}",
@@ -107,7 +107,7 @@ const FORMS: [(&str, &str, &str, &str, &str, &str); 20] = [
         "<|call|>",
     ),
     (
-        "lfm2",
+        "lfm-2",
         "<|tool_call_start|>",
         "<|tool_call_start|>[f(a='x')]<|tool_call_end|>",
         "<|tool_call_start|>[f(a=x)]",
@@ -139,7 +139,7 @@ const FORMS: [(&str, &str, &str, &str, &str, &str); 20] = [
         "",
     ),
     (
-        "granite",
+        "granite-3",
         "<|tool_call|>",
         "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}]",
         "<|tool_call|>f",

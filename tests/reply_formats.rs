@@ -33,7 +33,7 @@ const FORMS: &[(&str, &[&str])] = &[
         &["deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"],
     ),
     ("functionary", &["meetkai-functionary-medium-v3.1"]),
-    ("gemma4", &["google-gemma-4-31B-it", "google-gemma-4-31B-it-interleaved"]),
+    ("gemma-4", &["google-gemma-4-31B-it", "google-gemma-4-31B-it-interleaved"]),
     (
         "glm",
         &[
@@ -46,7 +46,7 @@ const FORMS: &[(&str, &[&str])] = &[
             "poolside-Laguna-XS.2",
         ],
     ),
-    ("granite", &["ibm-granite-granite-3.3-2B-Instruct"]),
+    ("granite-3", &["ibm-granite-granite-3.3-2B-Instruct"]),
     ("harmony", &["openai-gpt-oss-120b"]),
     (
         "hermes",
@@ -64,7 +64,7 @@ const FORMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("kimi", &["Kimi-K2-Instruct", "Kimi-K2-Thinking", "moonshotai-Kimi-K2"]),
-    ("lfm2", &["LFM2-8B-A1B", "LFM2.5-8B-A1B"]),
+    ("lfm-2", &["LFM2-8B-A1B", "LFM2.5-8B-A1B"]),
     (
         "llama3",
         &[
@@ -92,7 +92,7 @@ const FORMS: &[(&str, &[&str])] = &[
 /// What a form cannot write down: the form, and the case.
 const CANNOT: &[(&str, &str)] = &[
     // Strings in quotation marks without escapes: a backslash that belongs to one looks like an escape.
-    ("lfm2", "quotes"),
+    ("lfm-2", "quotes"),
     // What is said before a call goes into the channel of thoughts.
     ("harmony", "text_call"),
     ("harmony", "three_calls"),

@@ -15,6 +15,7 @@
 mod event;
 mod families;
 mod format;
+mod grammar;
 mod input;
 mod parser;
 mod probe;
@@ -26,6 +27,7 @@ mod walk;
 
 pub use event::{End, Event};
 pub use format::ReplyFormat;
+pub use grammar::{ControlToken, ToolGrammar};
 pub use parser::{ReplyOptions, ReplyParser};
 pub use thinking::{ThinkingMarks, ThinkingSwitch};
 pub use tools::{Kinds, Parameter, Tool, ToolChoice, Tools};

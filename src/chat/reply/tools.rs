@@ -86,6 +86,18 @@ pub struct Parameter {
     pub kinds: Kinds,
 }
 
+impl Parameter {
+    /// The texts that it may be, if the schema lists them.
+    pub(super) fn choices(&self) -> Option<Vec<String>> {
+        let members = serde_json::from_str::<Members>(&self.schema).ok()?;
+        match (members.get("enum"), members.get("const")) {
+            (Some(list), _) => serde_json::from_str(list).ok(),
+            (None, Some(one)) => serde_json::from_str(one).ok().map(|text| vec![text]),
+            (None, None) => None,
+        }
+    }
+}
+
 /// What a value may be, as far as text without types must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds {
@@ -257,6 +269,8 @@ fn kinds(schema: &str, root: &Members, steps: &mut usize) -> Kinds {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Apriel and MiniMax M1: `<tool_calls>` around a list of calls, or around calls one after the other.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -13,5 +14,11 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Objects {
+        open: "<tool_calls>[",
+        close: "]</tool_calls>",
+        is_list: true,
+        arguments: "arguments",
+    },
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

@@ -1,6 +1,7 @@
 //! DeepSeek V3, R1 and its distilled models: a name, and JSON in a block of code; and V3.1: a name and JSON.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
 use super::Calls;
 
@@ -30,5 +31,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |mark| Box::new(NamedReader::new(SPEC, mark == Some(1))),
 };

@@ -1,6 +1,7 @@
 //! DeepSeek V3.2 and V4: as MiniMax M2, with marks of their own and with the type of each value.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::Calls;
 
@@ -26,5 +27,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |mark| Box::new(TaggedReader::new(if mark == Some(1) { SPEC_V4 } else { SPEC }, false)),
 };

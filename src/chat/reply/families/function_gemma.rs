@@ -1,6 +1,7 @@
 //! FunctionGemma: `<start_function_call>call:name{key:<escape>text<escape>,…}<end_function_call>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::braces::{BraceReader, Braces};
 use super::Calls;
 
@@ -13,5 +14,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |_| Box::new(BraceReader::new(SPEC)),
 };

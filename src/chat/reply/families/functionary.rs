@@ -1,6 +1,7 @@
 //! Functionary 3.1: `<function=name>{…}</function>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
 use super::Calls;
 
@@ -14,5 +15,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Named { open: "<function=", between: ">", close: "</function>" },
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

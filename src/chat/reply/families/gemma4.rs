@@ -1,17 +1,19 @@
 //! Gemma 4: `<|tool_call>call:name{key:<|"|>text<|"|>,…}<tool_call|>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::braces::{BraceReader, Braces};
 use super::Calls;
 
 const SPEC: Braces = Braces { before: "call:", close: "<tool_call|>", quote: "<|\"|>" };
 
 pub(in super::super) static CALLS: Calls = Calls {
-    name: "gemma4",
+    name: "gemma-4",
     signs: |text| text.contains("<|tool_call>call:"),
     opens: &["<|tool_call>"],
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |_| Box::new(BraceReader::new(SPEC)),
 };

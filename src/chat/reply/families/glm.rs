@@ -2,6 +2,7 @@
 //! `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::Calls;
 
@@ -26,5 +27,18 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Tagged(Tags {
+        open: "<tool_call>",
+        close: "</tool_call>",
+        calls: None,
+        before: "",
+        named: "~",
+        behind: "",
+        key: "<arg_key>",
+        value: "</arg_key>~<arg_value>",
+        end: "</arg_value>~",
+        comma: "",
+        strings: Strings::Raw,
+    }),
     reader: |_| Box::new(TaggedReader::new(SPEC, true)),
 };

@@ -1,6 +1,7 @@
 //! gpt-oss: messages in channels. `<|channel|>commentary to=functions.name<|message|>{…}<|call|>` is a call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -13,5 +14,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: true,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |_| Box::new(ObjectReader::new(UNUSED)),
 };

@@ -2,6 +2,7 @@
 //! `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -14,5 +15,11 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Objects {
+        open: "<tool_call>\n",
+        close: "\n</tool_call>",
+        is_list: false,
+        arguments: "arguments",
+    },
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

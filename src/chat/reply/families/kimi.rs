@@ -1,6 +1,7 @@
 //! Kimi K2: `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>` in a section.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
 use super::Calls;
 
@@ -21,5 +22,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Unknown,
     reader: |mark| Box::new(NamedReader::new(SPEC, mark == Some(1))),
 };

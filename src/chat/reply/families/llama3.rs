@@ -1,6 +1,7 @@
 //! Llama 3.1, 3.2 and 3.3: `{"name": …, "parameters": {…}}` as the whole reply, or behind `<|python_tag|>`.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -19,5 +20,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: true,
     has_channels: false,
     silent: &[],
+    shape: Shape::Objects { open: "", close: "", is_list: false, arguments: "parameters" },
     reader: |mark| Box::new(ObjectReader::new(if mark.is_some() { MARKED } else { BARE })),
 };

@@ -1,6 +1,7 @@
 //! MiniCPM5: `<function name="name"><param name="key">value</param></function>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::Calls;
 
@@ -25,5 +26,18 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Tagged(Tags {
+        open: "<function name=\"",
+        close: "",
+        calls: None,
+        before: "",
+        named: "\">",
+        behind: "</function>",
+        key: "<param name=\"",
+        value: "\">",
+        end: "</param>",
+        comma: "",
+        strings: Strings::Raw,
+    }),
     reader: |_| Box::new(TaggedReader::new(SPEC, true)),
 };

@@ -1,6 +1,7 @@
 //! MiniMax M2: `<invoke name="name"><parameter name="key">value</parameter></invoke>` in `<minimax:tool_call>`.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::Calls;
 
@@ -25,5 +26,18 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Tagged(Tags {
+        open: "<minimax:tool_call>\n",
+        close: "</minimax:tool_call>",
+        calls: Some("~"),
+        before: "<invoke name=\"",
+        named: "\">\n",
+        behind: "</invoke>\n",
+        key: "<parameter name=\"",
+        value: "\">",
+        end: "</parameter>\n",
+        comma: "",
+        strings: Strings::Raw,
+    }),
     reader: |_| Box::new(TaggedReader::new(SPEC, false)),
 };

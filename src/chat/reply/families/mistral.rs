@@ -1,6 +1,7 @@
 //! Mistral since v11: `[TOOL_CALLS]name[ARGS]{…}`, with `[CALL_ID]id` between them in some, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
 use super::Calls;
 
@@ -17,5 +18,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Named { open: "[TOOL_CALLS]", between: "[ARGS]", close: "" },
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

@@ -1,6 +1,7 @@
 //! Mistral with the tokenizers before v11: `[TOOL_CALLS][{"name": …, "arguments": {…}, "id": …}, …]`.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -13,5 +14,6 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Objects { open: "[TOOL_CALLS][", close: "]", is_list: true, arguments: "arguments" },
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

@@ -27,6 +27,7 @@ mod phi4;
 mod qwen_coder;
 mod seed;
 
+use super::grammar::Shape;
 use super::read::Reader;
 
 /// A form of calls.
@@ -44,8 +45,17 @@ pub(super) struct Calls {
     pub has_channels: bool,
     /// Marks that say nothing, around answers.
     pub silent: &'static [&'static str],
+    /// How calls are written, for a grammar.
+    pub shape: Shape,
     /// Makes a reader of what stands behind the mark of that number.
     pub reader: fn(Option<usize>) -> Box<dyn Reader>,
+}
+
+impl Calls {
+    /// What a grammar begins behind: the mark of calls.
+    pub(super) fn trigger(&self) -> &'static str {
+        self.opens.first().copied().unwrap_or_default()
+    }
 }
 
 /// All forms.

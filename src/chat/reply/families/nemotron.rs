@@ -1,6 +1,7 @@
 //! Nemotron Nano v2: `<TOOLCALL>[{"name": …, "arguments": {…}}, …]</TOOLCALL>`.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
 use super::Calls;
 
@@ -13,5 +14,11 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Objects {
+        open: "<TOOLCALL>[",
+        close: "]</TOOLCALL>",
+        is_list: true,
+        arguments: "arguments",
+    },
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

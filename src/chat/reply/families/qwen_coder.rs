@@ -2,6 +2,7 @@
 //! `<tool_call><function=name><parameter=key>…</parameter></function></tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::Calls;
 
@@ -27,5 +28,18 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Tagged(Tags {
+        open: "<tool_call>\n",
+        close: "\n</tool_call>",
+        calls: None,
+        before: "<function=",
+        named: ">\n",
+        behind: "</function>",
+        key: "<parameter=",
+        value: ">\n",
+        end: "\n</parameter>\n",
+        comma: "",
+        strings: Strings::Raw,
+    }),
     reader: |mark| Box::new(TaggedReader::new(SPEC, mark == Some(1))),
 };

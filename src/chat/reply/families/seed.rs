@@ -1,6 +1,7 @@
 //! Seed-OSS: as Qwen3-Coder, in `<seed:tool_call>` and without line breaks around values.
 #![forbid(unsafe_code)]
 
+use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
 use super::{Calls, qwen_coder};
 
@@ -13,5 +14,18 @@ pub(in super::super) static CALLS: Calls = Calls {
     is_bare: false,
     has_channels: false,
     silent: &[],
+    shape: Shape::Tagged(Tags {
+        open: "<seed:tool_call>\n",
+        close: "\n</seed:tool_call>",
+        calls: None,
+        before: "<function=",
+        named: ">\n",
+        behind: "</function>",
+        key: "<parameter=",
+        value: ">",
+        end: "</parameter>\n",
+        comma: "",
+        strings: Strings::Raw,
+    }),
     reader: |_| Box::new(TaggedReader::new(SPEC, false)),
 };

@@ -144,7 +144,7 @@ impl<'t> Literal<'t> {
         self.out.push('"');
         loop {
             let rest = self.rest();
-            let n = rest.find(|c| c == quote || c == '\\').ok_or("a string has no end")?;
+            let n = rest.find([quote, '\\']).ok_or("a string has no end")?;
             escape(&rest[..n], &mut self.out);
             self.at += n + 1;
             if rest[n..].starts_with('\\') {
@@ -240,6 +240,8 @@ fn python_number(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
     use super::*;
 
     #[test]
