@@ -10,6 +10,7 @@ use super::family::{self, Family, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
+use super::sampling;
 use super::sentence::{Pooling, Sentence};
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
@@ -90,6 +91,7 @@ pub fn convert(
         normalizes: sentence.map(|sentence| sentence.normalizes),
         most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
         prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),
+        sampling: sampling::read(folder),
     };
     Ok((Parts { name, metadata: keys.entries, tensors, files, file_size, further }, origin))
 }

@@ -194,18 +194,7 @@ impl<'a> Load<'a> {
         let HfFolder { gguf, tokenizer_json, beside, model_type, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };
-            let files = TokenizerFiles {
-                tokenizer: json,
-                config: beside.tokenizer_config.as_deref(),
-                special_tokens_map: beside.special_tokens_map.as_deref(),
-                added_tokens: beside.added_tokens.as_deref(),
-                model_type: Some(model_type),
-            };
-            let mut tokenizer = Tokenizer::from_files_under(&files, &|| self.step())
-                .map_err(|e| e.within("tokenizer.json"))?;
-            tokenizer.add_ends(&end_tokens);
-            tokenizer.set_chat_templates(beside.chat_templates);
-            Ok(Some(tokenizer))
+            super::tokenizer::of_folder(json, beside, Some(model_type), &end_tokens, &|| self.step()).map(Some)
         };
         self.build(gguf, tokenizer)
     }

@@ -23,7 +23,7 @@ use crate::tokenizer::Tokenizer;
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
     gguf: Arc<Gguf>,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
@@ -79,7 +79,7 @@ impl LoadedModel {
         let begin = Instant::now();
         let model = LoadedModel::new(Load::new(options).run(origin)?, begin);
         let info = model.info();
-        if let Some(n) = model.tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > info.n_vocab) {
+        if let Some(n) = model.tokenizer.as_ref().map(|t| t.n_vocab()).filter(|&n| n > info.n_vocab) {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.
             log::warn!(
                 "{}: the tokenizer has {n} tokens, the model {} embeddings",
@@ -110,7 +110,7 @@ impl LoadedModel {
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
         LoadedModel {
             gguf,
-            tokenizer,
+            tokenizer: tokenizer.map(Arc::new),
             kernels,
             threaded,
             others: Mutex::default(),
@@ -138,6 +138,11 @@ impl LoadedModel {
 
     /// The tokenizer; `Unsupported` for a file without one.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.shared_tokenizer().map(Arc::as_ref)
+    }
+
+    /// As [`LoadedModel::tokenizer`], for those that outlive the model.
+    pub fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>> {
         self.tokenizer.as_ref().ok_or_else(|| {
             Error::Unsupported(format!(
                 "{}: the model has no tokenizer (\"tokenizer.ggml.model\")",
