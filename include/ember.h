@@ -339,6 +339,11 @@ enum ember_pooling
      * The last token's.
      */
     EMBER_POOLING_LAST = 3,
+    /**
+     * No vector: scores, which ember_classify and ember_rerank give. In ember_model_info alone; such a model embeds only
+     * with another pooling by option.
+     */
+    EMBER_POOLING_RANK = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -386,6 +391,73 @@ typedef int32_t ember_pack;
 #endif // __cplusplus
 
 /**
+ * In which order the parts of a prompt stand that is to fill a gap.
+ */
+enum ember_fim_order
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The model's: prefix, suffix, middle; suffix, prefix where it has no token for the middle, as Mistral's have. The default.
+     */
+    EMBER_FIM_AUTO = 0,
+    /**
+     * The text in front of the gap, the text behind it, the middle; each behind its token.
+     */
+    EMBER_FIM_PSM = 1,
+    /**
+     * The text behind the gap, the text in front of it, the middle; each behind its token.
+     */
+    EMBER_FIM_SPM = 2,
+    /**
+     * The tokens of prefix and suffix, the text behind the gap, the token of the middle, the text in front of the gap: what CodeLlama
+     * and StarCoder were trained with beside EMBER_FIM_PSM.
+     */
+    EMBER_FIM_SPM_JOINED = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_fim_order ember_fim_order;
+#else
+typedef int32_t ember_fim_order;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What is done to the outputs of a head that scores texts.
+ */
+enum ember_classify_activation
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * What the model's source says, or EMBER_CLASSIFY_SIGMOID for one label and EMBER_CLASSIFY_SOFTMAX for more: the default.
+     */
+    EMBER_CLASSIFY_AUTO = -1,
+    /**
+     * Nothing: the scores are any numbers.
+     */
+    EMBER_CLASSIFY_NONE = 0,
+    /**
+     * Each score is a probability of its own.
+     */
+    EMBER_CLASSIFY_SIGMOID = 1,
+    /**
+     * The scores of a text are probabilities that add up to 1.
+     */
+    EMBER_CLASSIFY_SOFTMAX = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_classify_activation ember_classify_activation;
+#else
+typedef int32_t ember_classify_activation;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
  * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
  * token may serve any number of them. Any number of threads may use it at once.
@@ -396,6 +468,11 @@ typedef struct ember_cancel_token ember_cancel_token;
  * How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_chat_options ember_chat_options;
+
+/**
+ * How texts are scored. Made with ember_classify_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_classify_options ember_classify_options;
 
 /**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
@@ -1200,6 +1277,111 @@ ember_status ember_model_chat_template(const struct ember_model *model,
                                        size_t capacity,
                                        size_t *n_needed,
                                        struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_classify_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+ */
+ember_status ember_classify_options_new(struct ember_classify_options **out,
+                                        struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_classify_options_free(struct ember_classify_options *options);
+
+/**
+ * Sets what is done to the head's outputs: an ember_classify_activation. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_activation(struct ember_classify_options *options,
+                                                   int32_t activation,
+                                                   struct ember_error **err);
+
+/**
+ * Sets whether of a text that is too long what fits is taken (true), or the call fails (false, the default). Of a query and
+ * a document, the end of the document is left out. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_truncate(struct ember_classify_options *options,
+                                                 bool truncate,
+                                                 struct ember_error **err);
+
+/**
+ * Sets the prompt of rerankers that are decoders: a text with the places `{query}` and `{document}`, each once, in which texts of
+ * control tokens stand for these tokens. An empty one, the default, stands for the model's `tokenizer.chat_template.rerank`, or for
+ * Qwen3-Reranker's where a model of that architecture has none. Encoders have no prompt.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_template(struct ember_classify_options *options,
+                                                 const char *template_text,
+                                                 size_t template_len,
+                                                 struct ember_error **err);
+
+/**
+ * Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
+ * Qwen3-Reranker's original folder, which is told by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_yes_no(struct ember_classify_options *options,
+                                               bool yes_no,
+                                               struct ember_error **err);
+
+/**
+ * Writes the number of labels of a model that scores texts to `out`: the scores of a text. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a head that does.
+ */
+ember_status ember_model_label_count(const struct ember_model *model,
+                                     size_t *out,
+                                     struct ember_error **err);
+
+/**
+ * Writes label number `index` (as the model's source names it, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. A label without a name is `LABEL_0` and so on. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED as ember_model_label_count.
+ */
+ember_status ember_model_label(const struct ember_model *model,
+                               size_t index,
+                               uint8_t *buffer,
+                               size_t capacity,
+                               size_t *n_needed,
+                               struct ember_error **err);
+
+/**
+ * Writes the scores of `n_texts` texts to `scores`, which has room for `capacity` numbers: for each text one for each label
+ * (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
+ * at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
+ * are. `options` may be NULL.
+ * Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ * EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY,
+ * EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
+ */
+ember_status ember_classify(struct ember_context *context,
+                            const char *const *texts,
+                            const size_t *lengths,
+                            size_t n_texts,
+                            const struct ember_classify_options *options,
+                            float *scores,
+                            size_t capacity,
+                            size_t *n_needed,
+                            struct ember_error **err);
+
+/**
+ * Writes to `scores`, which has room for `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
+ * each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
+ * `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
+ * with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.
+ * Pairs run together, as texts do with ember_embed; the context's sequences stay as they are. `options` may be NULL.
+ * Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes"; else as ember_classify.
+ */
+ember_status ember_rerank(struct ember_context *context,
+                          const char *query,
+                          size_t query_len,
+                          const char *const *documents,
+                          const size_t *lengths,
+                          size_t n_documents,
+                          const struct ember_classify_options *options,
+                          float *scores,
+                          size_t capacity,
+                          size_t *n_needed,
+                          struct ember_error **err);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model

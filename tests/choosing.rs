@@ -64,7 +64,10 @@ fn with_keys(keys: &[(&str, Value)]) -> LoadedModel {
 #[test]
 fn keys_of_a_file_become_stages_in_the_order_of_the_file() {
     let none = proposed_sampler(&with_keys(&[]), 1).unwrap_err();
-    assert!(matches!(none, ember::error::Error::NotFound(_)) && none.message().contains("general.sampling"), "{none}");
+    assert!(
+        matches!(none, ember::error::Error::NotFound(_)) && none.message().contains("general.sampling"),
+        "{none}"
+    );
     let stages = |keys: &[(&str, Value)]| proposed_sampler(&with_keys(keys), 1).unwrap().stages().to_vec();
     let (top_k, top_p, temp) = (("top_k", 20.into()), ("top_p", 0.9f32.into()), ("temp", 0.6f32.into()));
     let usual = [Stage::TopK(20), Stage::TopP(0.9), Stage::Temperature(0.6)];
@@ -124,6 +127,10 @@ fn a_folder_proposes_what_transformers_does() {
         assert_same(&left(sampler, &case.logits), &case.left, &format!("case {i}: {}", case.config));
     }
     let folder = TempFolder::new("proposed-wrong");
-    let error = proposed_sampler(&with_config(&folder, r#"{"do_sample": true, "top_p": "x"}"#), 1).unwrap_err();
-    assert!(error.message().contains("generation_config.json") && error.message().contains("top_p"), "{error}");
+    let error =
+        proposed_sampler(&with_config(&folder, r#"{"do_sample": true, "top_p": "x"}"#), 1).unwrap_err();
+    assert!(
+        error.message().contains("generation_config.json") && error.message().contains("top_p"),
+        "{error}"
+    );
 }

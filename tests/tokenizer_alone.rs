@@ -20,7 +20,9 @@ fn a_models_file_a_vocabulary_and_bytes_give_the_same_tokenizer() {
     let model = load(&bundled_model());
     let wanted = model.tokenizer().unwrap().encode(TEXT, true, false).unwrap();
     let bytes = std::fs::read(bundled_model()).unwrap();
-    for tokenizer in [open_tokenizer(&bundled_model()).unwrap(), tokenizer_from_bytes(&bytes, "<buffer>").unwrap()] {
+    for tokenizer in
+        [open_tokenizer(&bundled_model()).unwrap(), tokenizer_from_bytes(&bytes, "<buffer>").unwrap()]
+    {
         assert_eq!(tokenizer.encode(TEXT, true, false).unwrap(), wanted);
         assert_eq!(tokenizer.decode(&wanted, false).unwrap(), TEXT.as_bytes());
     }
@@ -37,8 +39,10 @@ fn a_folder_and_its_file_give_the_same_tokenizer_and_a_file_of_another_name_is_a
     }
     folder.write("config.json", r#"{"model_type": "no-such-model", "eos_token_id": 7}"#);
     let json = folder.write("other.json", std::fs::read(folder.0.join("tokenizer.json")).unwrap());
-    let (whole, file) = (open_tokenizer(&folder.0).unwrap(), open_tokenizer(&folder.0.join("tokenizer.json")).unwrap());
-    let (alone, bytes) = (open_tokenizer(&json).unwrap(), tokenizer_from_bytes(&std::fs::read(&json).unwrap(), "b").unwrap());
+    let (whole, file) =
+        (open_tokenizer(&folder.0).unwrap(), open_tokenizer(&folder.0.join("tokenizer.json")).unwrap());
+    let (alone, bytes) =
+        (open_tokenizer(&json).unwrap(), tokenizer_from_bytes(&std::fs::read(&json).unwrap(), "b").unwrap());
     let ids = whole.encode(TEXT, true, false).unwrap();
     for other in [&file, &alone, &bytes] {
         assert_eq!(other.encode(TEXT, true, false).unwrap(), ids);
@@ -106,7 +110,10 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
         let prompt = |options: &FimOptions| fim_prompt(&tokenizer, &golden.prefix, &golden.suffix, options);
         let [Some(before), Some(behind), Some(middle)] = [fim_pre, fim_suf, fim_mid] else {
             let error = prompt(&FimOptions::default()).unwrap_err();
-            assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("before the gap"), "{error}");
+            assert!(
+                matches!(error, Error::Unsupported(_)) && error.message().contains("before the gap"),
+                "{error}"
+            );
             continue;
         };
         n_with += 1;
@@ -118,7 +125,11 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
         for (order, wanted) in
             [(FimOrder::Auto, &psm), (FimOrder::Psm, &psm), (FimOrder::Spm, &spm), (FimOrder::Spm2, &joined)]
         {
-            assert_eq!(&prompt(&FimOptions { order, ..FimOptions::default() }).unwrap(), wanted, "{name}, {order:?}");
+            assert_eq!(
+                &prompt(&FimOptions { order, ..FimOptions::default() }).unwrap(),
+                wanted,
+                "{name}, {order:?}"
+            );
         }
         if let Some(mark) = found.repository {
             let options = FimOptions { repository: "calculator".into(), ..FimOptions::default() };
@@ -132,8 +143,10 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
 /// A byte-level vocabulary with these control tokens behind the letters.
 fn vocabulary(controls: &[&str], keys: &[(&str, Value)]) -> Tokenizer {
     let letters: Vec<String> = ('!'..='~').map(String::from).collect();
-    let texts: Vec<&str> = letters.iter().map(String::as_str).chain(["Ċ", "Ġ"]).chain(controls.iter().copied()).collect();
-    let types: Vec<i32> = (0..texts.len()).map(|i| if i < texts.len() - controls.len() { 1 } else { 3 }).collect();
+    let texts: Vec<&str> =
+        letters.iter().map(String::as_str).chain(["Ċ", "Ġ"]).chain(controls.iter().copied()).collect();
+    let types: Vec<i32> =
+        (0..texts.len()).map(|i| if i < texts.len() - controls.len() { 1 } else { 3 }).collect();
     let mut writer = Writer::new();
     writer.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.pre", "gpt-2");
     let strings = |texts: &[&str]| StringArray::copy(texts).unwrap();
@@ -168,7 +181,9 @@ fn files_and_families_have_their_own_marks() {
     let refused = |options: &FimOptions| fim_prompt(&mistral, "p", "s", options).unwrap_err().to_string();
     assert!(refused(&FimOptions { order: FimOrder::Psm, ..FimOptions::default() }).contains("the middle"));
     assert!(refused(&FimOptions { file: "a".into(), ..FimOptions::default() }).contains("a file"));
-    assert!(refused(&FimOptions { repository: "a".into(), ..FimOptions::default() }).contains("a repository"));
+    assert!(
+        refused(&FimOptions { repository: "a".into(), ..FimOptions::default() }).contains("a repository")
+    );
 
     // Keys count before texts, newer ones before older.
     let keys = [("fim_pre", 3), ("prefix", 4), ("suffix", 5), ("middle", 6)];
@@ -177,4 +192,25 @@ fn files_and_families_have_their_own_marks() {
     let keys: Vec<(&str, Value)> = keys.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
     let FillIn { prefix, suffix, middle, .. } = *vocabulary(&qwen, &keys).fill_in();
     assert_eq!((prefix, suffix, middle), (Some(3), Some(5), Some(6)));
+}
+
+#[test]
+fn pairs_have_what_their_family_puts_in_between() {
+    let bert = open_tokenizer(&real_model("vocabs/ggml-vocab-bert-bge.gguf")).unwrap();
+    let xlm = open_tokenizer(&real_model("vocabs/ggml-vocab-nomic-bert-moe.gguf")).unwrap();
+    // `[CLS]` and `[SEP]`; `<s>` and `</s>`, two of which stand between the texts.
+    for (tokenizer, begin, between, end) in [(&bert, 101, &[102][..], 102), (&xlm, 0, &[2, 2], 2)] {
+        let plain = |text: &str| tokenizer.encode(text, false, false).unwrap();
+        let (query, document) = (plain("the sea"), plain("calm water"));
+        let pair = tokenizer.encode_pair("the sea", "calm water", None).unwrap();
+        assert_eq!(pair.tokens, [&[begin], &query[..], between, &document, &[end]].concat());
+        assert_eq!(pair.second, 1 + query.len() + between.len());
+        let cut = tokenizer.encode_pair("the sea", "calm water", Some(pair.tokens.len() - 1)).unwrap();
+        assert_eq!(
+            cut.tokens,
+            [&[begin], &query[..], between, &document[..document.len() - 1], &[end]].concat()
+        );
+    }
+    let refused = open_tokenizer(&bundled_model()).unwrap().encode_pair("a", "b", None).unwrap_err();
+    assert!(matches!(refused, Error::Unsupported(_)), "{refused}");
 }

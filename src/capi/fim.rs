@@ -70,7 +70,8 @@ fn options_or_default(options: *const ember_fim_options) -> Result<FimOptions> {
         true => Ok(FimOptions::default()),
         false => {
             let options = handle!(options).lock("options")?;
-            let n_bytes = options.others.iter().map(|(name, text)| name.len() + text.len() + 64).sum::<usize>();
+            let n_bytes =
+                options.others.iter().map(|(name, text)| name.len() + text.len() + 64).sum::<usize>();
             expect_room(n_bytes + options.repository.len() + options.file.len(), "a copy of the options")?;
             Ok(options.clone())
         }
@@ -84,9 +85,7 @@ pub unsafe extern "C" fn ember_fim_options_new(
     out: *mut *mut ember_fim_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || {
-        output!(out).set(try_into_raw::<ember_fim_options>(Exclusive::new(FimOptions::default()))?)
-    })
+    guard(err, || output!(out).set(try_into_raw::<ember_fim_options>(Exclusive::new(FimOptions::default()))?))
 }
 
 /// Frees options. NULL is fine.

@@ -12,6 +12,7 @@
 mod args;
 mod cancel;
 mod chat;
+mod classify;
 mod context;
 mod context_options;
 mod embed;
@@ -41,6 +42,7 @@ mod version;
 
 pub use cancel::*;
 pub use chat::*;
+pub use classify::*;
 pub use context::*;
 pub use context_options::*;
 pub use embed::*;

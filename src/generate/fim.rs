@@ -36,9 +36,7 @@ pub struct FimOptions {
 /// The token, or `Unsupported` that says what cannot be said without it.
 fn needed(token: Option<u32>, which: &str, why: &str) -> Result<u32> {
     token.ok_or_else(|| {
-        Error::Unsupported(format!(
-            "the tokenizer has no fill-in-the-middle token for {which}, which {why}"
-        ))
+        Error::Unsupported(format!("the tokenizer has no fill-in-the-middle token for {which}, which {why}"))
     })
 }
 
@@ -46,7 +44,12 @@ fn needed(token: Option<u32>, which: &str, why: &str) -> Result<u32> {
 ///
 /// # Errors
 /// `Unsupported` names the token that the tokenizer lacks; `NoMemory`.
-pub fn fim_prompt(tokenizer: &Tokenizer, prefix: &str, suffix: &str, options: &FimOptions) -> Result<Vec<u32>> {
+pub fn fim_prompt(
+    tokenizer: &Tokenizer,
+    prefix: &str,
+    suffix: &str,
+    options: &FimOptions,
+) -> Result<Vec<u32>> {
     let n_bytes = options.others.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
     let n_bytes = n_bytes.saturating_add(prefix.len()).saturating_add(suffix.len());
     expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;

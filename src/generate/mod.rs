@@ -28,8 +28,8 @@ pub mod utf8;
 
 pub use breakers::{DEFAULT_BREAKERS, breakers};
 pub use fim::{FimOptions, FimOrder, fim_prompt};
-pub use infill::infill;
 pub use generator::{Choice, Event, EventKind, FinishReason, Generator, Token, Usage};
+pub use infill::infill;
 pub use logprobs::{LogSoftmax, TokenLogprob};
 pub use proposed::proposed_sampler;
 pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};

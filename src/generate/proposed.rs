@@ -50,7 +50,9 @@ pub fn proposed_sampler(model: &LoadedModel, seed: u64) -> Result<Sampler> {
         let mut sampler = Sampler::new(seed);
         for (name, stage) in stages? {
             sampler.push(stage).map_err(|e| match e {
-                Error::InvalidArgument(sentence) => Error::Format(format!("the proposal of {name}: {sentence}")),
+                Error::InvalidArgument(sentence) => {
+                    Error::Format(format!("the proposal of {name}: {sentence}"))
+                }
                 other => other,
             })?;
         }
@@ -64,7 +66,8 @@ fn warn(model: &LoadedModel, what: &str, names: &[&str]) {
     if names.is_empty() {
         return;
     }
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| shortened(quoted(name.as_bytes()))).collect();
+    let shown: Vec<String> =
+        names.iter().take(SHOWN).map(|name| shortened(quoted(name.as_bytes()))).collect();
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
     log::warn!("{}: {what}: {}{more}", model.name(), shown.join(", "));
 }
@@ -102,12 +105,15 @@ fn of_keys(model: &LoadedModel, meta: &Metadata) -> Result<Vec<(String, Stage)>>
         Some(1.0) => Some(Stage::Mirostat1 { tau, eta, m: 100 }),
         Some(2.0) => Some(Stage::Mirostat { tau, eta }),
         Some(other) => {
-            return Err(Error::Format(format!("the key \"{PREFIX}mirostat\" is {other}, expected 0, 1 or 2")));
+            return Err(Error::Format(format!(
+                "the key \"{PREFIX}mirostat\" is {other}, expected 0, 1 or 2"
+            )));
         }
     };
     if let Some(mirostat) = mirostat {
         let others = KNOWN.iter().filter(|name| !name.starts_with("mirostat") && **name != "temp");
-        let others: Vec<&str> = others.filter(|name| meta.get(&format!("{PREFIX}{name}")).is_some()).copied().collect();
+        let others: Vec<&str> =
+            others.filter(|name| meta.get(&format!("{PREFIX}{name}")).is_some()).copied().collect();
         warn(model, "beside Mirostat these proposals for sampling have no effect", &others);
         let stages = temperature.into_iter().chain([mirostat]);
         return Ok(stages.map(|stage| ("mirostat".into(), stage)).collect());
@@ -139,7 +145,11 @@ fn of_keys(model: &LoadedModel, meta: &Metadata) -> Result<Vec<(String, Stage)>>
         };
         stages.extend(stage.map(|stage| (name.to_owned(), stage)));
     }
-    warn(model, "these stages of the proposed sequence have no numbers in the file and are left out", &left_out);
+    warn(
+        model,
+        "these stages of the proposed sequence have no numbers in the file and are left out",
+        &left_out,
+    );
     Ok(stages)
 }
 
@@ -162,7 +172,10 @@ fn of_folder(model: &LoadedModel, sampling: Sampling) -> Result<Vec<(String, Sta
             "min_p" => Stage::MinP(x as f32),
             _ => Stage::TypicalP(x as f32),
         };
-        let changes = !matches!(stage, Stage::Temperature(1.0) | Stage::TopP(1.0) | Stage::MinP(0.0) | Stage::TypicalP(1.0));
+        let changes = !matches!(
+            stage,
+            Stage::Temperature(1.0) | Stage::TopP(1.0) | Stage::MinP(0.0) | Stage::TypicalP(1.0)
+        );
         stages.extend(changes.then(|| (name.to_owned(), stage)));
     }
     if !suppressed.is_empty() {

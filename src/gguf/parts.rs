@@ -43,8 +43,21 @@ pub struct Further {
     pub most_tokens: Option<(u32, &'static str)>,
     /// What is put before a text that is embedded.
     pub prompt: Box<str>,
+    /// What is done to the outputs of a head that scores texts, if the source says so.
+    pub score_activation: Option<ScoreActivation>,
     /// What a `generation_config.json` proposes for the choice of tokens, or what is wrong with it.
     pub sampling: Option<Result<Sampling>>,
+}
+
+/// What is done to the outputs of a head that scores texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreActivation {
+    /// Nothing.
+    None,
+    /// Each becomes a probability of its own.
+    Sigmoid,
+    /// They become probabilities that add up to 1.
+    Softmax,
 }
 
 /// A proposal for the choice of tokens, in the words of `transformers`.
@@ -68,6 +81,7 @@ impl Default for Further {
             most_tokens: None,
             prompt: Box::default(),
             sampling: None,
+            score_activation: None,
         }
     }
 }

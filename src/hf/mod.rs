@@ -6,6 +6,7 @@
 //! hostile input like any model file. One file per family of models in `families`; a row of [`family::Family`] each.
 #![forbid(unsafe_code)]
 
+mod classifier;
 mod config;
 mod convert;
 mod families;
@@ -169,7 +170,12 @@ pub fn tokenizer_files(path: &Path) -> Result<TokenizerFolder> {
     let outer = config.config();
     let inner = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
     let model_type = outer.str(&["model_type"])?.map(str::to_owned);
-    Ok(TokenizerFolder { json, beside: folder.beside()?, model_type, end_tokens: end_tokens(&folder, &inner)? })
+    Ok(TokenizerFolder {
+        json,
+        beside: folder.beside()?,
+        model_type,
+        end_tokens: end_tokens(&folder, &inner)?,
+    })
 }
 
 /// The text of a template.

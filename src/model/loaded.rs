@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::fingerprint::fingerprint;
 use super::load::{self, Load, LoadOptions, Origin, Parts};
+use crate::arch::head::TextHead;
 use crate::arch::{Model, ModelInfo};
 use crate::backend::Backend;
 use crate::backend::threaded::ThreadedBackend;
@@ -24,6 +25,7 @@ use crate::tokenizer::Tokenizer;
 pub struct LoadedModel {
     gguf: Arc<Gguf>,
     tokenizer: Option<Arc<Tokenizer>>,
+    head: Option<TextHead>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
@@ -106,11 +108,12 @@ impl LoadedModel {
     }
 
     fn new(parts: Parts, begin: Instant) -> LoadedModel {
-        let Parts { gguf, tokenizer, kernels, threaded, memory } = parts;
+        let Parts { gguf, tokenizer, kernels, threaded, head, memory } = parts;
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
         LoadedModel {
             gguf,
             tokenizer: tokenizer.map(Arc::new),
+            head,
             kernels,
             threaded,
             others: Mutex::default(),
@@ -164,6 +167,22 @@ impl LoadedModel {
             true => Ok(()),
             false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
         }
+    }
+
+    /// The head that scores texts, if the model has one.
+    pub fn head(&self) -> Option<&TextHead> {
+        self.head.as_ref()
+    }
+
+    /// As [`LoadedModel::head`]; `Unsupported` for a model without.
+    pub fn require_head(&self) -> Result<&TextHead> {
+        self.head().ok_or_else(|| {
+            Error::Unsupported(format!(
+                "{}: the model has no head that scores texts (\"cls.output.weight\"; of a folder a class \
+                 \"…ForSequenceClassification\")",
+                self.name()
+            ))
+        })
     }
 
     /// `Unsupported`, with the reason, for a model whose tokens cannot be moved to other positions.

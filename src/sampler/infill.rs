@@ -116,7 +116,8 @@ fn merge(vocabulary: &dyn Vocabulary, scratch: &mut Scratch) {
     let Scratch { merged, by_text, place, least } = scratch;
     let text = |c: &Candidate| vocabulary.text(c.id);
     by_text.extend(0..merged.len() as u32);
-    by_text.sort_unstable_by(|&a, &b| text(&merged[a as usize]).cmp(text(&merged[b as usize])).then(a.cmp(&b)));
+    by_text
+        .sort_unstable_by(|&a, &b| text(&merged[a as usize]).cmp(text(&merged[b as usize])).then(a.cmp(&b)));
     place.resize(merged.len(), 0);
     by_text.iter().zip(0..).for_each(|(&at, i)| place[at as usize] = i);
     let n_leaves = merged.len().next_power_of_two();
@@ -130,7 +131,8 @@ fn merge(vocabulary: &dyn Vocabulary, scratch: &mut Scratch) {
         }
         // Those that begin with it stand together, the shortest, and so itself or an equal one, first.
         let from = by_text.partition_point(|&other| text(&merged[other as usize]) < beginning);
-        let n = by_text[from..].partition_point(|&other| text(&merged[other as usize]).starts_with(beginning));
+        let n =
+            by_text[from..].partition_point(|&other| text(&merged[other as usize]).starts_with(beginning));
         set(least, n_leaves + place[at] as usize, u32::MAX);
         let mut is_left = true;
         while is_left {

@@ -18,12 +18,12 @@ mod infill;
 mod min_p;
 mod mirostat;
 mod mirostat_1;
+#[cfg(test)]
+mod newer_tests;
 mod penalties;
 mod rng;
 pub(crate) mod scan;
 mod temperature;
-#[cfg(test)]
-mod newer_tests;
 #[cfg(test)]
 mod tests;
 mod top_k;

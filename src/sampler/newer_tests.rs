@@ -125,15 +125,20 @@ fn infill_merges_as_the_plain_loops_do() {
         let n = 2 + rng.below(40) as usize;
         let texts = ["", "a", "b", "ab", "aba", "abb", "ba", "bab", "a", "abab", "c", "ca"];
         let words = Words((0..n).map(|_| texts[rng.below(texts.len() as u64) as usize]).collect());
-        let logits: Vec<f32> = (0..n).map(|i| rng.below(4096) as f32 / 800.0 - if i == 0 { 12.0 } else { 2.0 }).collect();
+        let logits: Vec<f32> =
+            (0..n).map(|i| rng.below(4096) as f32 / 800.0 - if i == 0 { 12.0 } else { 2.0 }).collect();
         let wanted = plain_infill(&words, &logits);
         let mut sampler = sampler(&[Stage::Infill(Infill::new(Arc::new(words)).unwrap())]);
         sampler.candidates.fill(&logits, 0).unwrap();
         sampler.apply(0).unwrap();
         let total = sampler.candidates.weigh() as f64;
-        let found: Vec<(u32, f64)> = sampler.candidates.iter().map(|c| (c.id, c.weight as f64 / total)).collect();
+        let found: Vec<(u32, f64)> =
+            sampler.candidates.iter().map(|c| (c.id, c.weight as f64 / total)).collect();
         let near = |(a, b): (&(u32, f64), &(u32, f64))| a.0 == b.0 && (a.1 - b.1).abs() < 1e-5;
-        assert!(found.len() == wanted.len() && found.iter().zip(&wanted).all(near), "{case}: {found:?}, not {wanted:?}");
+        assert!(
+            found.len() == wanted.len() && found.iter().zip(&wanted).all(near),
+            "{case}: {found:?}, not {wanted:?}"
+        );
         several += usize::from(found.len() > 1);
     }
     assert!(several > 100, "{several}");
@@ -145,7 +150,8 @@ fn infill_merges_as_the_plain_loops_do() {
 fn infill_of_a_whole_vocabulary_is_quick() {
     let texts = ["a", "ab", "abc", "b", "bc", "c", ""];
     let words = Words((0..200_000).map(|i| texts[i % texts.len()]).collect());
-    let logits: Vec<f32> = (0..200_000).map(|i| (i % 977) as f32 / 500.0 - if i == 0 { 30.0 } else { 0.0 }).collect();
+    let logits: Vec<f32> =
+        (0..200_000).map(|i| (i % 977) as f32 / 500.0 - if i == 0 { 30.0 } else { 0.0 }).collect();
     let mut sampler = sampler(&[Stage::Infill(Infill::new(Arc::new(words)).unwrap())]);
     assert!(sampler.sample(&logits).is_ok());
 }
@@ -153,7 +159,9 @@ fn infill_of_a_whole_vocabulary_is_quick() {
 /// The definition, in double precision.
 #[test]
 fn top_n_sigma_passes_over_what_is_ruled_out() {
-    let logits: Vec<f32> = (0..3000).map(|i| if i % 3 == 0 { f32::NEG_INFINITY } else { ((i * 37) % 101) as f32 / 9.0 }).collect();
+    let logits: Vec<f32> = (0..3000)
+        .map(|i| if i % 3 == 0 { f32::NEG_INFINITY } else { ((i * 37) % 101) as f32 / 9.0 })
+        .collect();
     let possible: Vec<f64> = logits.iter().filter(|x| x.is_finite()).map(|&x| f64::from(x)).collect();
     let mean = possible.iter().sum::<f64>() / possible.len() as f64;
     let sigma = (possible.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / possible.len() as f64).sqrt();

@@ -299,6 +299,7 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
         pad: id("tokenizer.ggml.padding_token_id", None)?,
         prefix: first.into_iter().collect(),
         suffix: last.or(separator).into_iter().collect(),
+        ..Roles::default()
     })
 }
 

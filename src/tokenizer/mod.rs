@@ -39,6 +39,7 @@ mod merges;
 mod normalize;
 #[cfg(feature = "hf")]
 mod oniguruma;
+mod parts;
 mod pre;
 mod pre_registry;
 mod roles;
@@ -59,6 +60,7 @@ use effort::Effort;
 pub use fill_in::FillIn;
 use looks::Looks;
 use normalize::Normalizer;
+pub use parts::Pair;
 use pre::{PreTokenizer, Stage};
 use roles::Roles;
 use special::{Fragment, SpecialTokens};

@@ -78,6 +78,8 @@ pub(super) struct Roles {
     pub(super) suffix: Vec<u32>,
     /// Every token that ends a generation.
     pub(super) eog: BTreeSet<u32>,
+    /// The model is not told which text of a pair a token is of.
+    pub(super) one_type: bool,
     /// Those that ask for a gap to be filled.
     pub(super) fill_in: FillIn,
 }
