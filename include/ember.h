@@ -389,6 +389,11 @@ enum ember_pooling
      * The last token's.
      */
     EMBER_POOLING_LAST = 3,
+    /**
+     * No vector: scores, which ember_classify and ember_rerank give. In ember_model_info alone; such a model embeds only
+     * with another pooling by option.
+     */
+    EMBER_POOLING_RANK = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -436,6 +441,132 @@ typedef int32_t ember_pack;
 #endif // __cplusplus
 
 /**
+ * In which order the parts of a prompt stand that is to fill a gap.
+ */
+enum ember_fim_order
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The model's: prefix, suffix, middle; suffix, prefix where it has no token for the middle, as Mistral's have. The default.
+     */
+    EMBER_FIM_AUTO = 0,
+    /**
+     * The text in front of the gap, the text behind it, the middle; each behind its token.
+     */
+    EMBER_FIM_PSM = 1,
+    /**
+     * The text behind the gap, the text in front of it, the middle; each behind its token.
+     */
+    EMBER_FIM_SPM = 2,
+    /**
+     * The tokens of prefix and suffix, the text behind the gap, the token of the middle, the text in front of the gap: what CodeLlama
+     * and StarCoder were trained with beside EMBER_FIM_PSM.
+     */
+    EMBER_FIM_SPM_JOINED = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_fim_order ember_fim_order;
+#else
+typedef int32_t ember_fim_order;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What is done to the outputs of a head that scores texts.
+ */
+enum ember_classify_activation
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * What the model's source says, or EMBER_CLASSIFY_SIGMOID for one label and EMBER_CLASSIFY_SOFTMAX for more: the default.
+     */
+    EMBER_CLASSIFY_AUTO = -1,
+    /**
+     * Nothing: the scores are any numbers.
+     */
+    EMBER_CLASSIFY_NONE = 0,
+    /**
+     * Each score is a probability of its own.
+     */
+    EMBER_CLASSIFY_SIGMOID = 1,
+    /**
+     * The scores of a text are probabilities that add up to 1.
+     */
+    EMBER_CLASSIFY_SOFTMAX = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_classify_activation ember_classify_activation;
+#else
+typedef int32_t ember_classify_activation;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Whether a model thinks before it answers.
+ */
+enum ember_thinking
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * As the template has it.
+     */
+    EMBER_THINKING_DEFAULT = 0,
+    /**
+     * It does.
+     */
+    EMBER_THINKING_ON = 1,
+    /**
+     * It does not.
+     */
+    EMBER_THINKING_OFF = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_thinking ember_thinking;
+#else
+typedef int32_t ember_thinking;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What happens where a conversation becomes longer than its sequence.
+ */
+enum ember_when_full
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Whole turns are dropped, the oldest first: a user's message and all up to the next one. The system text and the first turn
+     * stay.
+     */
+    EMBER_WHEN_FULL_DROP_OLDEST = 0,
+    /**
+     * The same, but the first turn may go too.
+     */
+    EMBER_WHEN_FULL_DROP_OLDEST_AND_FIRST = 1,
+    /**
+     * The reply is EMBER_E_CONTEXT_FULL.
+     */
+    EMBER_WHEN_FULL_REFUSE = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_when_full ember_when_full;
+#else
+typedef int32_t ember_when_full;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
  * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
  * token may serve any number of them. Any number of threads may use it at once.
@@ -451,6 +582,11 @@ typedef struct ember_chat_options ember_chat_options;
  * Reads one reply of a model. Made with ember_chat_parser_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_chat_parser ember_chat_parser;
+
+/**
+ * How texts are scored. Made with ember_classify_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_classify_options ember_classify_options;
 
 /**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
@@ -489,6 +625,12 @@ typedef struct ember_engine_options ember_engine_options;
 typedef struct ember_error ember_error;
 
 /**
+ * What a prompt to fill a gap has beside the text around it. Made with ember_fim_options_new, owned by the caller, used by one
+ * thread at a time.
+ */
+typedef struct ember_fim_options ember_fim_options;
+
+/**
  * How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_generate_options ember_generate_options;
@@ -517,6 +659,11 @@ typedef struct ember_request ember_request;
  * An ordered chain of stages that narrow or reweigh the candidates, then one random draw. One thread at a time.
  */
 typedef struct ember_sampler ember_sampler;
+
+/**
+ * A tokenizer: immutable, usable from any number of threads at once, reference-counted. It is a model's, or was loaded alone.
+ */
+typedef struct ember_tokenizer ember_tokenizer;
 
 /**
  * A piece of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
@@ -1228,6 +1375,73 @@ typedef struct ember_timings {
     uint64_t replay_ns;
 } ember_timings;
 
+/**
+ * What a tokenizer knows of its tokens; EMBER_TOKEN_NONE stands for a token that there is not. Set struct_size to
+ * sizeof(ember_tokenizer_info) before the call.
+ */
+typedef struct ember_tokenizer_info {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Tokens; ids are below it. A model may have fewer embeddings, and more logits.
+     */
+    uint32_t n_vocab;
+    /**
+     * Beginning-of-sequence token.
+     */
+    uint32_t bos_token;
+    /**
+     * End-of-sequence token.
+     */
+    uint32_t eos_token;
+    /**
+     * End-of-turn token.
+     */
+    uint32_t eot_token;
+    /**
+     * The token for what no other stands for.
+     */
+    uint32_t unk_token;
+    /**
+     * Padding token.
+     */
+    uint32_t pad_token;
+    /**
+     * 1 when a text gets a token (BOS as a rule) put before it where that is asked for, else 0.
+     */
+    uint32_t add_bos;
+    /**
+     * 1 when a text gets a token (EOS as a rule) put behind it where that is asked for, else 0.
+     */
+    uint32_t add_eos;
+    /**
+     * 1 when there is a chat template, else 0.
+     */
+    uint32_t has_chat_template;
+    /**
+     * Fill-in-the-middle: the token before the text in front of a gap.
+     */
+    uint32_t fim_prefix_token;
+    /**
+     * The token before the text behind a gap.
+     */
+    uint32_t fim_suffix_token;
+    /**
+     * The token before what fills a gap.
+     */
+    uint32_t fim_middle_token;
+    /**
+     * The token before the name of a repository.
+     */
+    uint32_t fim_repository_token;
+    /**
+     * The token before the name of a file.
+     */
+    uint32_t fim_file_token;
+} ember_tokenizer_info;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1475,6 +1689,111 @@ ember_status ember_chat_parser_is_thinking(const struct ember_chat_parser *parse
 ember_status ember_chat_parser_format(const struct ember_chat_parser *parser,
                                       struct ember_chat_format *out,
                                       struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_classify_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+ */
+ember_status ember_classify_options_new(struct ember_classify_options **out,
+                                        struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_classify_options_free(struct ember_classify_options *options);
+
+/**
+ * Sets what is done to the head's outputs: an ember_classify_activation. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_activation(struct ember_classify_options *options,
+                                                   int32_t activation,
+                                                   struct ember_error **err);
+
+/**
+ * Sets whether of a text that is too long what fits is taken (true), or the call fails (false, the default). Of a query and
+ * a document, the end of the document is left out. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_truncate(struct ember_classify_options *options,
+                                                 bool truncate,
+                                                 struct ember_error **err);
+
+/**
+ * Sets the prompt of rerankers that are decoders: a text with the places `{query}` and `{document}`, each once, in which texts of
+ * control tokens stand for these tokens. An empty one, the default, stands for the model's `tokenizer.chat_template.rerank`, or for
+ * Qwen3-Reranker's where a model of that architecture has none. Encoders have no prompt.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_template(struct ember_classify_options *options,
+                                                 const char *template_text,
+                                                 size_t template_len,
+                                                 struct ember_error **err);
+
+/**
+ * Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
+ * Qwen3-Reranker's original folder, which is told by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_classify_options_set_yes_no(struct ember_classify_options *options,
+                                               bool yes_no,
+                                               struct ember_error **err);
+
+/**
+ * Writes the number of labels of a model that scores texts to `out`: the scores of a text. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a head that does.
+ */
+ember_status ember_model_label_count(const struct ember_model *model,
+                                     size_t *out,
+                                     struct ember_error **err);
+
+/**
+ * Writes label number `index` (as the model's source names it, without NUL) to `buffer` of `capacity` bytes, and its length to
+ * `n_needed`. A label without a name is `LABEL_0` and so on. Any thread.
+ * Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED as ember_model_label_count.
+ */
+ember_status ember_model_label(const struct ember_model *model,
+                               size_t index,
+                               uint8_t *buffer,
+                               size_t capacity,
+                               size_t *n_needed,
+                               struct ember_error **err);
+
+/**
+ * Writes the scores of `n_texts` texts to `scores`, which has room for `capacity` numbers: for each text one for each label
+ * (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
+ * at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
+ * are. `options` may be NULL.
+ * Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ * EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY,
+ * EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
+ */
+ember_status ember_classify(struct ember_context *context,
+                            const char *const *texts,
+                            const size_t *lengths,
+                            size_t n_texts,
+                            const struct ember_classify_options *options,
+                            float *scores,
+                            size_t capacity,
+                            size_t *n_needed,
+                            struct ember_error **err);
+
+/**
+ * Writes to `scores`, which has room for `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
+ * each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
+ * `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
+ * with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.
+ * Pairs run together, as texts do with ember_embed; the context's sequences stay as they are. `options` may be NULL.
+ * Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes"; else as ember_classify.
+ */
+ember_status ember_rerank(struct ember_context *context,
+                          const char *query,
+                          size_t query_len,
+                          const char *const *documents,
+                          const size_t *lengths,
+                          size_t n_documents,
+                          const struct ember_classify_options *options,
+                          float *scores,
+                          size_t capacity,
+                          size_t *n_needed,
+                          struct ember_error **err);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
@@ -2126,6 +2445,72 @@ void ember_error_free(struct ember_error *error);
  * The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
  */
 const char *ember_status_name(int32_t status);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_fim_options_free.
+ * Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+ */
+ember_status ember_fim_options_new(struct ember_fim_options **out, struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_fim_options_free(struct ember_fim_options *options);
+
+/**
+ * Sets in which order the parts stand: an ember_fim_order. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_fim_options_set_order(struct ember_fim_options *options,
+                                         int32_t order,
+                                         struct ember_error **err);
+
+/**
+ * Sets the name of the repository, which stands first; an empty one, the default, for none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_fim_options_set_repository(struct ember_fim_options *options,
+                                              const char *name,
+                                              size_t name_len,
+                                              struct ember_error **err);
+
+/**
+ * Sets the name of the file that has the gap; an empty one, the default, for none.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_fim_options_set_file(struct ember_fim_options *options,
+                                        const char *name,
+                                        size_t name_len,
+                                        struct ember_error **err);
+
+/**
+ * Adds the name and the text of another file, to stand before the one with the gap, in the order of the calls; 4096 at most.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_fim_options_add_file(struct ember_fim_options *options,
+                                        const char *name,
+                                        size_t name_len,
+                                        const char *text,
+                                        size_t text_len,
+                                        struct ember_error **err);
+
+/**
+ * Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which has room for
+ * `capacity`, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
+ * tokenizer's (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell no control tokens. Give the tokens to
+ * ember_generator_new_tokens or ember_engine_submit_tokens; what is generated fills the gap. `options` may be NULL. Any thread.
+ * Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT,
+ * EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_tokenizer_fim_prompt(const struct ember_tokenizer *tokenizer,
+                                        const char *prefix,
+                                        size_t prefix_len,
+                                        const char *suffix,
+                                        size_t suffix_len,
+                                        const struct ember_fim_options *options,
+                                        uint32_t *tokens,
+                                        size_t capacity,
+                                        size_t *n_needed,
+                                        struct ember_error **err);
 
 /**
  * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
@@ -2947,6 +3332,15 @@ ember_status ember_sampler_add_typical_p(struct ember_sampler *sampler,
                                          struct ember_error **err);
 
 /**
+ * Appends a stage that keeps the tokens whose logits are at most `n` (finite, not below 0) standard deviations of all
+ * candidates' logits below the largest (top-n-sigma); 0 keeps all. A temperature before it changes nothing about what is kept.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_top_n_sigma(struct ember_sampler *sampler,
+                                           float n,
+                                           struct ember_error **err);
+
+/**
  * Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
  * the entropy of the distribution to the power `exponent`. All are finite and at least 0.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -3024,6 +3418,29 @@ ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
                                         struct ember_error **err);
 
 /**
+ * Appends a stage of Mirostat's first version: it keeps a number of tokens that follows the surprise that is wanted, `tau` in bits, at
+ * the rate `eta`, and is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and
+ * there is one of Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_mirostat_1(struct ember_sampler *sampler,
+                                          float tau,
+                                          float eta,
+                                          uint32_t m,
+                                          struct ember_error **err);
+
+/**
+ * Appends a stage that makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted
+ * tokens have the probability `target` (0 to 1) on average (adaptive-p). An accepted token counts `decay` times (0 to 0.99) as much
+ * as the one behind it. It is the last stage as a rule, behind min-p, and there is one at most. It learns from a token that
+ * ember_sampler_sample gave last and ember_sampler_accept takes; generations do both.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_adaptive_p(struct ember_sampler *sampler,
+                                          float target,
+                                          float decay,
+                                          struct ember_error **err);
+
+/**
  * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
  * comes several times gets the sum. Tokens that have no logit are passed over.
  * Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_NOMEM,
@@ -3096,6 +3513,32 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   size_t n,
                                   uint32_t *out,
                                   struct ember_error **err);
+
+/**
+ * Appends a stage for filling a gap in a text, which rather ends a generation than go on with something unlikely. Where the tokens that
+ * end one are likely as against the number of candidates, they alone are left. Else tokens whose texts begin with another
+ * candidate's are merged with it, and tokens with less than a fifth of the probability go; when none is left, the end of a turn
+ * (or of the text) is chosen, whether it was among the candidates or not. It stands behind top-k and top-p as a rule.
+ * `model` is the one to sample for, and need not be kept.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer or without such a token, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_add_infill(struct ember_sampler *sampler,
+                                      const struct ember_model *model,
+                                      struct ember_error **err);
+
+/**
+ * Writes a new sampler to `out` with the stages that the model's file proposes; free it with ember_sampler_free. A GGUF file does
+ * so by its keys `general.sampling.*`, in the order of their "sequence" or llama.cpp's. A folder does by its
+ * generation_config.json, read as `generate` of the Python package transformers does: greedy unless `do_sample` is true, and 50 for an
+ * absent `top_k` if it is. What a file proposes beyond that, and what it proposes without an effect, is named in a warning of the log.
+ * `seed` is as for ember_sampler_new. Any thread.
+ * Errors: EMBER_E_NOT_FOUND for a file that proposes nothing, EMBER_E_FORMAT for a proposal that is wrong, EMBER_E_UNSUPPORTED,
+ * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ */
+ember_status ember_model_sampler(const struct ember_model *model,
+                                 uint64_t seed,
+                                 struct ember_sampler **out,
+                                 struct ember_error **err);
 
 /**
  * Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
@@ -3358,6 +3801,140 @@ ember_status ember_context_timings_get(const struct ember_context *context,
  */
 ember_status ember_context_timings_reset(struct ember_context *context,
                                          struct ember_error **err);
+
+/**
+ * Loads a tokenizer without a model and writes it with one reference to `out`; give it back with ember_tokenizer_release.
+ * `path` is that of
+ * - a GGUF file: a model's, whose tensors are not looked at, or one that holds a vocabulary alone;
+ * - a Hugging Face folder with a `tokenizer.json`, which need not hold a model;
+ * - a `tokenizer.json`, which is read with the files beside it; a JSON file of another name (`.json`) is taken alone.
+ *
+ * The sentence of an error begins with the path.
+ * Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (a kind of vocabulary that this version does
+ * not know, or a file without one), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_tokenizer_load(const char *path,
+                                  size_t path_len,
+                                  struct ember_tokenizer **out,
+                                  struct ember_error **err);
+
+/**
+ * As ember_tokenizer_load, of `len` bytes at `data`: a GGUF file, or a `tokenizer.json` alone. Nothing of them is kept. Error
+ * sentences begin with `<buffer>`.
+ */
+ember_status ember_tokenizer_load_buffer(const uint8_t *data,
+                                         size_t len,
+                                         struct ember_tokenizer **out,
+                                         struct ember_error **err);
+
+/**
+ * Writes the tokenizer of a model with one reference to `out`; give it back with ember_tokenizer_release. It is the model's own,
+ * not a copy, and may outlive the model. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM.
+ */
+ember_status ember_model_tokenizer(const struct ember_model *model,
+                                   struct ember_tokenizer **out,
+                                   struct ember_error **err);
+
+/**
+ * Adds a reference and returns `tokenizer`; NULL when `tokenizer` is not a tokenizer. Any thread.
+ */
+struct ember_tokenizer *ember_tokenizer_retain(struct ember_tokenizer *tokenizer);
+
+/**
+ * Gives a reference back; the last one frees the tokenizer, unless a model has it too. NULL is fine. Any thread.
+ */
+void ember_tokenizer_release(struct ember_tokenizer *tokenizer);
+
+/**
+ * Writes what is known of the tokens to `out`, whose struct_size must be set. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT.
+ */
+ember_status ember_tokenizer_info_get(const struct ember_tokenizer *tokenizer,
+                                      struct ember_tokenizer_info *out,
+                                      struct ember_error **err);
+
+/**
+ * As ember_model_tokenize. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a part of the
+ * tokenizer fails on, EMBER_E_NOMEM.
+ */
+ember_status ember_tokenizer_tokenize(const struct ember_tokenizer *tokenizer,
+                                      const char *text,
+                                      size_t text_len,
+                                      bool add_special,
+                                      bool parse_special,
+                                      uint32_t *tokens,
+                                      size_t capacity,
+                                      size_t *n_needed,
+                                      struct ember_error **err);
+
+/**
+ * As ember_model_tokenize_bytes. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on,
+ * EMBER_E_NOMEM.
+ */
+ember_status ember_tokenizer_tokenize_bytes(const struct ember_tokenizer *tokenizer,
+                                            const uint8_t *bytes,
+                                            size_t len,
+                                            bool add_special,
+                                            bool parse_special,
+                                            uint32_t *tokens,
+                                            size_t capacity,
+                                            size_t *n_needed,
+                                            struct ember_error **err);
+
+/**
+ * Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, but for the room.
+ */
+ember_status ember_tokenizer_count(const struct ember_tokenizer *tokenizer,
+                                   const char *text,
+                                   size_t text_len,
+                                   bool add_special,
+                                   bool parse_special,
+                                   size_t *out,
+                                   struct ember_error **err);
+
+/**
+ * As ember_model_detokenize. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ */
+ember_status ember_tokenizer_detokenize(const struct ember_tokenizer *tokenizer,
+                                        const uint32_t *tokens,
+                                        size_t n_tokens,
+                                        bool render_special,
+                                        uint8_t *buffer,
+                                        size_t capacity,
+                                        size_t *n_needed,
+                                        struct ember_error **err);
+
+/**
+ * As ember_model_token_bytes: the exact bytes of one token, a control token's text included. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL.
+ */
+ember_status ember_tokenizer_token_bytes(const struct ember_tokenizer *tokenizer,
+                                         uint32_t token,
+                                         uint8_t *buffer,
+                                         size_t capacity,
+                                         size_t *n_needed,
+                                         struct ember_error **err);
+
+/**
+ * As ember_model_token_is_control. Any thread. Errors: EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+ */
+ember_status ember_tokenizer_token_is_control(const struct ember_tokenizer *tokenizer,
+                                              uint32_t token,
+                                              bool *out,
+                                              struct ember_error **err);
+
+/**
+ * As ember_model_token_is_eog: whether `token` ends a generation. Any thread.
+ * Errors: EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+ */
+ember_status ember_tokenizer_token_is_eog(const struct ember_tokenizer *tokenizer,
+                                          uint32_t token,
+                                          bool *out,
+                                          struct ember_error **err);
 
 /**
  * The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.

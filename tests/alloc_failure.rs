@@ -385,6 +385,109 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     free!(ember_model_release(model));
 }
 
+/// A tokenizer of its own, a prompt for a gap, and a sampler with the stages that allocate; of a file whose keys name the marks.
+fn every_fault_of_tokenizers(file: &[u8], stride: usize) {
+    every_fault("tokenizer: load", stride, true, |fault| {
+        let mut tokenizer = null_mut();
+        let (status, hit) =
+            faulty(fault, || c!(ember_tokenizer_load_buffer(file.as_ptr(), file.len(), &mut tokenizer)));
+        free!(ember_tokenizer_release(tokenizer));
+        (status, hit, 0)
+    });
+    let (mut options, mut model) = (null_mut(), null_mut());
+    assert_eq!(c!(ember_model_options_new(&mut options)), EMBER_OK);
+    for (key, token) in [("fim_pre", 5), ("fim_suf", 6), ("fim_mid", 7), ("fim_sep", 8)] {
+        let key = format!("tokenizer.ggml.{key}_token_id");
+        let (key, len) = (key.as_ptr().cast(), key.len());
+        assert_eq!(c!(ember_model_options_set_meta_i64(options, key, len, token)), EMBER_OK);
+    }
+    let key = "general.sampling.temp";
+    assert_eq!(c!(ember_model_options_set_meta_f64(options, key.as_ptr().cast(), key.len(), 0.5)), EMBER_OK);
+    assert_eq!(c!(ember_model_load_buffer(file.as_ptr(), file.len(), options, &mut model)), EMBER_OK);
+    free!(ember_model_options_free(options));
+    every_fault("tokenizer: a gap", 1, false, |fault| {
+        let (mut tokenizer, mut fim, mut ids, mut n) = (null_mut(), null_mut(), [0u32; 64], 0);
+        let text = c"the sea".as_ptr();
+        let (status, hit) = faulty(fault, || {
+            let statuses = [
+                c!(ember_model_tokenizer(model, &mut tokenizer)),
+                c!(ember_fim_options_new(&mut fim)),
+                c!(ember_fim_options_set_file(fim, text, 7)),
+                c!(ember_fim_options_add_file(fim, text, 7, text, 7)),
+                c!(ember_tokenizer_fim_prompt(
+                    tokenizer,
+                    text,
+                    7,
+                    text,
+                    7,
+                    fim,
+                    ids.as_mut_ptr(),
+                    64,
+                    &mut n
+                )),
+            ];
+            // What could not be made is no good argument to the calls behind it.
+            statuses.into_iter().find(|&status| status != EMBER_OK).unwrap_or(EMBER_OK)
+        });
+        free!(ember_fim_options_free(fim));
+        free!(ember_tokenizer_release(tokenizer));
+        (status, hit, if status == EMBER_OK { digest(&ids, u64::from) } else { 0 })
+    });
+    every_fault("sampler: proposed", 1, true, |fault| {
+        let mut sampler = null_mut();
+        let (status, hit) = faulty(fault, || match c!(ember_model_sampler(model, 1, &mut sampler)) {
+            EMBER_OK => c!(ember_sampler_add_infill(sampler, model)),
+            status => status,
+        });
+        free!(ember_sampler_free(sampler));
+        (status, hit, 0)
+    });
+    let logits: Vec<f32> = (0..300).map(|i| (i * 37 % 101) as f32 / 9.0).collect();
+    every_fault("sampler: stages", 1, false, |fault| {
+        let (mut sampler, mut tokens) = (null_mut(), [0u32; 3]);
+        assert_eq!(c!(ember_sampler_new(3, &mut sampler)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_top_n_sigma(sampler, 2.0)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_infill(sampler, model)), EMBER_OK);
+        assert_eq!(c!(ember_sampler_add_adaptive_p(sampler, 0.3, 0.5)), EMBER_OK);
+        let (status, hit) = faulty(fault, || {
+            for token in &mut tokens {
+                let status = c!(ember_sampler_sample(sampler, logits.as_ptr(), logits.len(), token));
+                if status != EMBER_OK {
+                    return status;
+                }
+            }
+            EMBER_OK
+        });
+        free!(ember_sampler_free(sampler));
+        (status, hit, if status == EMBER_OK { digest(&tokens, u64::from) } else { 0 })
+    });
+    free!(ember_model_release(model));
+}
+
+/// Scores of texts and of pairs.
+fn every_fault_of_scores(file: &[u8]) {
+    let (_, _, model) = load(file, None);
+    let (_, _, context) = context(model, None);
+    every_fault("rank: scores", 1, false, |fault| {
+        let (mut scores, mut n) = ([0f32; 4], 0);
+        let texts = [c"the cat".as_ptr(), c"a fish".as_ptr()];
+        let (query, lengths) = (c"who".as_ptr(), [7usize, 6]);
+        let (from, lengths) = (texts.as_ptr(), lengths.as_ptr());
+        let (status, hit) = faulty(fault, || {
+            let status =
+                c!(ember_classify(context, from, lengths, 2, null(), scores.as_mut_ptr(), 2, &mut n));
+            if status != EMBER_OK {
+                return status;
+            }
+            let behind = scores[2..].as_mut_ptr();
+            c!(ember_rerank(context, query, 3, from, lengths, 2, null(), behind, 2, &mut n))
+        });
+        (status, hit, if status == EMBER_OK { digest(&scores, |x| x.to_bits().into()) } else { 0 })
+    });
+    free!(ember_context_free(context));
+    free!(ember_model_release(model));
+}
+
 /// A host's allocator, whose user data is the number of blocks that it gives before it has no more.
 unsafe extern "C" fn allocate(size: usize, alignment: usize, left: *mut c_void) -> *mut c_void {
     // SAFETY: the test's counter.
@@ -576,6 +679,11 @@ fn bundled() -> Vec<u8> {
     std::fs::read(common::bundled_model()).expect("the bundled model")
 }
 
+/// A model that scores texts.
+fn ranking() -> Vec<u8> {
+    std::fs::read(common::fixture("rank/bert-rerank.gguf")).expect("a fixture")
+}
+
 /// One test, so that no other one allocates meanwhile.
 #[test]
 fn every_allocation_may_fail() {
@@ -583,6 +691,8 @@ fn every_allocation_may_fail() {
     every_large_argument(&bundled());
     every_fault_of("tiny", &tiny::llama(), 11);
     every_fault_of("bundled", &bundled(), 499);
+    every_fault_of_tokenizers(&bundled(), 499);
+    every_fault_of_scores(&ranking());
 }
 
 /// Takes some minutes: `make alloc-failure`.

@@ -394,7 +394,29 @@ fn encoders_that_contradict_themselves() {
     bert()
         .without_tensor("blk.1.layer_output_norm.weight")
         .refused(EMBER_E_FORMAT, &["\"blk.1.layer_output_norm.weight\" is missing"]);
-    bert().tensor("cls.weight", f32, &[36, 36]).refused(EMBER_E_UNSUPPORTED, &["\"cls.weight\"", "\"bert\""]);
+    bert()
+        .tensor("cls.weight", f32, &[36, 36])
+        .refused(EMBER_E_UNSUPPORTED, &["\"cls.weight\"", "cls.output.weight"]);
+    let head = || bert().tensor("cls.output.weight", f32, &[36, 2]);
+    loads(head().key("bert.pooling_type", 4u32));
+    loads(head());
+    loads(head().tensor("cls.weight", f32, &[36, 36]).tensor("cls.bias", f32, &[36]).tensor(
+        "cls.output.bias",
+        f32,
+        &[2],
+    ));
+    bert()
+        .tensor("cls.output.weight", f32, &[35, 2])
+        .refused(EMBER_E_FORMAT, &["cls.output.weight", "[35, 2]", "[36, 2]"]);
+    head().tensor("cls.weight", f32, &[36, 35]).refused(EMBER_E_FORMAT, &["cls.weight", "[36, 36]"]);
+    head().tensor("cls.output.bias", f32, &[3]).refused(EMBER_E_FORMAT, &["cls.output.bias", "[3]"]);
+    let labels = "bert.classifier.output_labels";
+    head()
+        .key(labels, StringArray::copy(&["a"]).expect("short"))
+        .refused(EMBER_E_FORMAT, &[labels, "1", "2"]);
+    head()
+        .key("bert.classifier.pooling_type", 1u32)
+        .refused(EMBER_E_UNSUPPORTED, &["bert.classifier.pooling_type"]);
     bert()
         .key("bert.attention.causal", true)
         .refused(EMBER_E_UNSUPPORTED, &["bert.attention.causal", "causal"]);
@@ -403,7 +425,7 @@ fn encoders_that_contradict_themselves() {
     bert().without_key(eps).refused(EMBER_E_FORMAT, &[eps, "missing"]);
     // Every architecture may say how its embeddings are pooled.
     for (parts, key) in [(bert as fn() -> Parts, "bert.pooling_type"), (llama, "llama.pooling_type")] {
-        parts().key(key, 4u32).refused(EMBER_E_UNSUPPORTED, &[key, "rerankers"]);
+        parts().key(key, 4u32).refused(EMBER_E_FORMAT, &[key, "cls.output.weight"]);
         for n in [5u32, u32::MAX] {
             parts().key(key, n).refused(EMBER_E_FORMAT, &[key, &n.to_string(), "mean"]);
         }

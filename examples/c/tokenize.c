@@ -3,7 +3,7 @@
 
 /* What the command line asks for. */
 struct settings {
-    const char *model;
+    const char *tokenizer;
     bool bos;
     bool special;
     bool decode;
@@ -13,7 +13,10 @@ static void print_help(const char *program)
 {
     printf("Text on standard input to token ids on standard output, separated by spaces; or back.\n"
            "\n"
-           "Usage: %s MODEL [options] < TEXT\n"
+           "Usage: %s TOKENIZER [options] < TEXT\n"
+           "\n"
+           "TOKENIZER is a GGUF file (a model's, or one of a vocabulary alone), a Hugging Face folder, or a\n"
+           "tokenizer.json. No weights are read.\n"
            "\n"
            "  --no-bos       do not add the beginning- and end-of-sequence tokens that the model asks for;\n"
            "                 with --decode: keep a beginning-of-sequence token that stands first\n"
@@ -44,26 +47,26 @@ static struct settings read_command_line(int argc, char **argv)
             s.decode = true;
         else if (*arg == '-')
             usage_error(argv[0], "there is no option %s", arg);
-        else if (s.model != NULL)
+        else if (s.tokenizer != NULL)
             usage_error(argv[0], "\"%s\" is one argument too many; the text goes to standard input", arg);
         else
-            s.model = arg;
+            s.tokenizer = arg;
     }
-    if (s.model == NULL)
-        usage_error(argv[0], "a model file is needed");
+    if (s.tokenizer == NULL)
+        usage_error(argv[0], "a model file, a folder or a tokenizer.json is needed");
     return s;
 }
 
-static ember_status print_tokens(const struct settings *s, const ember_model *model, const char *text, size_t len,
+static ember_status print_tokens(const struct settings *s, const ember_tokenizer *tokenizer, const char *text, size_t len,
                                  ember_error **err)
 {
     size_t n = len + 2; /* about one token for a byte at most; Ember says if that is too few */
     uint32_t *tokens = grow(NULL, n, sizeof *tokens);
-    ember_status status = ember_model_tokenize(model, text, len, s->bos, s->special, tokens, n, &n, err);
+    ember_status status = ember_tokenizer_tokenize(tokenizer, text, len, s->bos, s->special, tokens, n, &n, err);
     if (status == EMBER_E_BUFFER_TOO_SMALL) {
         ember_error_free(*err);
         tokens = grow(tokens, n, sizeof *tokens);
-        status = ember_model_tokenize(model, text, len, s->bos, s->special, tokens, n, &n, err);
+        status = ember_tokenizer_tokenize(tokenizer, text, len, s->bos, s->special, tokens, n, &n, err);
     }
     for (size_t i = 0; i < n && status == EMBER_OK; i++)
         printf("%s%lu", i == 0 ? "" : " ", (unsigned long)tokens[i]);
@@ -93,11 +96,11 @@ static int read_ids(const char *program, char *text, size_t len, uint32_t *ids, 
     return 1;
 }
 
-static ember_status print_text(const struct settings *s, const ember_model *model, const uint32_t *ids, size_t n_ids,
+static ember_status print_text(const struct settings *s, const ember_tokenizer *tokenizer, const uint32_t *ids, size_t n_ids,
                                ember_error **err)
 {
-    ember_model_info info = {.struct_size = sizeof info};
-    ember_status status = ember_model_info_get(model, &info, err);
+    ember_tokenizer_info info = {.struct_size = sizeof info};
+    ember_status status = ember_tokenizer_info_get(tokenizer, &info, err);
     if (status != EMBER_OK)
         return status;
     size_t skip = s->bos && info.add_bos && n_ids > 0 && ids[0] == info.bos_token;
@@ -105,12 +108,12 @@ static ember_status print_text(const struct settings *s, const ember_model *mode
     n_ids -= skip;
 
     size_t n = 0;
-    status = ember_model_detokenize(model, ids, n_ids, s->special, NULL, 0, &n, err);
+    status = ember_tokenizer_detokenize(tokenizer, ids, n_ids, s->special, NULL, 0, &n, err);
     if (status != EMBER_E_BUFFER_TOO_SMALL)
         return status; /* an error, or no bytes at all */
     ember_error_free(*err);
     uint8_t *bytes = grow(NULL, n, 1);
-    status = ember_model_detokenize(model, ids, n_ids, s->special, bytes, n, &n, err);
+    status = ember_tokenizer_detokenize(tokenizer, ids, n_ids, s->special, bytes, n, &n, err);
     if (status == EMBER_OK)
         fwrite(bytes, 1, n, stdout);
     free(bytes);
@@ -120,9 +123,9 @@ static ember_status print_text(const struct settings *s, const ember_model *mode
 int main(int argc, char **argv)
 {
     struct settings settings = read_command_line(argc, argv);
-    ember_model *model = NULL;
+    ember_tokenizer *tokenizer = NULL;
     ember_error *err = NULL;
-    ember_status status = ember_model_load(settings.model, EMBER_NUL_TERMINATED, NULL, &model, &err);
+    ember_status status = ember_tokenizer_load(settings.tokenizer, EMBER_NUL_TERMINATED, &tokenizer, &err);
     if (status != EMBER_OK)
         return refused(argv[0], err);
 
@@ -132,12 +135,12 @@ int main(int argc, char **argv)
     if (settings.decode) {
         uint32_t *ids = grow(NULL, len / 2 + 1, sizeof *ids);
         if (read_ids(argv[0], input, len, ids, &n_ids))
-            status = print_text(&settings, model, ids, n_ids, &err);
+            status = print_text(&settings, tokenizer, ids, n_ids, &err);
         else
             code = EXIT_USAGE;
         free(ids);
     } else {
-        status = print_tokens(&settings, model, input, len, &err);
+        status = print_tokens(&settings, tokenizer, input, len, &err);
     }
     if (status != EMBER_OK)
         code = refused(argv[0], err);
@@ -145,6 +148,6 @@ int main(int argc, char **argv)
         code = EXIT_REFUSED;
 
     free(input);
-    ember_model_release(model);
+    ember_tokenizer_release(tokenizer);
     return code;
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
+use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, ScoreOptions, Tokens};
 use ember::generate::{EventKind, GenerateOptions, Generator, Prompt};
 use ember::memory::MemoryOptions;
-use ember::model::{LoadOptions, LoadedModel, Pack};
+use ember::model::{LoadOptions, LoadedModel, Pack, tokenizer_from_bytes};
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Sampler, Stage};
 
@@ -107,8 +107,17 @@ pub fn options(how: u8) -> LoadOptions {
 }
 
 fn load(file: &[u8], how: u8) {
+    let alone = tokenizer_from_bytes(file, "fuzz");
+    match &alone {
+        Ok(alone) => tokenizer::exercise(alone, "The 1st  <s>té".as_bytes()),
+        Err(e) => assert!(e.message().starts_with("fuzz"), "{e}"),
+    }
     match LoadedModel::from_bytes_with(file, "fuzz", &options(how)) {
-        Ok(model) => exercise(&Arc::new(model), how),
+        Ok(model) => {
+            // What a model has for a tokenizer, its file has without a look at the tensors.
+            assert_eq!(model.tokenizer().is_ok(), alone.is_ok());
+            exercise(&Arc::new(model), how);
+        }
         Err(e) => assert!(e.message().starts_with("fuzz"), "{e}"),
     }
 }
@@ -141,6 +150,10 @@ pub fn exercise(model: &Arc<LoadedModel>, how: u8) {
     if let Ok(vectors) = context.embed(&[&ids[..5], &ids[3..9]], &how_to_embed) {
         assert_eq!(vectors.len(), n_vectors * info.n_embd);
     }
+    let how_to_score = ScoreOptions { truncate: true, ..ScoreOptions::default() };
+    let scored =
+        (context.classify(&["a b"], &how_to_score), context.rerank("a", &["b", "a c"], &how_to_score));
+    assert!(model.head().is_some() || (scored.0.is_err() && scored.1.is_err()));
     if !info.causal {
         return;
     }

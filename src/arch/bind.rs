@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ModelInfo;
+use super::{ModelInfo, head};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::{Array, FileBytes, Gguf, Metadata, TensorInfo, Value};
@@ -282,7 +282,7 @@ impl<'a, B: Backend> Binder<'a, B> {
     /// The token embedding, which is the output projection too when the file has no `output.weight` but a head.
     pub fn token_embd(&mut self, info: &ModelInfo) -> Result<B::Weight> {
         let name = "token_embd.weight";
-        match self.has("output.weight") || !self.gguf.further().has_head {
+        match self.has("output.weight") || !info.has_logits {
             true => self.table(name, info.n_vocab, info.n_embd),
             false => self.matrix(name, info.n_vocab, info.n_embd),
         }
@@ -311,6 +311,19 @@ impl<'a, B: Backend> Binder<'a, B> {
         let Some(table) = self.gguf.tensor(name) else { return Ok(None) };
         let n_types = n_types.or(table.dims.get(1).copied()).unwrap_or(1);
         self.bind(name, &[n_embd, n_types], 0..1, WeightRole::Vector).map(Some)
+    }
+
+    /// The whole of that table, where it has a row for the second text of a pair.
+    pub fn token_types(&mut self, n_embd: usize) -> Result<Option<B::Weight>> {
+        let name = "token_types.weight";
+        let n_types = self.gguf.tensor(name).and_then(|table| table.dims.get(1).copied()).unwrap_or(1);
+        (n_types > 1).then(|| self.table(name, n_types, n_embd)).transpose()
+    }
+
+    /// Lets the head be that scores texts, which is bound elsewhere.
+    pub fn leave_head(&mut self) {
+        let tensors = self.gguf.tensors().iter().map(|t| t.name.as_str());
+        self.used.extend(tensors.filter(|name| head::TENSORS.contains(name)));
     }
 
     /// The vector `name` of `n` elements as plain numbers; F32 only.

@@ -86,6 +86,7 @@ pub fn bind<B: Backend>(
             None => None,
         },
         token_type: file.token_type(n_embd)?,
+        token_types: file.token_types(n_embd)?,
         embd_norm: file.layer_norm("token_embd_norm", n_embd, eps)?,
         attention: AttentionParams { causal: false, ..parts::causal(info, rope) },
         layers,

@@ -10,9 +10,8 @@ const YARN: &str = "asked for where the scaling is YaRN";
 const NORM: &str = "asked for by architectures with norms of that kind";
 const EXPERTS: &str = "asked for by architectures that have experts, whose tensors are refused elsewhere";
 const INFORMS: &str = "it informs";
-const SAMPLING: &str = "a proposal for programs; who calls the library chooses the sampler";
-const RANKS: &str = "for ranking, which a \"pooling_type\" of 4 asks for and is refused";
-const CODE: &str = "an id for programs that complete code; nothing in the library depends on it";
+const SAMPLING: &str = "a proposal for programs; `ember_model_sampler` makes a sampler of it";
+const RANKS: &str = "for the head that scores texts, where there is one";
 const ADAPTER: &str = "of files that hold an adapter, which lack a model's tensors";
 
 /// The keys, in llama.cpp's order; `{arch}` stands for the name of the architecture.
@@ -264,9 +263,9 @@ pub static KEYS: &[(&str, Unasked)] = &[
     ("tokenizer.chat_template", Elsewhere("chat templates")),
     ("tokenizer.ggml.normalizer.lowercase", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.normalizer.strip_accents", Elsewhere("the tokenizer")),
-    ("tokenizer.ggml.fim_pre_token_id", Nothing(CODE)),
-    ("tokenizer.ggml.fim_suf_token_id", Nothing(CODE)),
-    ("tokenizer.ggml.fim_mid_token_id", Nothing(CODE)),
+    ("tokenizer.ggml.fim_pre_token_id", Elsewhere("the tokenizer")),
+    ("tokenizer.ggml.fim_suf_token_id", Elsewhere("the tokenizer")),
+    ("tokenizer.ggml.fim_mid_token_id", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.fim_pad_token_id", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.fim_rep_token_id", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.fim_sep_token_id", Elsewhere("the tokenizer")),
@@ -280,7 +279,7 @@ pub static KEYS: &[(&str, Unasked)] = &[
     ("xielu.alpha_p", Warned),
     ("xielu.beta", Warned),
     ("xielu.eps", Warned),
-    ("tokenizer.ggml.prefix_token_id", Nothing(CODE)),
-    ("tokenizer.ggml.suffix_token_id", Nothing(CODE)),
-    ("tokenizer.ggml.middle_token_id", Nothing(CODE)),
+    ("tokenizer.ggml.prefix_token_id", Elsewhere("the tokenizer")),
+    ("tokenizer.ggml.suffix_token_id", Elsewhere("the tokenizer")),
+    ("tokenizer.ggml.middle_token_id", Elsewhere("the tokenizer")),
 ];

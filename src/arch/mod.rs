@@ -33,6 +33,7 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+pub mod head;
 mod lfm2;
 mod llama;
 mod mamba2;
@@ -83,6 +84,8 @@ pub struct ModelInfo {
     pub has_logits: bool,
     /// How the model's embeddings are pooled, when the file says so.
     pub pooling: Option<Pooling>,
+    /// Whether the file says that the model scores texts, and neither embeds nor continues them.
+    pub ranks: bool,
     /// Of each group of layers how many positions a token sees, its own included; `None`: all before it.
     pub windows: Vec<Option<usize>>,
     /// What layers keep of a sequence, first to last; an encoder's share one store.
@@ -128,6 +131,9 @@ impl ModelInfo {
     /// The sentence for who asks a model for logits that has none.
     pub fn no_logits(&self) -> String {
         match self.causal {
+            true if self.ranks => {
+                "the model scores texts (its \"pooling_type\" is 4): it gives no logits of tokens".into()
+            }
             true => "the model has no output projection: it gives embeddings and no logits".into(),
             false => format!(
                 "the architecture \"{}\" is an encoder, which gives embeddings and no logits",
@@ -316,6 +322,7 @@ fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> 
     };
     let mut binder = bind::Binder::new(gguf, backend, name);
     let model = bind(&mut binder)?;
+    binder.leave_head();
     let notes = keys::check(gguf, model.info(), &binder.asked())?;
     binder.finish(model.info().n_layer)?;
     backend.finish()?;

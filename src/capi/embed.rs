@@ -39,6 +39,9 @@ pub enum ember_pooling {
     EMBER_POOLING_CLS = 2,
     /// The last token's.
     EMBER_POOLING_LAST = 3,
+    /// No vector: scores, which ember_classify and ember_rerank give. In ember_model_info alone; such a model embeds only
+    /// with another pooling by option.
+    EMBER_POOLING_RANK = 4,
 }
 
 fn to_pooling(pooling: i32) -> Result<Option<Pooling>> {
@@ -48,6 +51,9 @@ fn to_pooling(pooling: i32) -> Result<Option<Pooling>> {
         1 => Ok(Some(Pooling::Mean)),
         2 => Ok(Some(Pooling::Cls)),
         3 => Ok(Some(Pooling::Last)),
+        4 => Err(Error::InvalidArgument(
+            "pooling is EMBER_POOLING_RANK, which gives no vectors: ember_classify and ember_rerank give scores".into(),
+        )),
         _ => {
             Err(Error::InvalidArgument(format!("pooling must be an ember_pooling (-1 to 3), got {pooling}")))
         }

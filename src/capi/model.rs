@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 
 use super::args::{UserData, array, fill, fill_struct, free_handle, handle, lasting_array, output, text};
-use super::embed::from_pooling;
+use super::embed::{ember_pooling, from_pooling};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, try_into_raw};
@@ -111,7 +111,11 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         has_tokenizer: u32::from(tokenizer.is_some()),
         add_bos: u32::from(tokenizer.is_some_and(|t| t.add_bos())),
         causal: u32::from(info.has_logits),
-        pooling: from_pooling(info.pooling),
+        pooling: if info.ranks {
+            ember_pooling::EMBER_POOLING_RANK as i32
+        } else {
+            from_pooling(info.pooling)
+        },
         n_expert: info.experts.map_or(0, |e| e.n_expert as u32),
         n_expert_used: info.experts.map_or(0, |e| e.n_used as u32),
         eot_token: token(tokenizer.and_then(|t| t.eot())),

@@ -90,7 +90,7 @@ fn may_go(state: &Arc<Exclusive<Sampler>>) -> bool {
 const SEED_RANDOM: u64 = u64::MAX;
 
 /// The seed itself, or one by chance for `EMBER_SEED_RANDOM`: the standard library's source of seeds for hashing.
-fn effective(seed: u64) -> u64 {
+pub(super) fn effective(seed: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     match seed {
         SEED_RANDOM => RandomState::new().hash_one(std::time::Instant::now()) >> 1,
@@ -109,7 +109,7 @@ fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
     Ok(tokens.iter().copied().zip(biases.iter().copied()).collect())
 }
 
-fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
+pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
     let mut sampler = sampler.lock("sampler")?;
     let mut longer = sampler.try_clone()?;
     longer.push(stage)?;
@@ -182,6 +182,18 @@ pub unsafe extern "C" fn ember_sampler_add_typical_p(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || push(handle!(sampler), Stage::TypicalP(p)))
+}
+
+/// Appends a stage that keeps the tokens whose logits are at most `n` (finite, not below 0) standard deviations of all
+/// candidates' logits below the largest (top-n-sigma); 0 keeps all. A temperature before it changes nothing about what is kept.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_top_n_sigma(
+    sampler: *mut ember_sampler,
+    n: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::TopNSigma(n)))
 }
 
 /// Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
@@ -288,6 +300,35 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || push(handle!(sampler), Stage::Mirostat { tau, eta }))
+}
+
+/// Appends a stage of Mirostat's first version: it keeps a number of tokens that follows the surprise that is wanted, `tau` in bits, at
+/// the rate `eta`, and is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and
+/// there is one of Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
+    sampler: *mut ember_sampler,
+    tau: f32,
+    eta: f32,
+    m: u32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::Mirostat1 { tau, eta, m: m as usize }))
+}
+
+/// Appends a stage that makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted
+/// tokens have the probability `target` (0 to 1) on average (adaptive-p). An accepted token counts `decay` times (0 to 0.99) as much
+/// as the one behind it. It is the last stage as a rule, behind min-p, and there is one at most. It learns from a token that
+/// ember_sampler_sample gave last and ember_sampler_accept takes; generations do both.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_adaptive_p(
+    sampler: *mut ember_sampler,
+    target: f32,
+    decay: f32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || push(handle!(sampler), Stage::AdaptiveP { target, decay }))
 }
 
 /// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that

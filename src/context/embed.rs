@@ -50,6 +50,8 @@ pub(super) struct Group {
     spans: Vec<Span>,
     ids: Vec<u32>,
     positions: Vec<u32>,
+    /// Which text of a pair each token is of; empty where there are no pairs.
+    types: Vec<u32>,
     /// Pages of each group of layers that are lent for the texts.
     lent: Vec<Vec<u32>>,
     /// In each group the texts' page tables, one after another, where a long text's pages come again and again where no row sees
@@ -68,11 +70,13 @@ impl Group {
         self.spans.clear();
         self.ids.clear();
         self.positions.clear();
+        self.types.clear();
         self.groups.iter_mut().for_each(PageTables::clear);
     }
 
-    /// Adds a text, for which the last pages of each group were lent, as many as `n_pages` says.
-    fn push(&mut self, text: &[u32], n_pages: impl Fn(usize) -> usize) {
+    /// Adds a text, for which the last pages of each group were lent, as many as `n_pages` says; `second` is where the second of a
+    /// pair begins.
+    fn push(&mut self, text: &[u32], second: Option<usize>, n_pages: impl Fn(usize) -> usize) {
         let start = self.groups.first().map_or(0, |tables| tables.pages.len());
         for (i, (tables, lent)) in self.groups.iter_mut().zip(&self.lent).enumerate() {
             let own = &lent[lent.len() - n_pages(i)..];
@@ -81,6 +85,7 @@ impl Group {
         self.spans.push(Span { first: self.ids.len(), len: text.len(), pages: start });
         self.ids.extend_from_slice(text);
         self.positions.extend(0..text.len() as u32);
+        self.types.extend(second.into_iter().flat_map(|at| (0..text.len()).map(move |i| u32::from(i >= at))));
     }
 
     /// Plans rows `first..end`: their runs, and the rows that `pooling` wants.
@@ -116,6 +121,7 @@ impl Group {
         Batch {
             tokens: &self.ids[first..end],
             positions: &self.positions[first..end],
+            types: self.types.get(first..end).unwrap_or_default(),
             groups: &self.groups,
             runs: &self.runs,
             outputs: &self.outputs,
@@ -146,8 +152,8 @@ impl Group {
 
 /// What a text may have: most tokens, and what bounds it.
 #[derive(Clone, Copy)]
-struct Longest {
-    most: usize,
+pub(super) struct Longest {
+    pub(super) most: usize,
     by: Bound,
 }
 
@@ -180,7 +186,7 @@ impl Longest {
 
 impl Context {
     /// What a text may have now: an encoder sees a text whole, so it must fit a micro-batch too; and there must be pages for it.
-    fn longest(&self) -> Longest {
+    pub(super) fn longest(&self) -> Longest {
         let (options, sequences) = (&self.options, &self.sequences);
         let (most, name) = match self.model.info().causal {
             false if options.n_batch < options.n_ctx => (options.n_batch, "n_batch"),
@@ -234,6 +240,13 @@ impl Context {
     /// those of `embed`, which this call does not run.
     pub fn embedding_len(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
         let info = self.model.info();
+        if info.ranks && options.pooling.is_none() {
+            return Err(Error::Unsupported(format!(
+                "{}: the model scores texts (its \"pooling_type\" is 4): ember_classify and ember_rerank give its scores, and \
+                 embeddings need a pooling of the caller's choice",
+                self.model.name()
+            )));
+        }
         let (longest, pooling) = (self.longest(), options.pooling(info));
         let mut n_rows = 0usize;
         for (i, text) in texts.iter().enumerate() {
@@ -263,6 +276,16 @@ impl Context {
     /// where the model's arithmetic ends in NaN or infinity; `ContextFull` for a text that is too long, `NoMemory`,
     /// `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
+        self.embed_pairs(texts, None, options)
+    }
+
+    /// As [`Context::embed`], of pairs of texts: `seconds[i]` is where the second one of pair `i` begins.
+    pub(super) fn embed_pairs(
+        &mut self,
+        texts: &[&[u32]],
+        seconds: Option<&[usize]>,
+        options: &EmbedOptions,
+    ) -> Result<Vec<f32>> {
         self.check_process()?;
         let begin = Instant::now();
         let len = self.embedding_len(texts, options)?;
@@ -274,7 +297,8 @@ impl Context {
         let (mut done, mut rest) = (0, &mut out[..]);
         let mut outcome = Ok(());
         while done < texts.len() && outcome.is_ok() {
-            done += self.gather(&texts[done..], most, &mut group);
+            let seconds = seconds.map(|seconds| &seconds[done..]);
+            done += self.gather(&texts[done..], seconds, most, &mut group);
             let n_rows: usize = group.spans.iter().map(|span| pooling.n_rows(span.len)).sum();
             let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
@@ -307,7 +331,13 @@ impl Context {
     }
 
     /// Makes a group of the first of `texts`, at least one, of each `most` tokens at most, and returns their number.
-    fn gather(&mut self, texts: &[&[u32]], most: usize, group: &mut Group) -> usize {
+    fn gather(
+        &mut self,
+        texts: &[&[u32]],
+        seconds: Option<&[usize]>,
+        most: usize,
+        group: &mut Group,
+    ) -> usize {
         group.clear();
         group.groups.resize_with(self.sequences.n_groups(), PageTables::default);
         group.lent.resize_with(self.sequences.n_groups(), Vec::new);
@@ -322,7 +352,7 @@ impl Context {
             for g in groups {
                 self.sequences.lend(g, self.n_pages(g, text), &mut group.lent[g]);
             }
-            group.push(text, |g| self.n_pages(g, text));
+            group.push(text, seconds.map(|seconds| seconds[i]), |g| self.n_pages(g, text));
         }
         texts.len()
     }

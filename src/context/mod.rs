@@ -20,6 +20,7 @@ use crate::nn::{KvMoves, Shift};
 use crate::threads;
 
 mod ahead;
+mod classify;
 mod embed;
 mod estimate;
 mod logits;
@@ -32,6 +33,7 @@ mod state_io;
 mod timings;
 
 pub use crate::cache::{MAX_AHEAD, Tokens};
+pub use classify::ScoreOptions;
 pub use embed::EmbedOptions;
 pub use estimate::{Estimate, estimate};
 use logits::{Origin, Place};

@@ -133,6 +133,7 @@ impl Plan {
         Batch {
             tokens: &tokens.ids[self.rows.clone()],
             positions: &self.positions,
+            types: &[],
             groups: &self.groups,
             runs: &self.runs,
             outputs: &self.outputs,

@@ -15,8 +15,11 @@ use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
 mod breakers;
+mod fim;
 mod generator;
+mod infill;
 mod logprobs;
+mod proposed;
 pub mod score;
 mod speculate;
 mod stop;
@@ -24,8 +27,11 @@ pub mod text;
 pub mod utf8;
 
 pub use breakers::{DEFAULT_BREAKERS, breakers};
+pub use fim::{FimOptions, FimOrder, fim_prompt};
 pub use generator::{Choice, Event, EventKind, FinishReason, Generator, Token, Usage};
+pub use infill::infill;
 pub use logprobs::{LogSoftmax, TokenLogprob};
+pub use proposed::proposed_sampler;
 pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 
 /// Most alternatives that a token's event tells.

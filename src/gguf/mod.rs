@@ -33,7 +33,7 @@ pub(crate) use crate::memory::{append, collected, copied_text, filled, room_for}
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use origin::Origin;
-pub use parts::{Further, Parts};
+pub use parts::{Further, Parts, Sampling, ScoreActivation};
 pub use tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 pub use value::{Array, GgufString, StringArray, Value, ValueType};
 

@@ -43,6 +43,32 @@ pub struct Further {
     pub most_tokens: Option<(u32, &'static str)>,
     /// What is put before a text that is embedded.
     pub prompt: Box<str>,
+    /// What is done to the outputs of a head that scores texts, if the source says so.
+    pub score_activation: Option<ScoreActivation>,
+    /// What a `generation_config.json` proposes for the choice of tokens, or what is wrong with it.
+    pub sampling: Option<Result<Sampling>>,
+}
+
+/// What is done to the outputs of a head that scores texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreActivation {
+    /// Nothing.
+    None,
+    /// Each becomes a probability of its own.
+    Sigmoid,
+    /// They become probabilities that add up to 1.
+    Softmax,
+}
+
+/// A proposal for the choice of tokens, in the words of `transformers`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sampling {
+    /// What is done to the logits, in order: the field and its number.
+    pub stages: Vec<(&'static str, f64)>,
+    /// Tokens that are never chosen.
+    pub suppressed: Vec<u32>,
+    /// Fields that would change what is chosen, and that are not taken over.
+    pub ignored: Vec<Box<str>>,
 }
 
 impl Default for Further {
@@ -54,6 +80,8 @@ impl Default for Further {
             normalizes: None,
             most_tokens: None,
             prompt: Box::default(),
+            sampling: None,
+            score_activation: None,
         }
     }
 }

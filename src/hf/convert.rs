@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Folder;
+use super::classifier;
 use super::config::Config;
 use super::family::{self, Family, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
+use super::sampling;
 use super::sentence::{Pooling, Sentence};
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
@@ -29,7 +31,8 @@ pub fn convert(
 ) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
     (family.keys)(config, &mut keys)?;
-    keys.set_some("pooling_type", pooling.map(|pooling| pooling as u32));
+    let classifier = classifier::read(config, &mut keys)?;
+    keys.set_some("pooling_type", pooling.filter(|_| classifier.is_none()).map(|pooling| pooling as u32));
     let n_head = keys.count("attention.head_count");
     let n_head_kv = keys.head_count_kv().or(n_head);
     let heads = Heads { n_head: n_head.unwrap_or(0), n_head_kv: n_head_kv.unwrap_or(0) };
@@ -51,7 +54,9 @@ pub fn convert(
     let mut left_out = LeftOut::default();
     let mut has_head = tied;
     for (name, entry) in &stored {
-        let meaning = names::meaning(family, name).ok_or_else(|| unknown(name, family))?;
+        let of_head = classifier.and_then(|_| classifier::meaning(name));
+        let meaning =
+            of_head.or_else(|| names::meaning(family, name)).ok_or_else(|| unknown(name, family))?;
         let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
         if is_next(&gguf, n_layer, keys.n_next) {
             continue;
@@ -90,6 +95,8 @@ pub fn convert(
         normalizes: sentence.map(|sentence| sentence.normalizes),
         most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
         prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),
+        sampling: sampling::read(folder),
+        score_activation: classifier,
     };
     Ok((Parts { name, metadata: keys.entries, tensors, files, file_size, further }, origin))
 }

@@ -6,6 +6,7 @@
 //! hostile input like any model file. One file per family of models in `families`; a row of [`family::Family`] each.
 #![forbid(unsafe_code)]
 
+mod classifier;
 mod config;
 mod convert;
 mod families;
@@ -16,6 +17,7 @@ mod layout;
 mod names;
 mod origin;
 mod rope;
+mod sampling;
 mod sentence;
 mod weights;
 
@@ -37,6 +39,7 @@ const TEMPLATES: &str = "additional_chat_templates";
 const MAX_TEMPLATES: usize = 100;
 const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
+const GENERATION_CONFIG: &str = "generation_config.json";
 /// The most bytes of a `tokenizer_config.json` (real ones have up to a megabyte, of tokens that were added) and of a
 /// template.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
@@ -142,6 +145,39 @@ pub fn beside(path: &Path) -> Result<Beside> {
     Folder { path, use_mmap: false, reading: &Reading::default() }.beside()
 }
 
+/// What makes the tokenizer of a folder.
+#[derive(Debug)]
+pub struct TokenizerFolder {
+    /// `tokenizer.json`: not looked into.
+    pub json: FileBytes,
+    /// The small files beside it.
+    pub beside: Beside,
+    /// `model_type` of `config.json`, if that is there.
+    pub model_type: Option<String>,
+    /// As [`HfFolder::end_tokens`].
+    pub end_tokens: Vec<u32>,
+}
+
+/// The tokenizer's files of the folder at `path`, which need not hold a model.
+///
+/// # Errors
+/// As [`open`]; `Io` for a folder without a `tokenizer.json`.
+pub fn tokenizer_files(path: &Path) -> Result<TokenizerFolder> {
+    let folder = Folder { path, use_mmap: false, reading: &Reading::default() };
+    let json = folder.optional(TOKENIZER, u64::MAX)?;
+    let json = json.ok_or_else(|| Error::Io("this directory has no tokenizer.json".into()))?;
+    let config = ConfigFile::optional(&folder, "config.json")?;
+    let outer = config.config();
+    let inner = outer.object(&["text_config"])?.unwrap_or_else(|| outer.clone());
+    let model_type = outer.str(&["model_type"])?.map(str::to_owned);
+    Ok(TokenizerFolder {
+        json,
+        beside: folder.beside()?,
+        model_type,
+        end_tokens: end_tokens(&folder, &inner)?,
+    })
+}
+
 /// The text of a template.
 fn template(bytes: &[u8], file: &str) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Format(format!("{file} is not UTF-8")))?;
@@ -149,10 +185,10 @@ fn template(bytes: &[u8], file: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list. Nothing else is taken
-/// from that file, so that what is wrong with it is no reason to refuse the model.
+/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list. What is wrong with that
+/// file is no reason to refuse the model.
 fn end_tokens(folder: &Folder<'_>, config: &Config<'_>) -> Result<Vec<u32>> {
-    const FILE: &str = "generation_config.json";
+    const FILE: &str = GENERATION_CONFIG;
     const KEY: &str = "eos_token_id";
     let of_generation = || -> Result<Option<Vec<u32>>> {
         let generation = folder.has(FILE).then(|| ConfigFile::read(folder, FILE)).transpose()?;

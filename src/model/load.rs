@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::check;
+use crate::arch::head::TextHead;
 use crate::arch::{self, Model};
 use crate::backend::host::Loading;
 use crate::backend::threaded::{F32Products, Pack, ThreadedBackend};
@@ -87,6 +88,7 @@ pub(super) struct Parts {
     pub tokenizer: Option<Tokenizer>,
     pub kernels: &'static Kernels,
     pub threaded: Arc<dyn Model<ThreadedBackend>>,
+    pub head: Option<TextHead>,
     pub memory: Memory,
 }
 
@@ -194,18 +196,8 @@ impl<'a> Load<'a> {
         let HfFolder { gguf, tokenizer_json, beside, model_type, end_tokens } = folder;
         let tokenizer = |_: &Gguf| {
             let Some(json) = &tokenizer_json else { return Ok(None) };
-            let files = TokenizerFiles {
-                tokenizer: json,
-                config: beside.tokenizer_config.as_deref(),
-                special_tokens_map: beside.special_tokens_map.as_deref(),
-                added_tokens: beside.added_tokens.as_deref(),
-                model_type: Some(model_type),
-            };
-            let mut tokenizer = Tokenizer::from_files_under(&files, &|| self.step())
-                .map_err(|e| e.within("tokenizer.json"))?;
-            tokenizer.add_ends(&end_tokens);
-            tokenizer.set_chat_templates(beside.chat_templates);
-            Ok(Some(tokenizer))
+            super::tokenizer::of_folder(json, beside, Some(model_type), &end_tokens, &|| self.step())
+                .map(Some)
         };
         self.build(gguf, tokenizer)
     }
@@ -245,9 +237,10 @@ impl<'a> Load<'a> {
         let tick: Option<&dyn Fn()> = self.options.progress.as_ref().map(|_| &tick as &dyn Fn());
         let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || binding.run(&file), tick);
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
+        let head = TextHead::bind(&gguf, threaded.info()).map_err(within)?;
         self.step().map_err(within)?;
         gguf.release_metadata();
-        Ok(Parts { gguf, tokenizer, kernels, threaded, memory: self.memory.clone() })
+        Ok(Parts { gguf, tokenizer, kernels, threaded, head, memory: self.memory.clone() })
     }
 
     fn next_phase(&self) {
@@ -319,14 +312,17 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let binding =
         Binding { kernels, pack: options.pack, loading: Loading::default(), memory: counting.clone() };
     let threaded = binding.run(&gguf).map_err(within)?;
-    if !path.is_dir() && has_tokenizer(&gguf).map_err(within)? {
-        Tokenizer::check_gguf(gguf.metadata()).map_err(within)?;
+    if !path.is_dir() {
+        TextHead::bind(&gguf, threaded.info()).map_err(within)?;
+        if has_tokenizer(&gguf).map_err(within)? {
+            Tokenizer::check_gguf(gguf.metadata()).map_err(within)?;
+        }
     }
     #[cfg(feature = "hf")]
     if path.is_dir() {
         check_beside(path).map_err(within)?;
     }
-    Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, memory: counting })
+    Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, head: None, memory: counting })
 }
 
 /// Refuses a folder whose small files end the loading of its tokenizer.

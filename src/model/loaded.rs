@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::fingerprint::fingerprint;
 use super::load::{self, Load, LoadOptions, Origin, Parts};
+use crate::arch::head::TextHead;
 use crate::arch::{Model, ModelInfo};
 use crate::backend::Backend;
 use crate::backend::threaded::ThreadedBackend;
@@ -23,7 +24,8 @@ use crate::tokenizer::Tokenizer;
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
     gguf: Arc<Gguf>,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
+    head: Option<TextHead>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
@@ -79,7 +81,7 @@ impl LoadedModel {
         let begin = Instant::now();
         let model = LoadedModel::new(Load::new(options).run(origin)?, begin);
         let info = model.info();
-        if let Some(n) = model.tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > info.n_vocab) {
+        if let Some(n) = model.tokenizer.as_ref().map(|t| t.n_vocab()).filter(|&n| n > info.n_vocab) {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.
             log::warn!(
                 "{}: the tokenizer has {n} tokens, the model {} embeddings",
@@ -106,11 +108,12 @@ impl LoadedModel {
     }
 
     fn new(parts: Parts, begin: Instant) -> LoadedModel {
-        let Parts { gguf, tokenizer, kernels, threaded, memory } = parts;
+        let Parts { gguf, tokenizer, kernels, threaded, head, memory } = parts;
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
         LoadedModel {
             gguf,
-            tokenizer,
+            tokenizer: tokenizer.map(Arc::new),
+            head,
             kernels,
             threaded,
             others: Mutex::default(),
@@ -138,6 +141,11 @@ impl LoadedModel {
 
     /// The tokenizer; `Unsupported` for a file without one.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.shared_tokenizer().map(Arc::as_ref)
+    }
+
+    /// As [`LoadedModel::tokenizer`], for those that outlive the model.
+    pub fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>> {
         self.tokenizer.as_ref().ok_or_else(|| {
             Error::Unsupported(format!(
                 "{}: the model has no tokenizer (\"tokenizer.ggml.model\")",
@@ -159,6 +167,22 @@ impl LoadedModel {
             true => Ok(()),
             false => Err(Error::Unsupported(format!("{}: {}", self.name(), self.info().no_logits()))),
         }
+    }
+
+    /// The head that scores texts, if the model has one.
+    pub fn head(&self) -> Option<&TextHead> {
+        self.head.as_ref()
+    }
+
+    /// As [`LoadedModel::head`]; `Unsupported` for a model without.
+    pub fn require_head(&self) -> Result<&TextHead> {
+        self.head().ok_or_else(|| {
+            Error::Unsupported(format!(
+                "{}: the model has no head that scores texts (\"cls.output.weight\"; of a folder a class \
+                 \"…ForSequenceClassification\")",
+                self.name()
+            ))
+        })
     }
 
     /// `Unsupported`, with the reason, for a model whose tokens cannot be moved to other positions.

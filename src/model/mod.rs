@@ -7,8 +7,10 @@ mod fingerprint;
 mod inspect;
 mod load;
 mod loaded;
+mod tokenizer;
 
 pub use crate::backend::threaded::Pack;
 pub use inspect::inspect;
 pub use load::{LoadOptions, ProgressCallback};
 pub use loaded::LoadedModel;
+pub use tokenizer::{open_tokenizer, tokenizer_from_bytes};

@@ -19,8 +19,10 @@ pub struct Encoder<B: Backend> {
     pub token_embd: B::Weight,
     /// Learned positions, `[n_ctx_train, n_embd]`.
     pub position_embd: Option<B::Weight>,
-    /// What each token gets for being in the first segment, `[n_embd]`.
+    /// What each token gets for being of a text that is alone, or the first of a pair, `[n_embd]`.
     pub token_type: Option<B::Weight>,
+    /// The same for the first and the second of a pair, `[types, n_embd]`, where there are two at least.
+    pub token_types: Option<B::Weight>,
     /// Of the sum of the embeddings.
     pub embd_norm: NormLayer<B>,
     /// The attention of all layers; not causal.
@@ -55,8 +57,13 @@ impl<B: Backend> Encoder<B> {
     ) -> Result<()> {
         let (n, n_embd) = (batch.tokens.len(), ws.shape.n_embd);
         backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.proj })?;
-        if let Some(token_type) = &self.token_type {
-            backend.add_bias(&mut ws.proj, token_type, n);
+        match (&self.token_types, &self.token_type) {
+            (Some(table), _) if !batch.types.is_empty() => {
+                backend.embed(Embed { table, rows: batch.types, out: &mut ws.norm })?;
+                backend.add(&mut ws.proj, &ws.norm, n * n_embd);
+            }
+            (_, Some(token_type)) => backend.add_bias(&mut ws.proj, token_type, n),
+            (_, None) => {}
         }
         if let Some(table) = &self.position_embd {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.norm })?;

@@ -106,6 +106,8 @@ pub struct Batch<'a> {
     pub tokens: &'a [u32],
     /// Position of each token in its sequence.
     pub positions: &'a [u32],
+    /// Which text of a pair each token is of, for encoders; empty: all are of the first.
+    pub types: &'a [u32],
     /// Where keys and values of each group are.
     pub groups: &'a [PageTables],
     /// The rows by sequence.

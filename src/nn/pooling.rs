@@ -16,25 +16,43 @@ pub enum Pooling {
     Last,
 }
 
-impl Pooling {
-    /// The pooling of the key `key`, under the numbers of GGUF's `pooling_type`.
+/// What a file says that the hidden states of a text make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooled {
+    /// An embedding.
+    Embedding(Pooling),
+    /// Scores.
+    Scores,
+}
+
+impl Pooled {
+    /// What the key `key` says, under the numbers of GGUF's `pooling_type`.
     ///
-    /// Errors: `Unsupported` for 4, the scores of rerankers; `Format` for a number that means nothing.
-    pub fn from_gguf(key: &str, number: u32) -> Result<Pooling> {
+    /// Errors: `Format` for a number that means nothing.
+    pub fn from_gguf(key: &str, number: u32) -> Result<Pooled> {
+        let embedding = |pooling| Ok(Pooled::Embedding(pooling));
         match number {
-            0 => Ok(Pooling::None),
-            1 => Ok(Pooling::Mean),
-            2 => Ok(Pooling::Cls),
-            3 => Ok(Pooling::Last),
-            4 => Err(Error::Unsupported(format!(
-                "the key \"{key}\" is 4: models that score pairs of texts (rerankers) are not supported"
-            ))),
+            0 => embedding(Pooling::None),
+            1 => embedding(Pooling::Mean),
+            2 => embedding(Pooling::Cls),
+            3 => embedding(Pooling::Last),
+            4 => Ok(Pooled::Scores),
             _ => Err(Error::Format(format!(
                 "the key \"{key}\" is {number}, expected 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank)"
             ))),
         }
     }
 
+    /// The pooling of embeddings.
+    pub fn embeddings(self) -> Option<Pooling> {
+        match self {
+            Pooled::Embedding(pooling) => Some(pooling),
+            Pooled::Scores => None,
+        }
+    }
+}
+
+impl Pooling {
     /// Whether the token at `position` of a text of `len` tokens takes part.
     pub fn wants(self, position: usize, len: usize) -> bool {
         match self {

@@ -206,6 +206,13 @@ impl Candidates {
         self.truncate(self.some.len());
     }
 
+    /// These instead, which are not more, by ascending id.
+    pub(super) fn replace(&mut self, by: &[Candidate]) {
+        self.truncate(0);
+        self.ids.extend(by.iter().map(|c| c.id));
+        self.logits.extend(by.iter().map(|c| c.logit));
+    }
+
     /// Keeps the `k` best, if there are more; `k` is at least 1.
     pub(super) fn keep_best(&mut self, k: usize) {
         if k >= self.len() {

@@ -6,6 +6,7 @@
 //! chain and seed give the same tokens on every machine.
 #![forbid(unsafe_code)]
 
+mod adaptive_p;
 mod bias;
 mod candidates;
 mod custom;
@@ -13,8 +14,12 @@ mod dry;
 mod dynamic_temperature;
 pub(crate) mod exp;
 mod greedy;
+mod infill;
 mod min_p;
 mod mirostat;
+mod mirostat_1;
+#[cfg(test)]
+mod newer_tests;
 mod penalties;
 mod rng;
 pub(crate) mod scan;
@@ -22,6 +27,7 @@ mod temperature;
 #[cfg(test)]
 mod tests;
 mod top_k;
+mod top_n_sigma;
 mod top_p;
 mod typical_p;
 mod weights;
@@ -30,10 +36,12 @@ mod xtc;
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
+use adaptive_p::{Average, Before};
 use candidates::Candidates;
 pub use custom::Custom;
 pub use dry::Dry;
 use dry::Repeats;
+pub use infill::{Infill, Vocabulary};
 pub use penalties::Penalties;
 use rng::Rng;
 
@@ -60,6 +68,8 @@ pub enum Stage {
     TopP(f32),
     /// Keeps tokens that are at least this share as probable as the likeliest; 0 keeps all.
     MinP(f32),
+    /// Keeps tokens whose logits are at most so many standard deviations of the candidates' logits below the largest; 0 keeps all.
+    TopNSigma(f32),
     /// Keeps the tokens whose surprise is closest to the expected one, of this share together; 1 keeps all.
     TypicalP(f32),
     /// With the given probability removes all tokens that are at least as probable as a threshold but the least likely one.
@@ -71,14 +81,33 @@ pub enum Stage {
     },
     /// Makes tokens less likely that were there before.
     Penalties(Penalties),
-    /// Keeps what surprises no more than a bound that follows the surprise `tau`, in bits, at the rate `eta`. A chain has
-    /// one such stage at most, at its end as a rule.
+    /// Keeps what surprises no more than a bound that follows the surprise `tau`, in bits, at the rate `eta` (version 2). A chain has
+    /// one stage of Mirostat's at most, at its end as a rule.
     Mirostat {
         /// The surprise that is wanted.
         tau: f32,
         /// How fast the bound follows.
         eta: f32,
     },
+    /// Mirostat's first version: keeps a number of tokens that is estimated from the `m` likeliest.
+    Mirostat1 {
+        /// The surprise that is wanted.
+        tau: f32,
+        /// How fast the bound follows.
+        eta: f32,
+        /// From how many tokens the number is estimated, at least 2; 100 in the paper.
+        m: usize,
+    },
+    /// Makes tokens likely whose probability is near a target, which moves so that accepted tokens have that probability on average. A
+    /// chain has one such stage at most, at its end as a rule.
+    AdaptiveP {
+        /// The probability that is wanted.
+        target: f32,
+        /// How much an accepted token counts as against the one behind it.
+        decay: f32,
+    },
+    /// Leaves the end of a generation unless the model is sure of something else: for gaps in a text.
+    Infill(Infill),
     /// Adds to the logits of tokens; `-inf` rules a token out.
     Bias(Vec<(u32, f32)>),
     /// Keeps these tokens only.
@@ -126,8 +155,15 @@ pub struct Sampler {
     /// Room for a part of the history.
     recent: Vec<u32>,
     repeats: Repeats,
-    /// The bound of the stage [`Stage::Mirostat`].
+    /// The bound of the stage [`Stage::Mirostat`] or [`Stage::Mirostat1`].
     bound: f64,
+    /// How many logits there are.
+    n_vocab: usize,
+    /// What the stage [`Stage::AdaptiveP`] has learnt, and its scratch.
+    average: Average,
+    before: Before,
+    /// That of the stage [`Stage::Infill`].
+    merging: infill::Scratch,
 }
 
 impl Sampler {
@@ -143,6 +179,10 @@ impl Sampler {
             recent: Vec::new(),
             repeats: Repeats::default(),
             bound: 0.0,
+            n_vocab: 0,
+            average: Average::default(),
+            before: Before::default(),
+            merging: infill::Scratch::default(),
         }
     }
 
@@ -151,7 +191,8 @@ impl Sampler {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn try_clone(&self) -> Result<Sampler> {
-        let mut copy = Sampler { rng: self.rng.clone(), bound: self.bound, ..Sampler::new(self.seed) };
+        let (rng, average) = (self.rng.clone(), self.average.clone());
+        let mut copy = Sampler { rng, average, bound: self.bound, ..Sampler::new(self.seed) };
         let stages = self.stages.iter();
         let most_dry =
             stages.filter_map(|stage| if let Stage::Dry(dry) = stage { Some(dry.last_n) } else { None });
@@ -175,6 +216,7 @@ impl Sampler {
             }
             Stage::TopP(p) => top_p::validate(*p)?,
             Stage::MinP(p) => min_p::validate(*p)?,
+            Stage::TopNSigma(n) => top_n_sigma::validate(*n)?,
             Stage::TypicalP(p) => typical_p::validate(*p)?,
             Stage::Xtc { probability, threshold } => xtc::validate(*probability, *threshold)?,
             Stage::Penalties(penalties) => {
@@ -187,16 +229,33 @@ impl Sampler {
             }
             Stage::Mirostat { tau, eta } => {
                 mirostat::validate(*tau, *eta)?;
-                if self.mirostat().is_some() {
-                    return Err(Error::InvalidArgument("the chain has a Mirostat stage already".into()));
+                self.begin_mirostat(*tau)?;
+            }
+            Stage::Mirostat1 { tau, eta, m } => {
+                mirostat_1::validate(*tau, *eta, *m)?;
+                self.begin_mirostat(*tau)?;
+            }
+            Stage::AdaptiveP { target, decay } => {
+                adaptive_p::validate(*target, *decay)?;
+                if self.adaptive_p().is_some() {
+                    return Err(Error::InvalidArgument("the chain has an adaptive-p stage already".into()));
                 }
-                self.bound = mirostat::start(*tau);
+                self.average = Average::start(*target, *decay);
             }
             Stage::Bias(bias) => *bias = bias::sorted_bias(bias)?,
             Stage::Allow(tokens) | Stage::Deny(tokens) => *tokens = bias::sorted_tokens(tokens),
-            Stage::Greedy | Stage::TopK(_) | Stage::Custom(_) => {}
+            Stage::Greedy | Stage::TopK(_) | Stage::Custom(_) | Stage::Infill(_) => {}
         }
         self.stages.push(stage);
+        Ok(())
+    }
+
+    /// Sets the bound of a stage of Mirostat's, of which there is one at most.
+    fn begin_mirostat(&mut self, tau: f32) -> Result<()> {
+        if self.mirostat().is_some() {
+            return Err(Error::InvalidArgument("the chain has a Mirostat stage already".into()));
+        }
+        self.bound = mirostat::start(tau);
         Ok(())
     }
 
@@ -233,10 +292,15 @@ impl Sampler {
         self.rng = Rng::new(self.seed);
         self.history.clear();
         self.bound = self.mirostat().map_or(0.0, |(tau, _)| mirostat::start(tau));
+        let started = self.adaptive_p().map(|(target, decay)| Average::start(target, decay));
+        self.average = started.unwrap_or_default();
     }
 
     /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
     pub fn accept(&mut self, token: u32) {
+        if let Some((_, decay)) = self.adaptive_p() {
+            self.average.accept(token, decay);
+        }
         if self.n_history == 0 {
             return;
         }
@@ -266,6 +330,7 @@ impl Sampler {
         // Those that the first stage would leave out need not be listed.
         let best = if let Some(Stage::TopK(k)) = self.stages.first() { *k } else { 0 };
         self.candidates.fill(logits, best)?;
+        self.n_vocab = logits.len();
         for i in 0..self.stages.len() {
             self.apply(i)?;
         }
@@ -277,6 +342,9 @@ impl Sampler {
         if let Some((tau, eta)) = self.mirostat() {
             let surprise = libm::log2(total as f64 / picked.weight.max(1) as f64);
             self.bound = mirostat::next(self.bound, surprise, tau, eta);
+        }
+        if self.adaptive_p().is_some() {
+            self.average.choose(picked.id, self.before.probability(picked.id));
         }
         Ok(picked.id)
     }
@@ -299,6 +367,7 @@ impl Sampler {
             Stage::TopK(k) => top_k::apply(candidates, *k),
             Stage::TopP(p) => top_p::apply(candidates, *p),
             Stage::MinP(p) => min_p::apply(candidates, *p),
+            Stage::TopNSigma(n) => top_n_sigma::apply(candidates, *n),
             Stage::TypicalP(p) => typical_p::apply(candidates, *p),
             Stage::Xtc { probability, threshold } => {
                 xtc::apply(candidates, *probability, *threshold, &mut self.rng);
@@ -308,6 +377,11 @@ impl Sampler {
                 penalties::apply(candidates, penalties, &self.recent);
             }
             Stage::Mirostat { .. } => mirostat::apply(candidates, self.bound),
+            Stage::Mirostat1 { m, .. } => mirostat_1::apply(candidates, self.bound, *m, self.n_vocab),
+            Stage::AdaptiveP { target, .. } => {
+                adaptive_p::apply(candidates, *target, &self.average, &mut self.before)?;
+            }
+            Stage::Infill(infill) => infill::apply(candidates, infill, &mut self.merging)?,
             Stage::Bias(bias) => bias::apply(candidates, bias)?,
             Stage::Allow(tokens) => bias::allow(candidates, tokens)?,
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
@@ -317,10 +391,18 @@ impl Sampler {
         Ok(())
     }
 
-    /// The parameters of the stage [`Stage::Mirostat`], if there is one.
+    /// The parameters of the stage of Mirostat's, if there is one.
     fn mirostat(&self) -> Option<(f32, f32)> {
         self.stages.iter().find_map(|stage| match stage {
-            Stage::Mirostat { tau, eta } => Some((*tau, *eta)),
+            Stage::Mirostat { tau, eta } | Stage::Mirostat1 { tau, eta, .. } => Some((*tau, *eta)),
+            _ => None,
+        })
+    }
+
+    /// The parameters of the stage [`Stage::AdaptiveP`], if there is one.
+    fn adaptive_p(&self) -> Option<(f32, f32)> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::AdaptiveP { target, decay } => Some((*target, *decay)),
             _ => None,
         })
     }
@@ -328,12 +410,21 @@ impl Sampler {
     /// Whether the chain comes down to the largest logit: a greedy stage with nothing before it that could change
     /// which logit that is, and nothing behind it that could rule its token out or learn from it.
     pub fn is_greedy(&self) -> bool {
-        let narrows = |stage: &&Stage| matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_));
+        let narrows = |stage: &&Stage| {
+            matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_) | Stage::TopNSigma(_))
+        };
         let picks = |stage: &Stage| matches!(stage, Stage::Greedy | Stage::Temperature(0.0));
         let learns = |stage: &Stage| {
             matches!(
                 stage,
-                Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_) | Stage::Custom(_)
+                Stage::Mirostat { .. }
+                    | Stage::Mirostat1 { .. }
+                    | Stage::AdaptiveP { .. }
+                    | Stage::Infill(_)
+                    | Stage::Allow(_)
+                    | Stage::Deny(_)
+                    | Stage::Bias(_)
+                    | Stage::Custom(_)
             )
         };
         self.stages.iter().find(|s| !narrows(s)).is_some_and(picks) && !self.stages.iter().any(learns)

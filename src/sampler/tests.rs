@@ -110,6 +110,9 @@ fn a_temperature_that_leaves_nothing_but_the_largest_logits_leaves_them_to_every
         (Stage::TypicalP(0.99), true),
         (Stage::Deny(vec![8]), true),
         (Stage::Mirostat { tau: 9.0, eta: 0.1 }, true),
+        (Stage::Mirostat1 { tau: 9.0, eta: 0.1, m: 100 }, true),
+        (Stage::TopNSigma(1.0), true),
+        (Stage::AdaptiveP { target: 0.5, decay: 0.5 }, true),
         (dynamic, true),
         // Leaves the last of those above the threshold.
         (Stage::Xtc { probability: 1.0, threshold: 0.0 }, false),
@@ -296,6 +299,8 @@ fn golden_stage(name: &str, p: &[f32]) -> Stage {
             presence: p[3],
         }),
         "xtc" => Stage::Xtc { probability: p[0], threshold: p[1] },
+        "top_n_sigma" => Stage::TopNSigma(p[0]),
+        "mirostat_1" => Stage::Mirostat1 { tau: p[0], eta: p[1], m: p[2] as usize },
         other => panic!("{other}"),
     }
 }
@@ -311,11 +316,12 @@ fn stages_leave_what_llama_cpps_leave() {
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sampler.json");
     let golden: Golden = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    assert!(golden.cases.len() >= 96);
+    assert!(golden.cases.len() >= 128);
     for (name, parameters, i, wanted) in &golden.cases {
         let mut sampler = sampler(1, &[golden_stage(name, parameters)]);
         golden.accepted.iter().for_each(|&token| sampler.accept(token));
         sampler.candidates.fill(&golden.logits[*i], 0).unwrap();
+        sampler.n_vocab = golden.logits[*i].len();
         sampler.apply(0).unwrap();
         let total = sampler.candidates.weigh() as f64;
         let ids = |list: &[(u32, f64)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
@@ -418,6 +424,13 @@ fn parameters_that_are_wrong_are_named() {
         (Stage::DynamicTemperature { temperature: -1.0, range: 0.0, exponent: 1.0 }, "temperature"),
         (Stage::DynamicTemperature { temperature: 1.0, range: f32::INFINITY, exponent: 1.0 }, "range"),
         (Stage::DynamicTemperature { temperature: 1.0, range: 1.0, exponent: -1.0 }, "exponent"),
+        (Stage::TopNSigma(-0.1), "top-n-sigma"),
+        (Stage::TopNSigma(f32::INFINITY), "top-n-sigma"),
+        (Stage::AdaptiveP { target: -0.1, decay: 0.5 }, "target"),
+        (Stage::AdaptiveP { target: f32::NAN, decay: 0.5 }, "target"),
+        (Stage::AdaptiveP { target: 0.5, decay: 1.0 }, "decay"),
+        (Stage::Mirostat1 { tau: f32::NAN, eta: 0.1, m: 100 }, "tau"),
+        (Stage::Mirostat1 { tau: 5.0, eta: 0.1, m: 1 }, "m must be 2"),
         (Stage::Xtc { probability: 2.0, threshold: 0.1 }, "probability"),
         (Stage::Xtc { probability: 0.5, threshold: -0.1 }, "threshold"),
         (Stage::Mirostat { tau: f32::NAN, eta: 0.1 }, "tau"),

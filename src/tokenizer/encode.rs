@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Where control tokens are found.
 #[derive(Clone, Copy)]
-enum Control<'a> {
+pub(super) enum Control<'a> {
     Nowhere,
     /// Everywhere but at these byte offsets of the text.
     Where(&'a [usize]),
@@ -51,7 +51,18 @@ impl Tokenizer {
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        let place = self.place_behind(past);
+        self.encode_at(self.place_behind(past), text, parse_special)
+    }
+
+    /// The tokens of `text` in the midst of one: no space is put before it, and no text spells a control token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
+        self.encode_at(Place::Behind, text, false)
+    }
+
+    fn encode_at(&self, place: Place, text: &str, parse_special: bool) -> Result<Vec<u32>> {
         let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         self.encode_text(text, place, control, &mut Effort::new(text.len()), &mut out)?;
@@ -129,7 +140,7 @@ impl Tokenizer {
     }
 
     /// Appends the tokens of a stretch of text; gives the place behind it.
-    fn encode_text(
+    pub(super) fn encode_text(
         &self,
         text: &str,
         mut place: Place,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::charsmap::Charsmap;
 use super::expression::Expressions;
+use super::fill_in::FillIn;
 use super::gguf_keys::warn_of_keys;
 use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
@@ -288,6 +289,7 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
         eog.extend(id(key, None)?);
     }
     Ok(Roles {
+        fill_in: FillIn::named(|key| id(key, None))?,
         eog,
         bos,
         eos: eos.or(if defaults.add_sep { sep } else { None }),
@@ -297,6 +299,7 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
         pad: id("tokenizer.ggml.padding_token_id", None)?,
         prefix: first.into_iter().collect(),
         suffix: last.or(separator).into_iter().collect(),
+        ..Roles::default()
     })
 }
 

@@ -255,7 +255,9 @@ fn read_roles(
     }
     let pad = found(vocab, "pad_token");
     let unk = unk.or_else(|| found(vocab, "unk_token"));
-    let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, ..Roles::default() };
+    // Classes without their own say tell a model no types.
+    let one_type = !config.tells_types().unwrap_or(class == Some(Class::Bert));
+    let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, one_type, ..Roles::default() };
     // These stay what the file says they are, special or not.
     roles.find_ends(vocab, Trust::Types);
     Ok(roles)

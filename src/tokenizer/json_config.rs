@@ -30,9 +30,28 @@ pub(super) struct ConfigFile {
     pub(super) split_special_tokens: Option<bool>,
     pub(super) fix_mistral_regex: Option<bool>,
     pub(super) chat_template: Option<TemplateFile>,
+    /// What the model is given beside the tokens, where the file says so.
+    pub(super) model_input_names: Option<InputNames>,
+}
+
+/// Names of inputs. What is no list of texts is passed over.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum InputNames {
+    List(Vec<String>),
+    #[allow(dead_code, reason = "read and never looked at")]
+    Other(IgnoredAny),
 }
 
 impl ConfigFile {
+    /// Whether the model is told which text of a pair a token is of, where the file says so.
+    pub(super) fn tells_types(&self) -> Option<bool> {
+        match &self.model_input_names {
+            Some(InputNames::List(names)) => Some(names.iter().any(|name| name == "token_type_ids")),
+            Some(InputNames::Other(_)) | None => None,
+        }
+    }
+
     /// The token with this role, which is one of [`ROLES`]; `Some(None)` where the file says that there is none.
     pub(super) fn role(&self, role: &str) -> Option<Option<&TokenFile>> {
         let i = ROLES.iter().position(|name| *name == role)?;
@@ -91,6 +110,9 @@ impl<'de> Deserialize<'de> for ConfigFile {
                             match other {
                                 "tokenizer_class" => out.tokenizer_class = map.next_value().map_err(wrong)?,
                                 "chat_template" => out.chat_template = map.next_value().map_err(wrong)?,
+                                "model_input_names" => {
+                                    out.model_input_names = map.next_value().map_err(wrong)?;
+                                }
                                 "added_tokens_decoder" => {
                                     out.added_tokens_decoder = map.next_value().map_err(wrong)?;
                                 }

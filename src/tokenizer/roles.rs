@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::fill_in::{self, FillIn};
 use super::vocab::{TokenType, Vocab};
 use crate::error::quoted;
 
@@ -48,34 +49,6 @@ const END_OF_GENERATION: [&str; 22] = [
     "<|file_sep|>",
 ];
 
-/// Texts of control tokens that code models put around the parts of a file in which they fill a gap. They end nothing.
-const FILL_IN: [&str; 24] = [
-    "<|fim_prefix|>",
-    "<fim-prefix>",
-    "<fim_prefix>",
-    "<｜fim▁begin｜>",
-    "<PRE>",
-    "▁<PRE>",
-    "<|code_prefix|>",
-    "<|prefix|>",
-    "<|fim_suffix|>",
-    "<fim-suffix>",
-    "<fim_suffix>",
-    "<｜fim▁hole｜>",
-    "<SUF>",
-    "▁<SUF>",
-    "<|code_suffix|>",
-    "<|suffix|>",
-    "<|fim_middle|>",
-    "<fim-middle>",
-    "<fim_middle>",
-    "<｜fim▁end｜>",
-    "<MID>",
-    "▁<MID>",
-    "<|code_middle|>",
-    "<|middle|>",
-];
-
 /// The end of a text, and a tag of HTML that strikes text out. Gemma's and PLaMo's vocabularies have it as the latter, beside
 /// one of these tokens.
 const STRIKE: &str = "</s>";
@@ -105,12 +78,17 @@ pub(super) struct Roles {
     pub(super) suffix: Vec<u32>,
     /// Every token that ends a generation.
     pub(super) eog: BTreeSet<u32>,
+    /// The model is not told which text of a pair a token is of.
+    pub(super) one_type: bool,
+    /// Those that ask for a gap to be filled.
+    pub(super) fill_in: FillIn,
 }
 
 impl Roles {
     /// Finds the tokens that end a generation, those named already and those known by their text. Gives the tokens that are
     /// control tokens by their text: the latter, and those that code models fill gaps with.
     pub(super) fn find_ends(&mut self, vocab: &Vocab<'_>, trust: Trust) -> Vec<u32> {
+        self.fill_in.find(vocab, trust);
         let ends = [self.eos, self.eot, self.eom];
         self.eog.extend(ends.into_iter().flatten());
         let mut first_of = [None; END_OF_TURN.len()];
@@ -133,7 +111,7 @@ impl Roles {
                 known.push(id);
             } else if END_OF_GENERATION.contains(&text) {
                 known.push(id);
-            } else if FILL_IN.contains(&text) {
+            } else if fill_in::is_mark(text) {
                 others.push(id);
             }
         }

@@ -32,6 +32,7 @@ python3 tests/capi/guide.py docs/c.md "$work/guide" >"$work/list"
 cd "$work/guide"
 ln -s "$root/examples/models/ember-tales.gguf" model.gguf
 ln -s "$chat_model" chat.gguf
+ln -s "$root/tests/fixtures/rank/bert-rerank.gguf" reranker.gguf
 flags="-g -O1 -Wall -Wextra -Werror -pedantic -fsanitize=address,undefined -fno-sanitize-recover=all -I$root/include"
 link="-L$lib -lember -Wl,-rpath,$lib -lpthread"
 n=0

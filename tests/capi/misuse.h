@@ -94,6 +94,8 @@ static const struct good GOOD[] = {
     {NULL, "sequence", NULL, 0},
     {NULL, "max_level", NULL, 1},
     {NULL, "n_texts", NULL, 1},
+    {NULL, "n_documents", NULL, 1},
+    {"ember_sampler_add_mirostat_1", "m", NULL, 100},
     {NULL, "n_prompt", NULL, 1},
     {NULL, "n_tokens", NULL, 3},
     {NULL, "base", NULL, 1.75},
@@ -114,7 +116,10 @@ static inline ember_status good_status(const struct function *f)
     return EMBER_OK;
 }
 
-static ember_model *shared_model;
+/* A model that scores texts. */
+#define RANKING "tests/fixtures/rank/bert-rerank.gguf"
+
+static ember_model *shared_model, *ranking_model;
 static uint8_t *file_bytes, *state_bytes;
 static size_t file_size, state_size, state_at;
 static const uint32_t some_ids[] = {300, 301, 302}, some_positions[] = {3, 4, 5}, some_sequences[] = {0, 0, 0};
@@ -302,6 +307,20 @@ static inline void *small_context(void)
     return context;
 }
 
+/* Whether `f` scores texts, which the bundled model does not. */
+static inline int scores_texts(const struct function *f)
+{
+    return strcmp(f->name, "ember_classify") == 0 || strcmp(f->name, "ember_rerank") == 0 ||
+           strncmp(f->name, "ember_model_label", 17) == 0;
+}
+
+static inline void *ranking_context(void)
+{
+    ember_context *context = NULL;
+    OK(ember_context_new(ranking_model, NULL, &context, E));
+    return context;
+}
+
 static inline void *small_generator(ember_context *context)
 {
     ember_generator *generator = NULL;
@@ -346,6 +365,10 @@ static inline void *make_handle(int type, struct handles *handles)
         return ember_model_retain(shared_model);
     if (strcmp(name, "ember_context") == 0)
         return small_context();
+    if (strcmp(name, "ember_tokenizer") == 0) {
+        OK(ember_model_tokenizer(shared_model, (ember_tokenizer **)(void *)&made, E));
+        return made;
+    }
     if (strcmp(name, "ember_generator") == 0) {
         const int context = opaque("ember_context");
         if (handles->of[context] == NULL)
@@ -459,6 +482,12 @@ static inline void good_arguments(const struct function *f, struct handles *hand
         const int handle = handle_type(p->type);
         union value *v = &arguments[i];
         v->whole = 0;
+        if (handle >= 0 && handles->of[handle] == NULL && scores_texts(f)) {
+            if (handle == opaque("ember_model"))
+                handles->of[handle] = ember_model_retain(ranking_model);
+            else if (handle == opaque("ember_context"))
+                handles->of[handle] = ranking_context();
+        }
         if (handle >= 0)
             v->pointer = handle_of(handles, handle);
         else if (strcmp(p->name, "err") == 0)
@@ -522,7 +551,13 @@ static inline void prepare(const char *path)
     OK(ember_model_options_new(&options, E));
     OK(ember_model_options_set_meta_string(options, "tokenizer.chat_template", EMBER_NUL_TERMINATED, TEMPLATE,
                                            EMBER_NUL_TERMINATED, E));
+    /* Marks for gaps, and a proposal for the choice of tokens. */
+    OK(ember_model_options_set_meta_i64(options, "tokenizer.ggml.fim_pre_token_id", EMBER_NUL_TERMINATED, 5, E));
+    OK(ember_model_options_set_meta_i64(options, "tokenizer.ggml.fim_suf_token_id", EMBER_NUL_TERMINATED, 6, E));
+    OK(ember_model_options_set_meta_i64(options, "tokenizer.ggml.fim_mid_token_id", EMBER_NUL_TERMINATED, 7, E));
+    OK(ember_model_options_set_meta_f64(options, "general.sampling.temp", EMBER_NUL_TERMINATED, 0.8, E));
     OK(ember_model_load(path, EMBER_NUL_TERMINATED, options, &shared_model, E));
+    OK(ember_model_load(RANKING, EMBER_NUL_TERMINATED, NULL, &ranking_model, E));
     ember_model_options_free(options);
 
     given_fd = open(path, O_RDONLY);
@@ -553,6 +588,7 @@ static inline void put_away(void)
     free(file_bytes);
     free(state_bytes);
     ember_model_release(shared_model);
+    ember_model_release(ranking_model);
 }
 
 #endif

@@ -34,6 +34,9 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_engine_submit", "sampler"}, {"ember_engine_submit_tokens", "sampler"},
     {"ember_engine_submit", "callback"}, {"ember_engine_submit_tokens", "callback"}, {"ember_engine_step", "out_more"},
     {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"}, {"ember_chat_parser_new", "options"},
+    {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
+    {"ember_tokenizer_fim_prompt", "options"}, {"ember_classify", "options"}, {"ember_classify", "lengths"},
+    {"ember_rerank", "options"}, {"ember_rerank", "lengths"},
 };
 
 static int may_be_null(const struct function *f, const struct parameter *p)

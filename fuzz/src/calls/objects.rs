@@ -312,7 +312,7 @@ impl World<'_> {
     pub(super) fn set_sampler(&mut self) -> Result<()> {
         let s = pick!(self, samplers);
         let (x, y, z, n) = (self.float()?, self.float()?, self.float()?, self.number()?);
-        match self.u.int_in_range(0..=15u8)? {
+        match self.u.int_in_range(0..=19u8)? {
             0 => call!(self, ember_sampler_add_greedy(s)),
             1 => call!(self, ember_sampler_add_temperature(s, x)),
             2 => call!(self, ember_sampler_add_top_k(s, n)),
@@ -342,6 +342,13 @@ impl World<'_> {
             14 => {
                 let ids = self.ids()?;
                 call!(self, ember_sampler_add_deny(s, ids.as_ptr(), ids.len()))
+            }
+            16 => call!(self, ember_sampler_add_top_n_sigma(s, x)),
+            17 => call!(self, ember_sampler_add_adaptive_p(s, x, y)),
+            18 => call!(self, ember_sampler_add_mirostat_1(s, x, y, n)),
+            19 => {
+                let model = pick!(self, models);
+                call!(self, ember_sampler_add_infill(s, model))
             }
             _ => {
                 let level = self.number()? as i32;

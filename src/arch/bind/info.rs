@@ -5,7 +5,7 @@ use super::{Binder, MAX_DIM};
 use crate::arch::ModelInfo;
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::nn::pooling::Pooling;
+use crate::nn::pooling::Pooled;
 
 impl<B: Backend> Binder<'_, B> {
     /// The layers: those of `block_count` but for the last ones that predict further tokens.
@@ -67,6 +67,7 @@ impl<B: Backend> Binder<'_, B> {
                 "values of length {value_dim} beside keys of length {head_dim} are not supported"
             )));
         }
+        let pooling = self.pooling()?;
         Ok(ModelInfo {
             architecture: self.architecture.to_owned(),
             n_vocab: self.n_vocab()?,
@@ -81,8 +82,9 @@ impl<B: Backend> Binder<'_, B> {
             n_ctx_max: None,
             n_params: self.n_params(),
             causal: true,
-            has_logits: self.gguf.further().has_head,
-            pooling: self.pooling()?,
+            has_logits: self.gguf.further().has_head && pooling != Some(Pooled::Scores),
+            pooling: pooling.and_then(Pooled::embeddings),
+            ranks: pooling == Some(Pooled::Scores),
             windows: vec![None],
             keeps: Vec::new(),
             mix_width: (0, 0),
@@ -95,9 +97,9 @@ impl<B: Backend> Binder<'_, B> {
     }
 
     /// How embeddings are pooled, by `pooling_type`; `None` when absent.
-    fn pooling(&self) -> Result<Option<Pooling>> {
+    fn pooling(&self) -> Result<Option<Pooled>> {
         let key = self.key("pooling_type");
-        self.meta().u32(&key)?.map(|number| Pooling::from_gguf(&key, number)).transpose()
+        self.meta().u32(&key)?.map(|number| Pooled::from_gguf(&key, number)).transpose()
     }
 
     /// The number of rows of `token_embd.weight`, which the vocabulary, when there is one, must agree with.

@@ -88,12 +88,27 @@ class Pooling(enum.IntEnum):
     MEAN = 1
     CLS = 2
     LAST = 3
+    RANK = 4
 
 
 class Pack(enum.IntEnum):
     AUTO = 0
     NEVER = 1
     ALWAYS = 2
+
+
+class FimOrder(enum.IntEnum):
+    AUTO = 0
+    PSM = 1
+    SPM = 2
+    SPM_JOINED = 3
+
+
+class ClassifyActivation(enum.IntEnum):
+    AUTO = -1
+    NONE = 0
+    SIGMOID = 1
+    SOFTMAX = 2
 
 
 class ember_context_info(ctypes.Structure):
@@ -244,6 +259,26 @@ class ember_timings(ctypes.Structure):
     ]
 
 
+class ember_tokenizer_info(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("n_vocab", c_uint32),
+        ("bos_token", c_uint32),
+        ("eos_token", c_uint32),
+        ("eot_token", c_uint32),
+        ("unk_token", c_uint32),
+        ("pad_token", c_uint32),
+        ("add_bos", c_uint32),
+        ("add_eos", c_uint32),
+        ("has_chat_template", c_uint32),
+        ("fim_prefix_token", c_uint32),
+        ("fim_suffix_token", c_uint32),
+        ("fim_middle_token", c_uint32),
+        ("fim_repository_token", c_uint32),
+        ("fim_file_token", c_uint32),
+    ]
+
+
 ember_event_callback = CFUNCTYPE(c_int32, POINTER(ember_event), c_void_p)
 ember_log_callback = CFUNCTYPE(None, c_int32, c_void_p, c_size_t, c_void_p)
 ember_release_callback = CFUNCTYPE(None, c_void_p)
@@ -367,6 +402,66 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
             c_char_p,
             c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_char_p),
+            POINTER(c_size_t),
+            c_size_t,
+            c_void_p,
+            POINTER(c_float),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify_options_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_classify_options_new": (
+        c_int32,
+        [
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify_options_set_activation": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify_options_set_template": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify_options_set_truncate": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_classify_options_set_yes_no": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
             POINTER(c_void_p),
         ],
     ),
@@ -914,6 +1009,56 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
         ],
     ),
+    "ember_fim_options_add_file": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_fim_options_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_fim_options_new": (
+        c_int32,
+        [
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_fim_options_set_file": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_fim_options_set_order": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_fim_options_set_repository": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_generate": (
         c_int32,
         [
@@ -1217,6 +1362,25 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_char_p,
         [
             c_void_p,
+        ],
+    ),
+    "ember_model_label": (
+        c_int32,
+        [
+            c_void_p,
+            c_size_t,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_model_label_count": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
         ],
     ),
     "ember_model_load": (
@@ -1561,6 +1725,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
         ],
     ),
+    "ember_model_sampler": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint64,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_model_token_bytes": (
         c_int32,
         [
@@ -1618,6 +1791,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_model_tokenizer": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_request_cancel": (
         None,
         [
@@ -1647,11 +1828,36 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_rerank": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_char_p),
+            POINTER(c_size_t),
+            c_size_t,
+            c_void_p,
+            POINTER(c_float),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_sampler_accept": (
         c_int32,
         [
             c_void_p,
             c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_adaptive_p": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            c_float,
             POINTER(c_void_p),
         ],
     ),
@@ -1724,6 +1930,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_sampler_add_infill": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_sampler_add_min_p": (
         c_int32,
         [
@@ -1738,6 +1952,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
             c_float,
             c_float,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_mirostat_1": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
+            c_float,
+            c_uint32,
             POINTER(c_void_p),
         ],
     ),
@@ -1765,6 +1989,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_add_top_n_sigma": (
+        c_int32,
+        [
+            c_void_p,
+            c_float,
             POINTER(c_void_p),
         ],
     ),
@@ -1875,6 +2107,141 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_char_p,
         [
             c_int32,
+        ],
+    ),
+    "ember_tokenizer_count": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_bool,
+            c_bool,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_detokenize": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            c_bool,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_fim_prompt": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_info_get": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_tokenizer_info),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_load": (
+        c_int32,
+        [
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_load_buffer": (
+        c_int32,
+        [
+            c_void_p,
+            c_size_t,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_release": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_tokenizer_retain": (
+        c_void_p,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_tokenizer_token_bytes": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_token_is_control": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_bool),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_token_is_eog": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_bool),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_tokenize": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_bool,
+            c_bool,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_tokenizer_tokenize_bytes": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_size_t,
+            c_bool,
+            c_bool,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
         ],
     ),
     "ember_version_string": (

@@ -1,0 +1,241 @@
+//! Scores of texts: classifiers and rerankers.
+
+use std::ffi::c_char;
+
+use super::args::{fill, free_handle, handle, needs_room, output, text, texts};
+use super::context::ember_context;
+use super::error::ember_error;
+use super::guard::{check_memory, guard, guard_value};
+use super::handle::{CType, Exclusive, try_into_raw};
+use super::model::ember_model;
+use crate::context::ScoreOptions;
+use crate::error::{Error, Result, ember_status};
+use crate::gguf::ScoreActivation;
+use crate::memory::{copied_text, expect_room};
+use crate::model::LoadedModel;
+
+/// How texts are scored. Made with ember_classify_options_new, owned by the caller, used by one thread at a time.
+#[allow(non_camel_case_types, reason = "the C name")]
+pub struct ember_classify_options {
+    _private: (),
+}
+
+impl CType for ember_classify_options {
+    type Object = Exclusive<ScoreOptions>;
+    const TAG: u64 = u64::from_be_bytes(*b"emb:sopt");
+    const NAME: &'static str = "ember_classify_options";
+}
+
+/// What is done to the outputs of a head that scores texts.
+#[allow(non_camel_case_types, reason = "the C name")]
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ember_classify_activation {
+    /// What the model's source says, or EMBER_CLASSIFY_SIGMOID for one label and EMBER_CLASSIFY_SOFTMAX for more: the default.
+    EMBER_CLASSIFY_AUTO = -1,
+    /// Nothing: the scores are any numbers.
+    EMBER_CLASSIFY_NONE = 0,
+    /// Each score is a probability of its own.
+    EMBER_CLASSIFY_SIGMOID = 1,
+    /// The scores of a text are probabilities that add up to 1.
+    EMBER_CLASSIFY_SOFTMAX = 2,
+}
+
+fn to_activation(activation: i32) -> Result<Option<ScoreActivation>> {
+    match activation {
+        -1 => Ok(None),
+        0 => Ok(Some(ScoreActivation::None)),
+        1 => Ok(Some(ScoreActivation::Sigmoid)),
+        2 => Ok(Some(ScoreActivation::Softmax)),
+        _ => Err(Error::InvalidArgument(format!(
+            "activation must be an ember_classify_activation (-1 to 2), got {activation}"
+        ))),
+    }
+}
+
+fn options_or_default(options: *const ember_classify_options) -> Result<ScoreOptions> {
+    match options.is_null() {
+        true => Ok(ScoreOptions::default()),
+        false => {
+            let options = handle!(options).lock("options")?;
+            expect_room(options.template.len(), "a copy of the options")?;
+            Ok(options.clone())
+        }
+    }
+}
+
+fn label(model: &LoadedModel, index: usize) -> Result<&str> {
+    let labels = model.require_head()?.labels();
+    labels.get(index).map(String::as_str).ok_or_else(|| {
+        Error::NotFound(format!(
+            "there is no label number {index}: the model has {}, from 0 on",
+            labels.len()
+        ))
+    })
+}
+
+/// Writes new options with their defaults to `out`; free them with ember_classify_options_free.
+/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_new(
+    out: *mut *mut ember_classify_options,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        output!(out).set(try_into_raw::<ember_classify_options>(Exclusive::new(ScoreOptions::default()))?)
+    })
+}
+
+/// Frees options. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_free(options: *mut ember_classify_options) {
+    guard_value((), || free_handle!(options))
+}
+
+/// Sets what is done to the head's outputs: an ember_classify_activation. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_set_activation(
+    options: *mut ember_classify_options,
+    activation: i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.activation = to_activation(activation)?;
+        Ok(())
+    })
+}
+
+/// Sets whether of a text that is too long what fits is taken (true), or the call fails (false, the default). Of a query and
+/// a document, the end of the document is left out. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_set_truncate(
+    options: *mut ember_classify_options,
+    truncate: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.truncate = truncate;
+        Ok(())
+    })
+}
+
+/// Sets the prompt of rerankers that are decoders: a text with the places `{query}` and `{document}`, each once, in which texts of
+/// control tokens stand for these tokens. An empty one, the default, stands for the model's `tokenizer.chat_template.rerank`, or for
+/// Qwen3-Reranker's where a model of that architecture has none. Encoders have no prompt.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_set_template(
+    options: *mut ember_classify_options,
+    template_text: *const c_char,
+    template_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, template_text) = (handle!(options), text!(template_text, template_len));
+        options.lock("options")?.template = copied_text(template_text, "the prompt")?;
+        check_memory()
+    })
+}
+
+/// Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
+/// Qwen3-Reranker's original folder, which is told by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify_options_set_yes_no(
+    options: *mut ember_classify_options,
+    yes_no: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.yes_no = yes_no;
+        Ok(())
+    })
+}
+
+/// Writes the number of labels of a model that scores texts to `out`: the scores of a text. Any thread.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a head that does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_label_count(
+    model: *const ember_model,
+    out: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, out) = (handle!(model), output!(out));
+        out.set(model.model.require_head()?.labels().len())
+    })
+}
+
+/// Writes label number `index` (as the model's source names it, without NUL) to `buffer` of `capacity` bytes, and its length to
+/// `n_needed`. A label without a name is `LABEL_0` and so on. Any thread.
+/// Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED as ember_model_label_count.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_label(
+    model: *const ember_model,
+    index: usize,
+    buffer: *mut u8,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let label = label(&handle!(model).model, index)?;
+        fill!(label.as_bytes(), buffer, capacity, n_needed)
+    })
+}
+
+/// Writes the scores of `n_texts` texts to `scores`, which has room for `capacity` numbers: for each text one for each label
+/// (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
+/// at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
+/// are. `options` may be NULL.
+/// Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+/// EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY,
+/// EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_classify(
+    context: *mut ember_context,
+    texts: *const *const c_char,
+    lengths: *const usize,
+    n_texts: usize,
+    options: *const ember_classify_options,
+    scores: *mut f32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let mut state = handle!(context).lock("context")?;
+        let (texts, options) = (texts!(texts, lengths, n_texts), options_or_default(options)?);
+        let n_labels = state.context.model().require_head()?.labels().len();
+        needs_room!(texts.len().saturating_mul(n_labels), scores, capacity, n_needed);
+        fill!(state.context.classify(&texts, &options)?, scores, capacity, n_needed)
+    })
+}
+
+/// Writes to `scores`, which has room for `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
+/// each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
+/// `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
+/// with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.
+/// Pairs run together, as texts do with ember_embed; the context's sequences stay as they are. `options` may be NULL.
+/// Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes"; else as ember_classify.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_rerank(
+    context: *mut ember_context,
+    query: *const c_char,
+    query_len: usize,
+    documents: *const *const c_char,
+    lengths: *const usize,
+    n_documents: usize,
+    options: *const ember_classify_options,
+    scores: *mut f32,
+    capacity: usize,
+    n_needed: *mut usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let mut state = handle!(context).lock("context")?;
+        let query = text!(query, query_len);
+        let (documents, options) = (texts!(documents, lengths, n_documents), options_or_default(options)?);
+        needs_room!(documents.len(), scores, capacity, n_needed);
+        fill!(state.context.rerank(query, &documents, &options)?, scores, capacity, n_needed)
+    })
+}

@@ -1,0 +1,51 @@
+//! Samplers and stages that a model has a part in.
+
+use std::sync::Arc;
+
+use super::args::{handle, output};
+use super::error::ember_error;
+use super::guard::guard;
+use super::handle::{Exclusive, try_into_raw};
+use super::model::ember_model;
+use super::sampler::{effective, ember_sampler, push};
+use crate::error::ember_status;
+use crate::generate::{infill, proposed_sampler};
+
+/// Appends a stage for filling a gap in a text, which rather ends a generation than go on with something unlikely. Where the tokens that
+/// end one are likely as against the number of candidates, they alone are left. Else tokens whose texts begin with another
+/// candidate's are merged with it, and tokens with less than a fifth of the probability go; when none is left, the end of a turn
+/// (or of the text) is chosen, whether it was among the candidates or not. It stands behind top-k and top-p as a rule.
+/// `model` is the one to sample for, and need not be kept.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer or without such a token, EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_infill(
+    sampler: *mut ember_sampler,
+    model: *const ember_model,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, model) = (handle!(sampler), handle!(model));
+        push(sampler, infill(Arc::clone(model.model.shared_tokenizer()?))?)
+    })
+}
+
+/// Writes a new sampler to `out` with the stages that the model's file proposes; free it with ember_sampler_free. A GGUF file does
+/// so by its keys `general.sampling.*`, in the order of their "sequence" or llama.cpp's. A folder does by its
+/// generation_config.json, read as `generate` of the Python package transformers does: greedy unless `do_sample` is true, and 50 for an
+/// absent `top_k` if it is. What a file proposes beyond that, and what it proposes without an effect, is named in a warning of the log.
+/// `seed` is as for ember_sampler_new. Any thread.
+/// Errors: EMBER_E_NOT_FOUND for a file that proposes nothing, EMBER_E_FORMAT for a proposal that is wrong, EMBER_E_UNSUPPORTED,
+/// EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_model_sampler(
+    model: *const ember_model,
+    seed: u64,
+    out: *mut *mut ember_sampler,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, out) = (handle!(model), output!(out));
+        let sampler = proposed_sampler(&model.model, effective(seed))?;
+        out.set(try_into_raw::<ember_sampler>(Arc::new(Exclusive::new(sampler)))?)
+    })
+}

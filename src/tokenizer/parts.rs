@@ -1,0 +1,85 @@
+//! Texts that are put together of parts, and pairs of texts.
+#![forbid(unsafe_code)]
+
+use super::effort::Effort;
+use super::encode::Control;
+use super::special::Fragment;
+use super::{Model, Place, Tokenizer};
+use crate::error::{Error, Result};
+
+/// A pair of texts as an encoder reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The tokens.
+    pub tokens: Vec<u32>,
+    /// From where on tokens have the second text's type: where that begins, behind what is between the two, or behind all tokens
+    /// where the model is not told.
+    pub second: usize,
+}
+
+impl Tokenizer {
+    /// The tokens of the texts of `parts`, which are one text: `true` stands for a part of a template, whose texts of control tokens become
+    /// these tokens, and `false` for text, which spells none.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_parts(&self, parts: &[(&str, bool)]) -> Result<Vec<u32>> {
+        let (mut out, mut text, mut place) = (Vec::new(), String::new(), Place::Start);
+        let n_bytes = parts.iter().map(|(text, _)| text.len()).sum();
+        let mut effort = Effort::new(n_bytes);
+        for &(part, is_template) in parts {
+            if !is_template {
+                text.push_str(part);
+                continue;
+            }
+            for fragment in self.specials.split(part, true) {
+                match fragment {
+                    Fragment::Text(part) => text.push_str(part),
+                    Fragment::Token(token) => {
+                        if !text.is_empty() {
+                            self.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
+                            text.clear();
+                        }
+                        out.push(token);
+                        place = Place::AfterSpecial;
+                    }
+                }
+            }
+        }
+        if !text.is_empty() {
+            self.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// The tokens of a pair of texts, as encoders were trained with them: BERT's with one separator in between, RoBERTa's, which have
+    /// vocabularies of scores, with two. With `most`, the second text is cut to what fits.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`]; `Unsupported` for a tokenizer that frames texts in no such way.
+    pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<Pair> {
+        let (prefix, suffix) = (&self.roles.prefix, &self.roles.suffix);
+        let n_between = match &self.model {
+            Model::WordPiece(_) => 1,
+            Model::Unigram(_) => 2,
+            Model::Bpe(_) | Model::Spm(_) => 0,
+        };
+        if n_between == 0 || suffix.is_empty() {
+            return Err(Error::Unsupported(
+                "the tokenizer does not say what stands between the texts of a pair: BERT's and XLM-RoBERTa's do".into(),
+            ));
+        }
+        let mut tokens = prefix.clone();
+        tokens.extend(self.encode(first, false, false)?);
+        (0..n_between).for_each(|_| tokens.extend_from_slice(suffix));
+        let begin = tokens.len();
+        let mut behind = self.encode(second, false, false)?;
+        if let Some(most) = most {
+            behind.truncate(most.saturating_sub(begin + suffix.len()));
+        }
+        tokens.extend(behind);
+        tokens.extend_from_slice(suffix);
+        let second = if self.roles.one_type { tokens.len() } else { begin };
+        Ok(Pair { tokens, second })
+    }
+}
