@@ -152,7 +152,9 @@ fn vocabulary(controls: &[&str], keys: &[(&str, Value)]) -> Tokenizer {
     let strings = |texts: &[&str]| StringArray::copy(texts).unwrap();
     writer.set("tokenizer.ggml.tokens", strings(&texts)).set("tokenizer.ggml.token_type", types);
     writer.set("tokenizer.ggml.merges", strings(&[]));
-    keys.iter().for_each(|(key, value)| drop(writer.set(key, value.clone())));
+    for (key, value) in keys {
+        writer.set(key, value.clone());
+    }
     tokenizer_from_bytes(&writer.to_bytes().unwrap(), "made").unwrap()
 }
 
