@@ -2042,8 +2042,8 @@ ember_status ember_context_options_set_memory_limit(struct ember_context_options
 
 /**
  * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
- * alive. `system`: the system text; empty: none. `chat` says with which template, variables, tools and thinking (NULL: the defaults;
- * add_generation_prompt means nothing here); `generate` how replies are generated: most tokens, the sequence, stop strings, a cancel
+ * alive. `system`: the system text; empty: none. `chat_options` say with which template, variables, tools and thinking (NULL: the defaults;
+ * add_generation_prompt means nothing here); `generate_options` how replies are generated: most tokens, the sequence, stop strings, a cancel
  * token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
  *
  * Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
@@ -2055,8 +2055,8 @@ ember_status ember_context_options_set_memory_limit(struct ember_context_options
 ember_status ember_conversation_new(struct ember_context *context,
                                     const char *system,
                                     size_t system_len,
-                                    const struct ember_chat_options *chat,
-                                    const struct ember_generate_options *generate,
+                                    const struct ember_chat_options *chat_options,
+                                    const struct ember_generate_options *generate_options,
                                     struct ember_conversation **out,
                                     struct ember_error **err);
 
@@ -2140,7 +2140,7 @@ ember_status ember_conversation_messages(const struct ember_conversation *conver
 /**
  * Writes what the last reply took to `out`, whose struct_size must be set. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
-ember_status ember_conversation_get_usage(const struct ember_conversation *conversation,
+ember_status ember_conversation_usage_get(const struct ember_conversation *conversation,
                                           struct ember_conversation_usage *out,
                                           struct ember_error **err);
 
@@ -2201,8 +2201,8 @@ ember_status ember_conversation_save(const struct ember_conversation *conversati
 ember_status ember_conversation_load(struct ember_context *context,
                                      const uint8_t *saved,
                                      size_t len,
-                                     const struct ember_chat_options *chat,
-                                     const struct ember_generate_options *generate,
+                                     const struct ember_chat_options *chat_options,
+                                     const struct ember_generate_options *generate_options,
                                      struct ember_conversation **out,
                                      struct ember_error **err);
 

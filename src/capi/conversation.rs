@@ -175,8 +175,8 @@ fn given(text: &str) -> Option<&str> {
 }
 
 /// Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
-/// alive. `system`: the system text; empty: none. `chat` says with which template, variables, tools and thinking (NULL: the defaults;
-/// add_generation_prompt means nothing here); `generate` how replies are generated: most tokens, the sequence, stop strings, a cancel
+/// alive. `system`: the system text; empty: none. `chat_options` say with which template, variables, tools and thinking (NULL: the defaults;
+/// add_generation_prompt means nothing here); `generate_options` how replies are generated: most tokens, the sequence, stop strings, a cancel
 /// token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
 ///
 /// Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
@@ -189,14 +189,15 @@ pub unsafe extern "C" fn ember_conversation_new(
     context: *mut ember_context,
     system: *const c_char,
     system_len: usize,
-    chat: *const ember_chat_options,
-    generate: *const ember_generate_options,
+    chat_options: *const ember_chat_options,
+    generate_options: *const ember_generate_options,
     out: *mut *mut ember_conversation,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
         let (context, system, out) = (handle!(context), text!(system, system_len), output!(out));
-        let (chat, generate) = (chat_options_or_default(chat)?, options_or_default(generate)?);
+        let (chat, generate) =
+            (chat_options_or_default(chat_options)?, options_or_default(generate_options)?);
         check_draft(&generate, context)?;
         let system = given(system).map(|text| copied_text(text, "the system text")).transpose()?;
         out.set(try_into_raw::<ember_conversation>(Exclusive::new(Talk::new(
@@ -333,7 +334,7 @@ pub unsafe extern "C" fn ember_conversation_messages(
 
 /// Writes what the last reply took to `out`, whose struct_size must be set. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_conversation_get_usage(
+pub unsafe extern "C" fn ember_conversation_usage_get(
     conversation: *const ember_conversation,
     out: *mut ember_conversation_usage,
     err: *mut *mut ember_error,
@@ -430,14 +431,15 @@ pub unsafe extern "C" fn ember_conversation_load(
     context: *mut ember_context,
     saved: *const u8,
     len: usize,
-    chat: *const ember_chat_options,
-    generate: *const ember_generate_options,
+    chat_options: *const ember_chat_options,
+    generate_options: *const ember_generate_options,
     out: *mut *mut ember_conversation,
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
         let (context, saved, out) = (handle!(context), array!(saved, len), output!(out));
-        let (chat, generate) = (chat_options_or_default(chat)?, options_or_default(generate)?);
+        let (chat, generate) =
+            (chat_options_or_default(chat_options)?, options_or_default(generate_options)?);
         check_draft(&generate, context)?;
         out.set(try_into_raw::<ember_conversation>(Exclusive::new(Talk::load(
             context, saved, chat, generate,

@@ -319,9 +319,12 @@ impl Conversation {
     /// With `context` the other sequence gets what this one's holds; without, it is run again there.
     pub fn fork(&self, seq: u32, context: Option<&mut Context>) -> Result<Conversation> {
         self.check_idle()?;
-        if let Some(context) = context
-            && seq != self.options.generate.seq
-        {
+        if let Some(context) = context {
+            if seq == self.options.generate.seq {
+                return Err(Error::InvalidArgument(format!(
+                    "sequence {seq} is the conversation's own: a fork needs another one"
+                )));
+            }
             let n = context.n_past(self.options.generate.seq)?;
             context.copy_sequence(self.options.generate.seq, seq, n)?;
         }

@@ -66,6 +66,9 @@ static const struct good GOOD[] = {
     {"ember_context_state_save_file", "path", saved_path, 0},
     {"ember_context_state_load_file", "path", state_path, 0},
     {NULL, "messages", "[{\"role\": \"user\", \"content\": \"Hello\"}]", 0},
+    {"ember_conversation_add", "message", "{\"role\": \"user\", \"content\": \"Hello\"}", 0},
+    {"ember_conversation_fork", "sequence", NULL, 1},
+    {NULL, "thinking", NULL, 0},
     {NULL, "tools", "[{\"name\": \"f\"}]", 0},
     {NULL, "tool_choice", "auto", 0},
     {NULL, "finish_reason", NULL, 1},
@@ -120,8 +123,8 @@ static inline ember_status good_status(const struct function *f)
 #define RANKING "tests/fixtures/rank/bert-rerank.gguf"
 
 static ember_model *shared_model, *ranking_model;
-static uint8_t *file_bytes, *state_bytes;
-static size_t file_size, state_size, state_at;
+static uint8_t *file_bytes, *state_bytes, *saved_bytes;
+static size_t file_size, state_size, state_at, saved_size;
 static const uint32_t some_ids[] = {300, 301, 302}, some_positions[] = {3, 4, 5}, some_sequences[] = {0, 0, 0};
 static const uint8_t some_wishes[] = {0, 1, 1};
 static const float some_floats[] = {0.5f, -1.0f, 0.25f};
@@ -182,6 +185,18 @@ static inline int is_output(const struct parameter *p)
 static inline int32_t stop_at_once(const ember_event *event, void *user_data)
 {
     (void)event, (void)user_data;
+    return 1;
+}
+
+static inline int32_t stop_reply(const ember_chat_event *event, void *user_data)
+{
+    (void)event, (void)user_data;
+    return 1;
+}
+
+static inline uint32_t drop_one(uint32_t n_tokens, uint32_t n_ctx, uint32_t n_turns, void *user_data)
+{
+    (void)n_tokens, (void)n_ctx, (void)n_turns, (void)user_data;
     return 1;
 }
 
@@ -248,6 +263,8 @@ static inline void (*good_callback(const struct parameter *p))(void)
     } callbacks[] = {
         {"ember_event_callback", (void (*)(void))stop_at_once},
         {"ember_log_callback", (void (*)(void))ignore_line},
+        {"ember_chat_event_callback", (void (*)(void))stop_reply},
+        {"ember_full_callback", (void (*)(void))drop_one},
         {"ember_progress_callback", (void (*)(void))go_on},
         {"ember_allocate_callback", (void (*)(void))allocate},
         {"ember_deallocate_callback", (void (*)(void))deallocate},
@@ -328,6 +345,19 @@ static inline void *small_generator(ember_context *context)
     return generator;
 }
 
+/* A conversation with something to reply to, by a template that knows thoughts. */
+static inline void *small_conversation(ember_context *context)
+{
+    ember_chat_options *options = NULL;
+    ember_conversation *conversation = NULL;
+    OK(ember_chat_options_new(&options, E));
+    OK(ember_chat_options_set_template(options, TEMPLATE "{# <think></think> #}", EMBER_NUL_TERMINATED, E));
+    OK(ember_conversation_new(context, NULL, 0, options, NULL, &conversation, E));
+    OK(ember_conversation_add(conversation, "{\"role\": \"user\", \"content\": \"Hello\"}", EMBER_NUL_TERMINATED, E));
+    ember_chat_options_free(options);
+    return conversation;
+}
+
 /* An engine with something to do, so that nobody waits for ever for that. */
 static inline void *small_engine(void)
 {
@@ -374,6 +404,12 @@ static inline void *make_handle(int type, struct handles *handles)
         if (handles->of[context] == NULL)
             handles->of[context] = small_context();
         return small_generator(handles->of[context]);
+    }
+    if (strcmp(name, "ember_conversation") == 0) {
+        const int context = opaque("ember_context");
+        if (handles->of[context] == NULL)
+            handles->of[context] = small_context();
+        return small_conversation(handles->of[context]);
     }
     if (strcmp(name, "ember_chat_parser") == 0) {
         OK(ember_chat_parser_new(shared_model, NULL, NULL, 0, (ember_chat_parser **)(void *)&made, E));
@@ -446,6 +482,8 @@ static inline const void *good_array(const struct function *f, const struct para
     *n = 3;
     if (is(p, "const uint8_t *", "data") && strcmp(f->name, "ember_context_state_load") == 0)
         return *n = state_size, (const void *)state_bytes;
+    if (is(p, "const uint8_t *", "saved"))
+        return *n = saved_size, (const void *)saved_bytes;
     if (is(p, "const uint8_t *", "data"))
         return *n = file_size, (const void *)file_bytes;
     if (is(p, "const uint8_t *", "bytes"))
@@ -577,6 +615,11 @@ static inline void prepare(const char *path)
     CHECK(ember_context_state_save(context, 0, NULL, 0, &state_size, NULL) == EMBER_E_BUFFER_TOO_SMALL);
     state_bytes = malloc(state_size);
     OK(ember_context_state_save(context, 0, state_bytes, state_size, &state_size, E));
+    ember_conversation *conversation = small_conversation(context);
+    (void)ember_conversation_save(conversation, NULL, 0, &saved_size, NULL);
+    saved_bytes = malloc(saved_size);
+    OK(ember_conversation_save(conversation, saved_bytes, saved_size, &saved_size, E));
+    ember_conversation_free(conversation);
     ember_context_free(context);
 }
 
@@ -587,6 +630,7 @@ static inline void put_away(void)
     close(given_fd);
     free(file_bytes);
     free(state_bytes);
+    free(saved_bytes);
     ember_model_release(shared_model);
     ember_model_release(ranking_model);
 }
