@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 20] = [
+const LAYERS: [&str; 21] = [
     "error",
     "cancel",
     "memory",
@@ -21,6 +21,7 @@ const LAYERS: [&str; 20] = [
     "arch",
     "tokenizer",
     "chat",
+    "constrain",
     "sampler",
     "cache",
     "model",
@@ -31,14 +32,15 @@ const LAYERS: [&str; 20] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 7] = [
+const NARROW: [(&str, &[&str]); 8] = [
     ("memory", &["error"]),
     ("gguf", &["error", "cancel", "memory"]),
     ("hf", &["error", "cancel", "memory", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
     ("chat", &["error"]),
-    ("sampler", &["error"]),
+    ("constrain", &["error", "memory", "gguf", "tokenizer"]),
+    ("sampler", &["error", "constrain"]),
 ];
 
 const MOST_LINES: usize = 500;

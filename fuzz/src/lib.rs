@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod chat;
+pub mod constraint;
 mod edit;
 pub mod gguf;
 pub mod model;
@@ -17,9 +18,10 @@ pub mod tokenizer;
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of each is in `corpus/NAME`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("calls", calls::run),
     ("chat", chat::run),
+    ("constraint", constraint::run),
     ("gguf", gguf::run),
     ("model", model::run),
     ("safetensors", safetensors::run),

@@ -12,6 +12,7 @@
 mod args;
 mod cancel;
 mod chat;
+mod constraint;
 mod context;
 mod context_options;
 mod embed;
@@ -38,6 +39,7 @@ mod version;
 
 pub use cancel::*;
 pub use chat::*;
+pub use constraint::*;
 pub use context::*;
 pub use context_options::*;
 pub use embed::*;

@@ -14,16 +14,17 @@ use super::load::{self, Load, LoadOptions, Origin, Parts};
 use crate::arch::{Model, ModelInfo};
 use crate::backend::Backend;
 use crate::backend::threaded::ThreadedBackend;
+use crate::constrain::Vocabulary;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
-use crate::memory::{Memory, MemoryOptions, expect_room};
+use crate::memory::{Charge, Memory, MemoryOptions, expect_room, reserve};
 use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
 pub struct LoadedModel {
     gguf: Arc<Gguf>,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
@@ -35,6 +36,8 @@ pub struct LoadedModel {
     load_time: Duration,
     /// Computed when it is first asked for.
     fingerprint: OnceLock<u128>,
+    /// Made when it is first asked for, and what `memory` paid for it.
+    vocabulary: OnceLock<(Arc<Vocabulary>, Charge)>,
 }
 
 impl LoadedModel {
@@ -79,7 +82,9 @@ impl LoadedModel {
         let begin = Instant::now();
         let model = LoadedModel::new(Load::new(options).run(origin)?, begin);
         let info = model.info();
-        if let Some(n) = model.tokenizer.as_ref().map(Tokenizer::n_vocab).filter(|&n| n > info.n_vocab) {
+        if let Some(n) =
+            model.tokenizer.as_ref().map(|tokenizer| tokenizer.n_vocab()).filter(|&n| n > info.n_vocab)
+        {
             // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.
             log::warn!(
                 "{}: the tokenizer has {n} tokens, the model {} embeddings",
@@ -107,6 +112,7 @@ impl LoadedModel {
 
     fn new(parts: Parts, begin: Instant) -> LoadedModel {
         let Parts { gguf, tokenizer, kernels, threaded, memory } = parts;
+        let tokenizer = tokenizer.map(Arc::new);
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
         LoadedModel {
             gguf,
@@ -118,6 +124,7 @@ impl LoadedModel {
             weights_memory,
             load_time,
             fingerprint: OnceLock::new(),
+            vocabulary: OnceLock::new(),
         }
     }
 
@@ -138,12 +145,37 @@ impl LoadedModel {
 
     /// The tokenizer; `Unsupported` for a file without one.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.shared_tokenizer().map(|tokenizer| &**tokenizer)
+    }
+
+    fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>> {
         self.tokenizer.as_ref().ok_or_else(|| {
             Error::Unsupported(format!(
                 "{}: the model has no tokenizer (\"tokenizer.ggml.model\")",
                 self.name()
             ))
         })
+    }
+
+    /// The tokens as constraints need them. They are arranged when they are first asked for, which takes some hundred
+    /// milliseconds for large vocabularies, and counted in [`LoadedModel::memory`].
+    ///
+    /// Errors: `Unsupported` for a file without a tokenizer, for one without a token that ends a text, and without the feature
+    /// `constraints`; `NoMemory`.
+    pub fn vocabulary(&self) -> Result<&Arc<Vocabulary>> {
+        if self.vocabulary.get().is_none() {
+            let mark = reserve::mark();
+            let vocabulary = Vocabulary::new(self.shared_tokenizer()?).map_err(|e| e.within(self.name()))?;
+            let charge =
+                self.memory.charge(vocabulary.size() as u64, "the tokens arranged for constraints")?;
+            // What there was only the reserve for must not stay.
+            reserve::check(mark)?;
+            let _ = self.vocabulary.set((Arc::new(vocabulary), charge));
+        }
+        match self.vocabulary.get() {
+            Some((vocabulary, _)) => Ok(vocabulary),
+            None => Err(Error::Internal("the tokens arranged for constraints are not there".into())),
+        }
     }
 
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.

@@ -8,6 +8,7 @@
 
 mod bias;
 mod candidates;
+mod constraint;
 mod custom;
 mod dry;
 mod dynamic_temperature;
@@ -29,6 +30,7 @@ mod xtc;
 
 use std::collections::VecDeque;
 
+use crate::constrain::{Constraint, Mask, Run};
 use crate::error::{Error, Result};
 use candidates::Candidates;
 pub use custom::Custom;
@@ -89,6 +91,10 @@ pub enum Stage {
     Dry(Dry),
     /// Does what a function of the host does.
     Custom(Custom),
+    /// Keeps the tokens that may be next in a text which follows a constraint. As a rule the first stage: what stands before it
+    /// may leave none of these. It is about the tokens that are accepted behind [`Sampler::sample`]; any others are a prompt, behind
+    /// which it begins anew.
+    Constraint(Constraint),
 }
 
 impl Stage {
@@ -128,6 +134,10 @@ pub struct Sampler {
     repeats: Repeats,
     /// The bound of the stage [`Stage::Mirostat`].
     bound: f64,
+    /// One for each stage [`Stage::Constraint`], in order.
+    runs: Vec<Run>,
+    /// Whether the next token that is accepted is the one that was sampled.
+    has_sampled: bool,
 }
 
 impl Sampler {
@@ -143,6 +153,8 @@ impl Sampler {
             recent: Vec::new(),
             repeats: Repeats::default(),
             bound: 0.0,
+            runs: Vec::new(),
+            has_sampled: false,
         }
     }
 
@@ -160,6 +172,8 @@ impl Sampler {
             copy.stages.push(stage.try_clone()?);
         }
         copy.history.extend(&self.history);
+        copy.runs.extend(self.runs.iter().cloned());
+        copy.has_sampled = self.has_sampled;
         Ok(copy)
     }
 
@@ -194,6 +208,7 @@ impl Sampler {
             }
             Stage::Bias(bias) => *bias = bias::sorted_bias(bias)?,
             Stage::Allow(tokens) | Stage::Deny(tokens) => *tokens = bias::sorted_tokens(tokens),
+            Stage::Constraint(constraint) => self.runs.push(constraint.start()),
             Stage::Greedy | Stage::TopK(_) | Stage::Custom(_) => {}
         }
         self.stages.push(stage);
@@ -232,11 +247,29 @@ impl Sampler {
     pub fn reset(&mut self) {
         self.rng = Rng::new(self.seed);
         self.history.clear();
+        self.restart();
         self.bound = self.mirostat().map_or(0.0, |(tau, _)| mirostat::start(tau));
     }
 
     /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
+    ///
+    /// A [`Stage::Constraint`] takes a token that is accepted behind [`Sampler::sample`] as the next of its text. Any other is one of a
+    /// prompt, and it begins anew behind that.
     pub fn accept(&mut self, token: u32) {
+        match std::mem::take(&mut self.has_sampled) {
+            true => self.runs.iter_mut().for_each(|run| run.accept(token)),
+            false => self.restart(),
+        }
+        self.remember_token(token);
+    }
+
+    /// As [`Sampler::accept`] for a token that was generated, whoever chose it.
+    pub fn accept_generated(&mut self, token: u32) {
+        self.has_sampled = true;
+        self.accept(token);
+    }
+
+    fn remember_token(&mut self, token: u32) {
         if self.n_history == 0 {
             return;
         }
@@ -248,26 +281,75 @@ impl Sampler {
 
     /// Tells the stages that look back that `text` is all the text there is, whatever was accepted before.
     pub fn read(&mut self, text: &[u32]) {
+        self.restart();
         self.history.clear();
         let skipped = text.len().saturating_sub(self.n_history);
         self.history.extend(&text[skipped..]);
+    }
+
+    /// Has constraints begin anew.
+    fn restart(&mut self) {
+        self.has_sampled = false;
+        self.runs.iter_mut().filter(|run| !run.is_fresh()).for_each(Run::reset);
+    }
+
+    /// The texts that follow its constraints, in the order of these.
+    pub fn runs(&mut self) -> &mut [Run] {
+        &mut self.runs
+    }
+
+    /// Whether a token that is the only candidate is always chosen, and nothing is learnt from it but that it was accepted.
+    pub fn takes_the_only(&self) -> bool {
+        let minds = |stage: &Stage| {
+            matches!(
+                stage,
+                Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_) | Stage::Custom(_)
+            )
+        };
+        !self.stages.iter().any(minds)
     }
 
     /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left, and
     /// [`Stage::Xtc`] takes one of its own. The token is not accepted yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, or if a stage
-    /// rules out all that are left.
+    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, if a stage
+    /// rules out all that are left, or if a constraint cannot go on.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
+        self.sample_under(logits, None)
+    }
+
+    /// As [`Sampler::sample`], of the tokens that `run` allows.
+    ///
+    /// # Errors
+    /// As [`Sampler::sample`].
+    pub fn sample_under(&mut self, logits: &[f32], run: Option<&mut Run>) -> Result<u32> {
         if self.is_greedy() {
-            return greedy::arg_max(logits);
+            match run {
+                None => return greedy::arg_max(logits),
+                Some(run) => return constraint::arg_max(logits, run),
+            }
         }
         // Those that the first stage would leave out need not be listed.
         let best = if let Some(Stage::TopK(k)) = self.stages.first() { *k } else { 0 };
-        self.candidates.fill(logits, best)?;
-        for i in 0..self.stages.len() {
-            self.apply(i)?;
+        let leads = run.is_none() && matches!(self.stages.first(), Some(Stage::Constraint(_)));
+        let first = if leads { self.runs.first_mut() } else { run };
+        match first.map(Run::mask).transpose()?.unwrap_or(Mask::Free) {
+            Mask::Free => self.candidates.fill(logits, best)?,
+            Mask::Deny(ids) => {
+                self.candidates.fill(logits, 0)?;
+                bias::deny(&mut self.candidates, ids)?;
+            }
+            Mask::Allow(words) => self.candidates.fill_allowed(logits, words)?,
+        }
+        let mut n_runs = usize::from(leads);
+        for i in usize::from(leads)..self.stages.len() {
+            if let Stage::Constraint(_) = self.stages[i] {
+                constraint::apply(&mut self.candidates, &mut self.runs[n_runs])?;
+                n_runs += 1;
+            } else {
+                self.apply(i)?;
+            }
         }
         let total = self.candidates.weigh();
         let at = if self.candidates.len() > 1 { self.rng.below(total) } else { 0 };
@@ -278,6 +360,8 @@ impl Sampler {
             let surprise = libm::log2(total as f64 / picked.weight.max(1) as f64);
             self.bound = mirostat::next(self.bound, surprise, tau, eta);
         }
+        // A token that ends the text belongs to none of its parts.
+        self.has_sampled = !self.runs.iter().any(|run| run.constraint().vocabulary().is_end(picked.id));
         Ok(picked.id)
     }
 
@@ -313,6 +397,8 @@ impl Sampler {
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
             Stage::Dry(dry) => dry::apply(candidates, dry, &self.recent, &mut self.repeats),
             Stage::Custom(custom) => custom::apply(candidates, custom)?,
+            // It has a state, and is applied where that is at hand.
+            Stage::Constraint(_) => {}
         }
         Ok(())
     }
@@ -333,7 +419,12 @@ impl Sampler {
         let learns = |stage: &Stage| {
             matches!(
                 stage,
-                Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_) | Stage::Custom(_)
+                Stage::Mirostat { .. }
+                    | Stage::Allow(_)
+                    | Stage::Deny(_)
+                    | Stage::Bias(_)
+                    | Stage::Custom(_)
+                    | Stage::Constraint(_)
             )
         };
         self.stages.iter().find(|s| !narrows(s)).is_some_and(picks) && !self.stages.iter().any(learns)

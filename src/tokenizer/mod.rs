@@ -18,6 +18,7 @@ mod gguf;
 mod gguf_keys;
 #[cfg(all(test, feature = "hf"))]
 mod hostile_tests;
+mod inside;
 #[cfg(feature = "hf")]
 mod json;
 #[cfg(feature = "hf")]

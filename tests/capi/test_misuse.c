@@ -34,6 +34,10 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_engine_submit", "sampler"}, {"ember_engine_submit_tokens", "sampler"},
     {"ember_engine_submit", "callback"}, {"ember_engine_submit_tokens", "callback"}, {"ember_engine_step", "out_more"},
     {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
+    {"ember_constraint_new_json_schema", "options"}, {"ember_constraint_new_json_object", "options"},
+    {"ember_constraint_new_regex", "options"}, {"ember_constraint_new_lark", "options"},
+    {"ember_constraint_new_choices", "options"}, {"ember_constraint_new_choices", "lengths"},
+    {"ember_generate_options_set_constraint", "constraint"},
 };
 
 static int may_be_null(const struct function *f, const struct parameter *p)
