@@ -567,6 +567,80 @@ typedef int32_t ember_when_full;
 #endif // __cplusplus
 
 /**
+ * A bound of ember_constraint_options_set_limit.
+ */
+enum ember_constraint_limit
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Most bytes of the schema, the expression, the grammar, or all choices together. Default: 1048576.
+     */
+    EMBER_CONSTRAINT_LIMIT_SOURCE = 0,
+    /**
+     * Most symbols of the compiled grammar. Default: 200000.
+     */
+    EMBER_CONSTRAINT_LIMIT_GRAMMAR = 1,
+    /**
+     * Most steps of compiling, about 50,000 in a millisecond. Default: 1000000.
+     */
+    EMBER_CONSTRAINT_LIMIT_COMPILE = 2,
+    /**
+     * Most steps in the expressions for one token, about 14,000 in a millisecond. Default: 200000.
+     */
+    EMBER_CONSTRAINT_LIMIT_MASK = 3,
+    /**
+     * Most items of the parser for one token, about 20,000 in a millisecond. Default: 50000.
+     */
+    EMBER_CONSTRAINT_LIMIT_ITEMS = 4,
+    /**
+     * Most states of the expressions in one text, each of 1 to 2 KB of memory. Default: 50000.
+     */
+    EMBER_CONSTRAINT_LIMIT_STATES = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_constraint_limit ember_constraint_limit;
+#else
+typedef int32_t ember_constraint_limit;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How far a text is that follows a constraint.
+ */
+enum ember_constraint_progress
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * There is no constraint.
+     */
+    EMBER_CONSTRAINT_NONE = 0,
+    /**
+     * No trigger came yet, or none came again where the constraint repeats: no text is unfinished.
+     */
+    EMBER_CONSTRAINT_WAITING = 1,
+    /**
+     * The text is a beginning of what it has to be, and cut off.
+     */
+    EMBER_CONSTRAINT_UNFINISHED = 2,
+    /**
+     * The text is what it has to be.
+     */
+    EMBER_CONSTRAINT_COMPLETE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ember_constraint_progress ember_constraint_progress;
+#else
+typedef int32_t ember_constraint_progress;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
  * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
  * token may serve any number of them. Any number of threads may use it at once.
@@ -587,6 +661,16 @@ typedef struct ember_chat_parser ember_chat_parser;
  * How texts are scored. Made with ember_classify_options_new, owned by the caller, used by one thread at a time.
  */
 typedef struct ember_classify_options ember_classify_options;
+
+/**
+ * What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at once.
+ */
+typedef struct ember_constraint ember_constraint;
+
+/**
+ * How to make a constraint. Made with ember_constraint_options_new, owned by the caller, used by one thread at a time.
+ */
+typedef struct ember_constraint_options ember_constraint_options;
 
 /**
  * Token sequences being processed over a model: KV cache, scratch memory, threads. One thread at a time.
@@ -1092,6 +1176,15 @@ typedef struct ember_generate_result {
      * Tokens that were forgotten for room (ember_generate_options_set_shift).
      */
     uint64_t n_shifted;
+    /**
+     * Tokens that a constraint left no choice for and that were run together with others (ember_generate_options_set_constraint).
+     */
+    uint32_t n_forced;
+    /**
+     * How far the text is that follows a constraint: an ember_constraint_progress. A text that is cut off is
+     * EMBER_CONSTRAINT_UNFINISHED.
+     */
+    int32_t progress;
 } ember_generate_result;
 
 /**
@@ -1794,6 +1887,133 @@ ember_status ember_rerank(struct ember_context *context,
                           size_t capacity,
                           size_t *n_needed,
                           struct ember_error **err);
+
+/**
+ * Writes new options with their defaults to `out`; free them with ember_constraint_options_free.
+ */
+ember_status ember_constraint_options_new(struct ember_constraint_options **out,
+                                          struct ember_error **err);
+
+/**
+ * Frees options. NULL is fine.
+ */
+void ember_constraint_options_free(struct ember_constraint_options *options);
+
+/**
+ * Most characters of white space between two parts of JSON, at most 256; 0: none, so that JSON is as short as it can be. White
+ * space within strings is text. Default: 32. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY; a number above 256 where the constraint is made.
+ */
+ember_status ember_constraint_options_set_whitespace(struct ember_constraint_options *options,
+                                                     uint32_t whitespace,
+                                                     struct ember_error **err);
+
+/**
+ * Adds a trigger, `text_len` bytes of UTF-8 at `text`, 256 at most: the text is free until this was generated, and the constraint
+ * begins behind it. For text behind what a model thinks give the mark that ends its thought (`</think>`). It is found however the
+ * model cuts it into tokens, also where it is the text of a control token; what follows it within its last token is the beginning of
+ * what the constraint describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger
+ * is never under the constraint: ember_generate_result tells (EMBER_CONSTRAINT_WAITING). Default: none, it begins with the first token.
+ * Errors: EMBER_E_INVALID_ARGUMENT for an empty text, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY; a text that is too long, or too many,
+ * where the constraint is made.
+ */
+ember_status ember_constraint_options_add_trigger_text(struct ember_constraint_options *options,
+                                                       const char *text,
+                                                       size_t text_len,
+                                                       struct ember_error **err);
+
+/**
+ * Adds a trigger: as ember_constraint_options_add_trigger_text for the token `token`, which does not end a text.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY; for a token that does not exist where the constraint is made.
+ */
+ember_status ember_constraint_options_add_trigger_token(struct ember_constraint_options *options,
+                                                        uint32_t token,
+                                                        struct ember_error **err);
+
+/**
+ * Whether the text is free again where the constraint is complete, until the next trigger, behind which it holds anew. Otherwise
+ * the text ends there. Needs a trigger. Default: false. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_constraint_options_set_repeat(struct ember_constraint_options *options,
+                                                 bool repeat,
+                                                 struct ember_error **err);
+
+/**
+ * Sets a bound on work or memory, `limit` of ember_constraint_limit. Where one is reached, making the constraint fails, or the
+ * generation ends with an error. Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist, EMBER_E_BUSY.
+ */
+ember_status ember_constraint_options_set_limit(struct ember_constraint_options *options,
+                                                int32_t limit,
+                                                uint64_t value,
+                                                struct ember_error **err);
+
+/**
+ * Makes a constraint: the text is JSON that the JSON Schema at `schema` describes, `schema_len` bytes of JSON itself (drafts 4 to
+ * 2020-12), and writes it to `out`; free it with ember_constraint_free. It is made once and used by many generations of the model, also
+ * at the same time. What `model` has of tokens is arranged with its first constraint, which takes about a second for a
+ * large vocabulary. `options` NULL: the defaults.
+ * Members of objects come in the order of `properties`. Keywords that only describe (title, default …) are passed over, and so are unknown
+ * ones, as JSON Schema says. Understood are type, const, enum, anyOf, allOf, $ref; oneOf, if it is certain that its parts exclude each
+ * other; properties, required, additionalProperties, patternProperties, minProperties, maxProperties; items, prefixItems,
+ * additionalItems, minItems, maxItems; minLength, maxLength, pattern, format; minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+ * multipleOf. Nothing is fetched for a $ref.
+ * Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for a model without a tokenizer, for tokens that cannot spell
+ * JSON, and without the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no schema, or too large, and for a schema
+ * that no JSON meets; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_constraint_new_json_schema(const struct ember_model *model,
+                                              const char *schema,
+                                              size_t schema_len,
+                                              const struct ember_constraint_options *options,
+                                              struct ember_constraint **out,
+                                              struct ember_error **err);
+
+/**
+ * Makes a constraint: the text is a JSON object, whatever it holds. All else as ember_constraint_new_json_schema.
+ */
+ember_status ember_constraint_new_json_object(const struct ember_model *model,
+                                              const struct ember_constraint_options *options,
+                                              struct ember_constraint **out,
+                                              struct ember_error **err);
+
+/**
+ * Makes a constraint: the text is one that the regular expression at `regex` matches as a whole, `regex_len` bytes of UTF-8 in the
+ * syntax of the Rust crate regex; there is no look-around, and no anchor but at the ends. All else as ember_constraint_new_json_schema.
+ */
+ember_status ember_constraint_new_regex(const struct ember_model *model,
+                                        const char *regex,
+                                        size_t regex_len,
+                                        const struct ember_constraint_options *options,
+                                        struct ember_constraint **out,
+                                        struct ember_error **err);
+
+/**
+ * Makes a constraint: the text is one that the context-free grammar at `grammar` derives from its rule `start`, `grammar_len` bytes of
+ * UTF-8 in the syntax of Lark as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
+ * `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
+ */
+ember_status ember_constraint_new_lark(const struct ember_model *model,
+                                       const char *grammar,
+                                       size_t grammar_len,
+                                       const struct ember_constraint_options *options,
+                                       struct ember_constraint **out,
+                                       struct ember_error **err);
+
+/**
+ * Makes a constraint: the text is one of the `n_texts` at `texts`, text i of `lengths[i]` bytes of UTF-8, none of them empty; `lengths`
+ * NULL: each ends at its NUL byte. All else as ember_constraint_new_json_schema.
+ */
+ember_status ember_constraint_new_choices(const struct ember_model *model,
+                                          const char *const *texts,
+                                          const size_t *lengths,
+                                          size_t n_texts,
+                                          const struct ember_constraint_options *options,
+                                          struct ember_constraint **out,
+                                          struct ember_error **err);
+
+/**
+ * Frees a constraint; samplers, options and generations keep what they need of it. NULL is fine.
+ */
+void ember_constraint_free(struct ember_constraint *constraint);
 
 /**
  * Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
@@ -2740,6 +2960,21 @@ ember_status ember_generate_options_set_draft(struct ember_generate_options *opt
                                               struct ember_error **err);
 
 /**
+ * What the generated text has to follow: only tokens that it allows are candidates, before all stages of the sampler, and the
+ * generation ends with it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins with the first generated token, or behind its
+ * trigger. ember_generate_result tells whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
+ * a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, all
+ * at once; each has its event all the same. Guesses (ember_generate_options_set_lookup, ember_generate_options_set_draft) that it
+ * does not allow are not run. NULL, the default: none.
+ * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for a constraint of
+ * another model, and with ember_generate_options_set_ignore_eog. Errors of a step: EMBER_E_INVALID_ARGUMENT where a limit of the
+ * constraint is reached, or the sampler's stages rule out all that it allows.
+ */
+ember_status ember_generate_options_set_constraint(struct ember_generate_options *options,
+                                                   const struct ember_constraint *constraint,
+                                                   struct ember_error **err);
+
+/**
  * Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
  * come from ember_generator_next, the first of which runs the prompt.
  * The generator keeps the context and the sampler alive, so they may be freed in any order. It uses them during
@@ -3468,6 +3703,28 @@ ember_status ember_sampler_add_allow(struct ember_sampler *sampler,
 ember_status ember_sampler_add_deny(struct ember_sampler *sampler,
                                     const uint32_t *tokens,
                                     size_t n,
+                                    struct ember_error **err);
+
+/**
+ * Appends a stage that keeps the tokens which may be next in a text that follows `constraint`, of which the sampler keeps what it needs.
+ * Add it first: what other stages have left before it may be none of these. Where the constraint is complete it leaves the tokens that end a
+ * text, and nothing else. It is about the tokens that ember_sampler_sample gives and ember_sampler_accept accepts next; other tokens that are
+ * accepted are a prompt, and the text under the constraint begins anew behind them, as it does with ember_sampler_reset. In a generation it
+ * begins behind the prompt, and goes on where the prompt is empty. A clone of the sampler goes on by itself. Tokens that the
+ * constraint leaves no choice for are run together by generations. A sampler may have several such stages.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Sampling and generation give EMBER_E_INVALID_ARGUMENT where a token was accepted
+ * that does not fit, where a limit of the constraint is reached, for a constraint of another model, and with ember_generate_options_set_ignore_eog.
+ */
+ember_status ember_sampler_add_constraint(struct ember_sampler *sampler,
+                                          const struct ember_constraint *constraint,
+                                          struct ember_error **err);
+
+/**
+ * Writes an ember_constraint_progress to `out`: how far the text is that follows a constraint of the sampler, of several the one that is
+ * furthest from its end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_sampler_progress(const struct ember_sampler *sampler,
+                                    int32_t *out,
                                     struct ember_error **err);
 
 /**

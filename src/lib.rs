@@ -18,6 +18,7 @@
 //! - [`arch`]: architectures, one file each, and the registry [`arch::build`].
 //! - [`tokenizer`]: text to tokens and back, from the file's metadata or a `tokenizer.json`.
 //! - `chat`: chat templates, the part of Jinja2 that they are written in (feature `chat`, on by default).
+//! - [`constrain`]: text that follows a JSON schema, an expression, a grammar or choices (feature `constraints`, on by default).
 //! - [`sampler`]: an ordered chain of stages that picks the next token.
 //! - [`cache`]: the memory of sequences: the pages of each, what is shared and what is kept.
 //! - [`model`]: a file opened, checked and bound once, shared by its contexts.
@@ -49,6 +50,8 @@ pub mod cancel;
 pub mod capi;
 #[cfg(feature = "chat")]
 pub mod chat;
+#[cfg_attr(not(feature = "constraints"), path = "constrain/off.rs")]
+pub mod constrain;
 pub mod context;
 #[cfg(feature = "chat")]
 pub mod conversation;

@@ -198,6 +198,54 @@ unsafe extern "C" fn add_up(event: *const capi::ember_event, sum: *mut c_void) -
     0
 }
 
+/// Makes a constraint: one of some texts, behind a trigger or from the beginning on.
+fn run_constraint(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (mut options, mut constraint) = (null_mut(), null_mut());
+    assert_eq!(c!(ember_constraint_options_new(&mut options)), EMBER_OK);
+    assert_eq!(c!(ember_constraint_options_add_trigger_text(options, c"a".as_ptr(), 1)), EMBER_OK);
+    let texts = [c"ab cd".as_ptr(), c"abcd".as_ptr()];
+    let (status, hit) = faulty(fault, || {
+        c!(ember_constraint_new_choices(model, texts.as_ptr(), null(), 2, options, &mut constraint))
+    });
+    assert_eq!(status == EMBER_OK, !constraint.is_null());
+    free!(ember_constraint_free(constraint));
+    free!(ember_constraint_options_free(options));
+    (status, hit, 0)
+}
+
+/// Generates under a constraint, in a context of its own.
+fn run_constrained(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (_, _, context) = context(model, None);
+    let (mut options, mut constraint) = (null_mut(), null_mut());
+    let texts = [c"ab cd".as_ptr(), c"abcd".as_ptr(), c"d".as_ptr()];
+    assert_eq!(
+        c!(ember_constraint_new_choices(model, texts.as_ptr(), null(), 3, null(), &mut constraint)),
+        EMBER_OK
+    );
+    assert_eq!(c!(ember_generate_options_new(&mut options)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_constraint(options, constraint)), EMBER_OK);
+    free!(ember_constraint_free(constraint));
+    let generate = |fault| {
+        let mut sum = 0u64;
+        let data = (&raw mut sum).cast();
+        let (status, hit) = faulty(fault, || {
+            let (text, callback) = (c"a ab".as_ptr(), Some(add_up as _));
+            c!(ember_generate(context, text, 4, options, null_mut(), callback, data, null_mut()))
+        });
+        (status, hit, sum)
+    };
+    let mut outcome = generate(fault);
+    if outcome.0 != EMBER_OK {
+        assert_eq!(c!(ember_context_rewind(context, 0, 0)), EMBER_OK);
+        let (status, _, sum) = generate(None);
+        assert_eq!(status, EMBER_OK);
+        outcome.2 = sum;
+    }
+    free!(ember_generate_options_free(options));
+    free!(ember_context_free(context));
+    outcome
+}
+
 /// Generates with stop strings, log-probabilities and a chain of stages; after a failure once more, in the same context.
 fn run_generate(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (_, _, context) = context(model, None);
@@ -379,6 +427,8 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     });
     every_fault(&format!("{name}: decode"), 1, false, |fault| run_decode(model, n_vocab, fault));
     every_fault(&format!("{name}: generate"), 1, false, |fault| run_generate(model, fault));
+    every_fault(&format!("{name}: constraint"), 3, true, |fault| run_constraint(model, fault));
+    every_fault(&format!("{name}: constrained"), 3, false, |fault| run_constrained(model, fault));
     every_fault(&format!("{name}: state"), 1, false, |fault| run_state(model, n_vocab, fault));
     every_fault(&format!("{name}: texts"), 1, false, |fault| run_texts(model, fault));
     every_fault(&format!("{name}: reply"), 199, false, |fault| run_reply(model, fault));

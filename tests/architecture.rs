@@ -21,6 +21,7 @@ const LAYERS: [&str; 21] = [
     "arch",
     "tokenizer",
     "chat",
+    "constrain",
     "sampler",
     "cache",
     "model",
@@ -32,14 +33,15 @@ const LAYERS: [&str; 21] = [
 ];
 
 /// Layers that may use less than all before them.
-const NARROW: [(&str, &[&str]); 7] = [
+const NARROW: [(&str, &[&str]); 8] = [
     ("memory", &["error"]),
     ("gguf", &["error", "cancel", "memory"]),
     ("hf", &["error", "cancel", "memory", "gguf"]),
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
     ("chat", &["error"]),
-    ("sampler", &["error"]),
+    ("constrain", &["error", "memory", "gguf", "tokenizer"]),
+    ("sampler", &["error", "constrain"]),
 ];
 
 const MOST_LINES: usize = 500;

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod chat;
+pub mod constraint;
 mod edit;
 pub mod gguf;
 pub mod model;
@@ -21,6 +22,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: [(&str, Target); 8] = [
     ("calls", calls::run),
     ("chat", chat::run),
+    ("constraint", constraint::run),
     ("gguf", gguf::run),
     ("model", model::run),
     ("reply", reply::run),

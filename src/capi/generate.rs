@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{UserData, array, handle, optional_struct, text};
+use super::constraint::from_progress;
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::generate_options::{check_draft, ember_generate_options, options_or_default};
@@ -134,6 +135,11 @@ pub struct ember_generate_result {
     pub n_accepted: u32,
     /// Tokens that were forgotten for room (ember_generate_options_set_shift).
     pub n_shifted: u64,
+    /// Tokens that a constraint left no choice for and that were run together with others (ember_generate_options_set_constraint).
+    pub n_forced: u32,
+    /// How far the text is that follows a constraint: an ember_constraint_progress. A text that is cut off is
+    /// EMBER_CONSTRAINT_UNFINISHED.
+    pub progress: i32,
 }
 
 pub(super) fn from_finish(reason: Option<FinishReason>) -> i32 {
@@ -166,6 +172,8 @@ pub(super) fn to_result(usage: &Usage) -> ember_generate_result {
         n_drafted: usage.n_drafted as u32,
         n_accepted: usage.n_accepted as u32,
         n_shifted: usage.n_shifted as u64,
+        n_forced: usage.n_forced as u32,
+        progress: from_progress(usage.progress),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::args::{free_handle, handle, output, text};
 use super::cancel::{ember_cancel_token, token_or_none};
+use super::constraint::{constraint_or_none, ember_constraint};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
@@ -377,6 +378,28 @@ pub unsafe extern "C" fn ember_generate_options_set_draft(
     guard(err, || {
         let (options, draft) = (handle!(options), to_draft(draft, sequence, n_draft)?);
         options.lock("options")?.draft = draft;
+        Ok(())
+    })
+}
+
+/// What the generated text has to follow: only tokens that it allows are candidates, before all stages of the sampler, and the
+/// generation ends with it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins with the first generated token, or behind its
+/// trigger. ember_generate_result tells whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
+/// a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, all
+/// at once; each has its event all the same. Guesses (ember_generate_options_set_lookup, ember_generate_options_set_draft) that it
+/// does not allow are not run. NULL, the default: none.
+/// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for a constraint of
+/// another model, and with ember_generate_options_set_ignore_eog. Errors of a step: EMBER_E_INVALID_ARGUMENT where a limit of the
+/// constraint is reached, or the sampler's stages rule out all that it allows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_generate_options_set_constraint(
+    options: *mut ember_generate_options,
+    constraint: *const ember_constraint,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, constraint) = (handle!(options), constraint_or_none(constraint)?);
+        options.lock("options")?.constraint = constraint;
         Ok(())
     })
 }

@@ -4,10 +4,12 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use super::args::{UserData, array, free_handle, handle, output, texts};
+use super::constraint::{ember_constraint, from_progress};
 use super::error::ember_error;
 use super::guard::{check_memory, guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
+use crate::constrain::{Constraint, Progress};
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{DEFAULT_BREAKERS, breakers};
 use crate::memory::expect_room;
@@ -371,6 +373,40 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || push(handle!(sampler), Stage::Deny(copied(array!(tokens, n))?)))
+}
+
+/// Appends a stage that keeps the tokens which may be next in a text that follows `constraint`, of which the sampler keeps what it needs.
+/// Add it first: what other stages have left before it may be none of these. Where the constraint is complete it leaves the tokens that end a
+/// text, and nothing else. It is about the tokens that ember_sampler_sample gives and ember_sampler_accept accepts next; other tokens that are
+/// accepted are a prompt, and the text under the constraint begins anew behind them, as it does with ember_sampler_reset. In a generation it
+/// begins behind the prompt, and goes on where the prompt is empty. A clone of the sampler goes on by itself. Tokens that the
+/// constraint leaves no choice for are run together by generations. A sampler may have several such stages.
+/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Sampling and generation give EMBER_E_INVALID_ARGUMENT where a token was accepted
+/// that does not fit, where a limit of the constraint is reached, for a constraint of another model, and with ember_generate_options_set_ignore_eog.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_add_constraint(
+    sampler: *mut ember_sampler,
+    constraint: *const ember_constraint,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, constraint) = (handle!(sampler), handle!(constraint));
+        push(sampler, Stage::Constraint(Constraint::clone(constraint)))
+    })
+}
+
+/// Writes an ember_constraint_progress to `out`: how far the text is that follows a constraint of the sampler, of several the one that is
+/// furthest from its end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_progress(
+    sampler: *const ember_sampler,
+    out: *mut i32,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (sampler, out) = (handle!(sampler), output!(out));
+        out.set(from_progress(Progress::of(sampler.lock("sampler")?.runs())))
+    })
 }
 
 /// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts

@@ -466,7 +466,15 @@ impl Pump {
             if job.generator.feed().is_empty() {
                 job.is_prefilling = false;
                 let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
-                match job.take(&self.context, choice, metrics) {
+                let mut last = job.take(&self.context, choice, metrics);
+                let n_ctx = self.context.options().n_ctx;
+                // What needs no logits is told at once, and run with the next batch.
+                while last.is_none()
+                    && let Some(id) = job.generator.forced(&mut job.sampler, n_ctx)
+                {
+                    last = job.take(&self.context, Choice::Forced(id), metrics);
+                }
+                match last {
                     None => {}
                     // Right behind the host's stage that may have led to it, before the stages of others: so hosts know whose
                     // it was. Its pages are counted with those of the rest.

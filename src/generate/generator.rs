@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::constrained;
 use super::logprobs::{LogSoftmax, TokenLogprob};
 use super::speculate::Drafter;
 use super::text::TextAssembler;
-use super::{GenerateOptions, MAX_TOPS, Prompt, Shift};
+use super::{GenerateOptions, Prompt, Shift};
 use crate::backend::NO_COLUMN;
+use crate::constrain::{Progress, Run};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{copied, copied_text, expect_room, fallible};
@@ -55,6 +57,10 @@ pub struct Usage {
     pub n_accepted: usize,
     /// Tokens that were forgotten for room (`shift`).
     pub n_shifted: usize,
+    /// Tokens that a constraint left no choice for, and that were run together with the one before them.
+    pub n_forced: usize,
+    /// How far the text is that follows a constraint; `None` without one.
+    pub progress: Option<Progress>,
     /// Time spent on the prompt.
     pub prefill: Duration,
     /// Time spent on generated tokens.
@@ -111,6 +117,8 @@ enum Phase {
 pub enum Choice {
     /// The sampler, from the logits that the context has.
     Sampler,
+    /// There is no choice: what [`Generator::forced`] gave. No logits are needed.
+    Forced(u32),
     /// The largest logit, whose token this is, or [`NO_COLUMN`]: what [`Context::decode_best`] gave.
     Largest(u32),
 }
@@ -136,13 +144,13 @@ enum Step {
 /// A step allocates nothing once the first one is done, unless a token's text is of unusual length or tokens are forgotten
 /// for room.
 pub struct Generator {
-    model: Arc<LoadedModel>,
+    pub(super) model: Arc<LoadedModel>,
     has_tokenizer: bool,
-    options: GenerateOptions,
+    pub(super) options: GenerateOptions,
     /// Text of the prompt, for the echo.
     echo: String,
     /// What the sequence shall hold before the next event: what it held, the prompt, and what was generated.
-    tokens: Vec<u32>,
+    pub(super) tokens: Vec<u32>,
     /// How many of these it holds.
     n_run: usize,
     /// When the time is over.
@@ -152,7 +160,11 @@ pub struct Generator {
     phase: Phase,
     stopping: bool,
     drafter: Option<Drafter>,
-    usage: Usage,
+    /// The text under the constraint of the options.
+    pub(super) constrained: Option<Run>,
+    /// Of the tokens that lie ready in the context those that a constraint forces.
+    n_forced_ahead: usize,
+    pub(super) usage: Usage,
 }
 
 impl Generator {
@@ -215,8 +227,10 @@ impl Generator {
     ) -> Result<Generator> {
         let model = Arc::clone(model);
         model.require_logits()?;
-        check(options)?;
+        run::check(options)?;
         run::check_shift(options, &model, n_ctx)?;
+        let constrained = options.constraint.as_ref();
+        let constrained = constrained.map(|c| constrained::begin(c, &model, options)).transpose()?;
         let is_start = past.is_empty();
         if !options.stops.is_empty() {
             model.tokenizer()?;
@@ -260,6 +274,8 @@ impl Generator {
             tops: Vec::with_capacity(options.n_top),
             options: options.clone(),
             stopping: false,
+            constrained,
+            n_forced_ahead: 0,
         })
     }
 
@@ -281,7 +297,7 @@ impl Generator {
         {
             // The last token belongs into the sequence; where it does not come, no other reason must hide that.
             if self.phase == Phase::Tokens {
-                match self.run(context) {
+                match self.run(context, sampler) {
                     Err(Error::Cancelled(_)) => return Ok(self.end(FinishReason::Cancelled)),
                     other => other?,
                 }
@@ -289,7 +305,7 @@ impl Generator {
             return Ok(self.end(reason));
         }
         if self.usage.finish.is_none() && !(self.phase == Phase::Prompt && self.stopping) {
-            match self.run(context) {
+            match self.run(context, sampler) {
                 Err(Error::Cancelled(_)) => return Ok(self.end(FinishReason::Cancelled)),
                 other => other?,
             }
@@ -352,7 +368,7 @@ impl Generator {
     /// Whether the next token is that of the largest logit, and nothing else is asked of the logits: then
     /// [`Choice::Largest`] does for [`Generator::take`].
     pub fn wants_largest(&self, sampler: &Sampler) -> bool {
-        sampler.is_greedy() && !self.options.logprobs && self.options.n_top == 0
+        sampler.is_greedy() && self.constrained.is_none() && !self.options.logprobs && self.options.n_top == 0
     }
 
     /// The next event, when all of [`Generator::feed`] was run and no call has taken the logits away since.
@@ -368,6 +384,7 @@ impl Generator {
                     self.tokens[first..].iter().for_each(|&id| sampler.accept(id));
                 }
             }
+            self.begin(sampler)?;
             self.phase = Phase::Tokens;
         }
         let start = Instant::now();
@@ -423,8 +440,9 @@ impl Generator {
         let (id, logits) = match choice {
             Choice::Sampler => {
                 let logits = context.end_logits(o.seq)?;
-                (sampler.sample(logits)?, logits)
+                (sampler.sample_under(logits, self.constrained.as_mut())?, logits)
             }
+            Choice::Forced(id) => (id, &[][..]),
             Choice::Largest(_) if o.logprobs || o.n_top > 0 => {
                 return Err(Error::InvalidArgument(
                     "log-probabilities need logits, not the largest one's token".into(),
@@ -449,7 +467,8 @@ impl Generator {
         let model = Arc::clone(&self.model);
         let tokenizer = if self.has_tokenizer { model.tokenizer().ok() } else { None };
         self.text.push(bytes(tokenizer, id, self.options.render_special));
-        sampler.accept(id);
+        sampler.accept_generated(id);
+        self.accept_constrained(id, sampler);
         self.usage.n_generated += 1;
         self.tokens.push(id);
         Ok(Step::Token { id, logprob })
@@ -474,18 +493,5 @@ fn bytes(tokenizer: Option<&Tokenizer>, id: u32, render_special: bool) -> &[u8] 
             if hidden { &[] } else { tokenizer.token_bytes(id).unwrap_or(&[]) }
         }
         _ => &[],
-    }
-}
-
-fn check(options: &GenerateOptions) -> Result<()> {
-    if options.n_top > MAX_TOPS {
-        return Err(Error::InvalidArgument(format!(
-            "n_top must be at most {MAX_TOPS}, got {}",
-            options.n_top
-        )));
-    }
-    match options.stops.iter().any(String::is_empty) {
-        true => Err(Error::InvalidArgument("a stop string is empty: it would end every text".into())),
-        false => Ok(()),
     }
 }

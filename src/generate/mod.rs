@@ -9,12 +9,14 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::cancel::CancelToken;
+use crate::constrain::Constraint;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
 mod breakers;
+mod constrained;
 mod fim;
 mod generator;
 mod infill;
@@ -36,6 +38,10 @@ pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 
 /// Most alternatives that a token's event tells.
 pub const MAX_TOPS: usize = 64;
+
+/// Most tokens that an engine runs at once for a request because a constraint leaves no choice: less than a page has, so that they
+/// are not taken for a prompt that others share.
+const MAX_FORCED: usize = 16;
 
 /// How to generate.
 #[derive(Debug, Clone)]
@@ -73,6 +79,8 @@ pub struct GenerateOptions {
     pub lookup: Option<Lookup>,
     /// Guess tokens by a smaller model, where `lookup` finds none. Likewise.
     pub draft: Option<DraftModel>,
+    /// What the generated text follows, before all stages of the sampler. With the text's end the generation ends.
+    pub constraint: Option<Constraint>,
     /// How long it may take from the making of the generator on; looked at before each token, not within a prompt.
     pub time_limit: Option<Duration>,
     /// Which of the requests that wait for an engine's room begins first: that of the highest priority.
@@ -97,6 +105,7 @@ impl Default for GenerateOptions {
             shift: None,
             lookup: None,
             draft: None,
+            constraint: None,
             time_limit: None,
             priority: 0,
         }

@@ -163,6 +163,12 @@ impl Drafter {
         Ok(&self.drafts)
     }
 
+    /// Keeps the first `n` of the tokens drafted last, and gives them.
+    pub fn keep(&mut self, n: usize) -> &[u32] {
+        self.drafts.truncate(n);
+        &self.drafts
+    }
+
     /// What was drafted was run; how many tokens those are.
     pub fn ran(&mut self) -> usize {
         self.pace.drafted = self.drafts.len();

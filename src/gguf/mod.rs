@@ -10,7 +10,7 @@ mod bytes;
 mod cursor;
 mod decode;
 mod index;
-#[cfg(feature = "hf")]
+#[cfg(any(feature = "constraints", feature = "hf"))]
 pub(crate) mod json;
 #[allow(unsafe_code, reason = "what the system says of a descriptor")]
 mod mapped;

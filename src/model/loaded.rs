@@ -15,10 +15,11 @@ use crate::arch::head::TextHead;
 use crate::arch::{Model, ModelInfo};
 use crate::backend::Backend;
 use crate::backend::threaded::ThreadedBackend;
+use crate::constrain::Vocabulary;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
-use crate::memory::{Memory, MemoryOptions, expect_room};
+use crate::memory::{Charge, Memory, MemoryOptions, expect_room, reserve};
 use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
@@ -37,6 +38,8 @@ pub struct LoadedModel {
     load_time: Duration,
     /// Computed when it is first asked for.
     fingerprint: OnceLock<u128>,
+    /// Made when it is first asked for, and what `memory` paid for it.
+    vocabulary: OnceLock<(Arc<Vocabulary>, Charge)>,
 }
 
 impl LoadedModel {
@@ -121,6 +124,7 @@ impl LoadedModel {
             weights_memory,
             load_time,
             fingerprint: OnceLock::new(),
+            vocabulary: OnceLock::new(),
         }
     }
 
@@ -152,6 +156,27 @@ impl LoadedModel {
                 self.name()
             ))
         })
+    }
+
+    /// The tokens as constraints need them. They are arranged when they are first asked for, which takes some hundred
+    /// milliseconds for large vocabularies, and counted in [`LoadedModel::memory`].
+    ///
+    /// Errors: `Unsupported` for a file without a tokenizer, for one without a token that ends a text, and without the feature
+    /// `constraints`; `NoMemory`.
+    pub fn vocabulary(&self) -> Result<&Arc<Vocabulary>> {
+        if self.vocabulary.get().is_none() {
+            let mark = reserve::mark();
+            let vocabulary = Vocabulary::new(self.shared_tokenizer()?).map_err(|e| e.within(self.name()))?;
+            let charge =
+                self.memory.charge(vocabulary.size() as u64, "the tokens arranged for constraints")?;
+            // What there was only the reserve for must not stay.
+            reserve::check(mark)?;
+            let _ = self.vocabulary.set((Arc::new(vocabulary), charge));
+        }
+        match self.vocabulary.get() {
+            Some((vocabulary, _)) => Ok(vocabulary),
+            None => Err(Error::Internal("the tokens arranged for constraints are not there".into())),
+        }
     }
 
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.

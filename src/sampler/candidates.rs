@@ -99,6 +99,38 @@ impl Candidates {
         Ok(())
     }
 
+    /// As [`Candidates::fill`], with the tokens alone whose bits are set in `words`: token `i` is bit `i % 32` of word `i / 32`.
+    pub(super) fn fill_allowed(&mut self, logits: &[f32], words: &[u32]) -> Result<()> {
+        largest(logits)?;
+        let n: usize = words.iter().map(|word| word.count_ones() as usize).sum();
+        let no_memory = |_| Error::NoMemory(format!("no memory for {n} candidates"));
+        self.ids.clear();
+        self.ids.try_reserve(n).map_err(no_memory)?;
+        self.logits.clear();
+        self.logits.try_reserve(n).map_err(no_memory)?;
+        self.weights.clear();
+        self.weights.try_reserve(n).map_err(no_memory)?;
+        self.some.clear();
+        self.some.try_reserve(n).map_err(no_memory)?;
+        for ((at, part), word) in logits.chunks(32).enumerate().zip(words) {
+            let mut word = *word;
+            while word != 0 {
+                let bit = word.trailing_zeros() as usize;
+                word &= word - 1;
+                if let Some(logit) = part.get(bit) {
+                    self.ids.push((32 * at + bit) as u32);
+                    // As in `fill`: zeros of both signs are equal.
+                    self.logits.push(logit + 0.0);
+                }
+            }
+        }
+        if self.max() == f32::INFINITY {
+            self.retain(|c| c.logit == f32::INFINITY);
+            self.logits.fill(0.0);
+        }
+        self.require_some("the tokens that the constraint allows")
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.ids.len()

@@ -36,7 +36,7 @@ impl Dry {
             .try_reserve_exact(n)
             .map_err(|_| Error::NoMemory(format!("no memory for a copy of a stage's {n} breakers")))?;
         for breaker in &self.breakers {
-            breakers.push(super::copied(breaker)?);
+            breakers.push(super::stage::copied(breaker)?);
         }
         Ok(Dry { breakers, ..*self })
     }

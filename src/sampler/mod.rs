@@ -9,6 +9,7 @@
 mod adaptive_p;
 mod bias;
 mod candidates;
+mod constraint;
 mod custom;
 mod dry;
 mod dynamic_temperature;
@@ -23,6 +24,7 @@ mod newer_tests;
 mod penalties;
 mod rng;
 pub(crate) mod scan;
+mod stage;
 mod temperature;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ mod xtc;
 
 use std::collections::VecDeque;
 
+use crate::constrain::{Mask, Run};
 use crate::error::{Error, Result};
 use adaptive_p::{Average, Before};
 use candidates::Candidates;
@@ -44,103 +47,7 @@ use dry::Repeats;
 pub use infill::{Infill, Vocabulary};
 pub use penalties::Penalties;
 use rng::Rng;
-
-/// One step of a chain.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Stage {
-    /// Keeps the token of the largest logit.
-    Greedy,
-    /// Divides the logits by a temperature: below 1 sharpens, above 1 flattens, 0 is [`Stage::Greedy`].
-    Temperature(f32),
-    /// A temperature that follows the entropy of the distribution.
-    DynamicTemperature {
-        /// The middle of the temperatures.
-        temperature: f32,
-        /// How far they go down (not below 0) and up; 0 for one temperature.
-        range: f32,
-        /// The power of the entropy's share of the largest one; 1 is linear.
-        exponent: f32,
-    },
-    /// Keeps the given number of largest logits; 0 keeps all.
-    TopK(usize),
-    /// Keeps the most probable tokens whose probabilities add up to the given share, at least one (nucleus sampling:
-    /// Holtzman et al. 2019, arXiv:1904.09751); 1 keeps all.
-    TopP(f32),
-    /// Keeps tokens that are at least this share as probable as the likeliest; 0 keeps all.
-    MinP(f32),
-    /// Keeps tokens whose logits are at most so many standard deviations of the candidates' logits below the largest; 0 keeps all.
-    TopNSigma(f32),
-    /// Keeps the tokens whose surprise is closest to the expected one, of this share together; 1 keeps all.
-    TypicalP(f32),
-    /// With the given probability removes all tokens that are at least as probable as a threshold but the least likely one.
-    Xtc {
-        /// How often.
-        probability: f32,
-        /// Of the probability of a token; above 0.5 there are never two.
-        threshold: f32,
-    },
-    /// Makes tokens less likely that were there before.
-    Penalties(Penalties),
-    /// Keeps what surprises no more than a bound that follows the surprise `tau`, in bits, at the rate `eta` (version 2). A chain has
-    /// one stage of Mirostat's at most, at its end as a rule.
-    Mirostat {
-        /// The surprise that is wanted.
-        tau: f32,
-        /// How fast the bound follows.
-        eta: f32,
-    },
-    /// Mirostat's first version: keeps a number of tokens that is estimated from the `m` likeliest.
-    Mirostat1 {
-        /// The surprise that is wanted.
-        tau: f32,
-        /// How fast the bound follows.
-        eta: f32,
-        /// From how many tokens the number is estimated, at least 2; 100 in the paper.
-        m: usize,
-    },
-    /// Makes tokens likely whose probability is near a target, which moves so that accepted tokens have that probability on average. A
-    /// chain has one such stage at most, at its end as a rule.
-    AdaptiveP {
-        /// The probability that is wanted.
-        target: f32,
-        /// How much an accepted token counts as against the one behind it.
-        decay: f32,
-    },
-    /// Leaves the end of a generation unless the model is sure of something else: for gaps in a text.
-    Infill(Infill),
-    /// Adds to the logits of tokens; `-inf` rules a token out.
-    Bias(Vec<(u32, f32)>),
-    /// Keeps these tokens only.
-    Allow(Vec<u32>),
-    /// Rules these tokens out.
-    Deny(Vec<u32>),
-    /// Makes tokens less likely that would carry on a passage which was there before.
-    Dry(Dry),
-    /// Does what a function of the host does.
-    Custom(Custom),
-}
-
-impl Stage {
-    /// A copy. Lists of a host's can be long.
-    fn try_clone(&self) -> Result<Stage> {
-        Ok(match self {
-            Stage::Bias(bias) => Stage::Bias(copied(bias)?),
-            Stage::Allow(tokens) => Stage::Allow(copied(tokens)?),
-            Stage::Deny(tokens) => Stage::Deny(copied(tokens)?),
-            Stage::Dry(dry) => Stage::Dry(dry.try_clone()?),
-            other => other.clone(),
-        })
-    }
-}
-
-fn copied<T: Copy>(list: &[T]) -> Result<Vec<T>> {
-    let mut copy = Vec::new();
-    let n = list.len();
-    copy.try_reserve_exact(n)
-        .map_err(|_| Error::NoMemory(format!("no memory for a copy of a stage's {n} tokens")))?;
-    copy.extend_from_slice(list);
-    Ok(copy)
-}
+pub use stage::Stage;
 
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
 #[derive(Debug)]
@@ -164,6 +71,10 @@ pub struct Sampler {
     before: Before,
     /// That of the stage [`Stage::Infill`].
     merging: infill::Scratch,
+    /// One for each stage [`Stage::Constraint`], in order.
+    runs: Vec<Run>,
+    /// Whether the next token that is accepted is the one that was sampled.
+    has_sampled: bool,
 }
 
 impl Sampler {
@@ -183,6 +94,8 @@ impl Sampler {
             average: Average::default(),
             before: Before::default(),
             merging: infill::Scratch::default(),
+            runs: Vec::new(),
+            has_sampled: false,
         }
     }
 
@@ -201,6 +114,8 @@ impl Sampler {
             copy.stages.push(stage.try_clone()?);
         }
         copy.history.extend(&self.history);
+        copy.runs.extend(self.runs.iter().cloned());
+        copy.has_sampled = self.has_sampled;
         Ok(copy)
     }
 
@@ -244,6 +159,7 @@ impl Sampler {
             }
             Stage::Bias(bias) => *bias = bias::sorted_bias(bias)?,
             Stage::Allow(tokens) | Stage::Deny(tokens) => *tokens = bias::sorted_tokens(tokens),
+            Stage::Constraint(constraint) => self.runs.push(constraint.start()),
             Stage::Greedy | Stage::TopK(_) | Stage::Custom(_) | Stage::Infill(_) => {}
         }
         self.stages.push(stage);
@@ -291,16 +207,34 @@ impl Sampler {
     pub fn reset(&mut self) {
         self.rng = Rng::new(self.seed);
         self.history.clear();
+        self.restart();
         self.bound = self.mirostat().map_or(0.0, |(tau, _)| mirostat::start(tau));
         let started = self.adaptive_p().map(|(target, decay)| Average::start(target, decay));
         self.average = started.unwrap_or_default();
     }
 
     /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
+    ///
+    /// A [`Stage::Constraint`] takes a token that is accepted behind [`Sampler::sample`] as the next of its text. Any other is one of a
+    /// prompt, and it begins anew behind that.
     pub fn accept(&mut self, token: u32) {
         if let Some((_, decay)) = self.adaptive_p() {
             self.average.accept(token, decay);
         }
+        match std::mem::take(&mut self.has_sampled) {
+            true => self.runs.iter_mut().for_each(|run| run.accept(token)),
+            false => self.restart(),
+        }
+        self.remember_token(token);
+    }
+
+    /// As [`Sampler::accept`] for a token that was generated, whoever chose it.
+    pub fn accept_generated(&mut self, token: u32) {
+        self.has_sampled = true;
+        self.accept(token);
+    }
+
+    fn remember_token(&mut self, token: u32) {
         if self.n_history == 0 {
             return;
         }
@@ -312,27 +246,76 @@ impl Sampler {
 
     /// Tells the stages that look back that `text` is all the text there is, whatever was accepted before.
     pub fn read(&mut self, text: &[u32]) {
+        self.restart();
         self.history.clear();
         let skipped = text.len().saturating_sub(self.n_history);
         self.history.extend(&text[skipped..]);
+    }
+
+    /// Has constraints begin anew.
+    fn restart(&mut self) {
+        self.has_sampled = false;
+        self.runs.iter_mut().filter(|run| !run.is_fresh()).for_each(Run::reset);
+    }
+
+    /// The texts that follow its constraints, in the order of these.
+    pub fn runs(&mut self) -> &mut [Run] {
+        &mut self.runs
+    }
+
+    /// Whether a token that is the only candidate is always chosen, and nothing is learnt from it but that it was accepted.
+    pub fn takes_the_only(&self) -> bool {
+        let minds = |stage: &Stage| {
+            matches!(
+                stage,
+                Stage::Mirostat { .. } | Stage::Allow(_) | Stage::Deny(_) | Stage::Bias(_) | Stage::Custom(_)
+            )
+        };
+        !self.stages.iter().any(minds)
     }
 
     /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left, and
     /// [`Stage::Xtc`] takes one of its own. The token is not accepted yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, or if a stage
-    /// rules out all that are left.
+    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, if a stage
+    /// rules out all that are left, or if a constraint cannot go on.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
+        self.sample_under(logits, None)
+    }
+
+    /// As [`Sampler::sample`], of the tokens that `run` allows.
+    ///
+    /// # Errors
+    /// As [`Sampler::sample`].
+    pub fn sample_under(&mut self, logits: &[f32], run: Option<&mut Run>) -> Result<u32> {
         if self.is_greedy() {
-            return greedy::arg_max(logits);
+            match run {
+                None => return greedy::arg_max(logits),
+                Some(run) => return constraint::arg_max(logits, run),
+            }
         }
         // Those that the first stage would leave out need not be listed.
         let best = if let Some(Stage::TopK(k)) = self.stages.first() { *k } else { 0 };
-        self.candidates.fill(logits, best)?;
         self.n_vocab = logits.len();
-        for i in 0..self.stages.len() {
-            self.apply(i)?;
+        let leads = run.is_none() && matches!(self.stages.first(), Some(Stage::Constraint(_)));
+        let first = if leads { self.runs.first_mut() } else { run };
+        match first.map(Run::mask).transpose()?.unwrap_or(Mask::Free) {
+            Mask::Free => self.candidates.fill(logits, best)?,
+            Mask::Deny(ids) => {
+                self.candidates.fill(logits, 0)?;
+                bias::deny(&mut self.candidates, ids)?;
+            }
+            Mask::Allow(words) => self.candidates.fill_allowed(logits, words)?,
+        }
+        let mut n_runs = usize::from(leads);
+        for i in usize::from(leads)..self.stages.len() {
+            if let Stage::Constraint(_) = self.stages[i] {
+                constraint::apply(&mut self.candidates, &mut self.runs[n_runs])?;
+                n_runs += 1;
+            } else {
+                self.apply(i)?;
+            }
         }
         let total = self.candidates.weigh();
         let at = if self.candidates.len() > 1 { self.rng.below(total) } else { 0 };
@@ -346,6 +329,8 @@ impl Sampler {
         if self.adaptive_p().is_some() {
             self.average.choose(picked.id, self.before.probability(picked.id));
         }
+        // A token that ends the text belongs to none of its parts.
+        self.has_sampled = !self.runs.iter().any(|run| run.constraint().vocabulary().is_end(picked.id));
         Ok(picked.id)
     }
 
@@ -387,6 +372,8 @@ impl Sampler {
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
             Stage::Dry(dry) => dry::apply(candidates, dry, &self.recent, &mut self.repeats),
             Stage::Custom(custom) => custom::apply(candidates, custom)?,
+            // It has a state, and is applied where that is at hand.
+            Stage::Constraint(_) => {}
         }
         Ok(())
     }
@@ -425,6 +412,7 @@ impl Sampler {
                     | Stage::Deny(_)
                     | Stage::Bias(_)
                     | Stage::Custom(_)
+                    | Stage::Constraint(_)
             )
         };
         self.stages.iter().find(|s| !narrows(s)).is_some_and(picks) && !self.stages.iter().any(learns)

@@ -22,6 +22,11 @@ impl Tokenizer {
         self.types.get(token as usize) == Some(&TokenType::Control)
     }
 
+    /// Whether `token` is one byte by its type, which stands in where texts have no token.
+    pub fn is_byte(&self, token: u32) -> bool {
+        self.types.get(token as usize) == Some(&TokenType::Byte)
+    }
+
     /// Whether [`Tokenizer::decode`] leaves `token` out unless special tokens are asked for.
     pub fn is_hidden(&self, token: u32) -> bool {
         self.types.get(token as usize).is_some_and(|ty| ty.is_hidden())

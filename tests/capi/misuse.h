@@ -81,6 +81,10 @@ static const struct good GOOD[] = {
     {"ember_model_meta_array_u64", "key", "tokenizer.ggml.token_type", 0},
     {"ember_model_meta_array_i64", "key", "tokenizer.ggml.token_type", 0},
     {NULL, "isa", "scalar", 0},
+    {NULL, "schema", "{\"type\": \"object\"}", 0},
+    {NULL, "regex", "[a-z]+", 0},
+    {NULL, "grammar", "start: \"a\"", 0},
+    {"ember_constraint_options_set_limit", "value", NULL, 1000},
     {"ember_model_meta_type", "key", "general.architecture", 0},
     {"ember_model_meta_string", "key", "general.architecture", 0},
     {"ember_model_meta_u64", "key", "gpt2.block_count", 0},
@@ -429,6 +433,10 @@ static inline void *make_handle(int type, struct handles *handles)
     }
     if (strcmp(name, "ember_sampler") == 0) {
         OK(ember_sampler_new(1, (ember_sampler **)(void *)&made, E));
+        return made;
+    }
+    if (strcmp(name, "ember_constraint") == 0) {
+        OK(ember_constraint_new_regex(shared_model, "[a-z]+", 6, NULL, (ember_constraint **)(void *)&made, E));
         return made;
     }
     const struct function *f = function(name, "_new");

@@ -5,18 +5,19 @@ use std::time::Instant;
 
 use super::{Generator, Phase};
 use crate::cancel::Watch;
-use crate::context::{Context, Tokens};
+use crate::context::{Context, MAX_AHEAD, Tokens};
 use crate::error::{Error, Result};
-use crate::generate::{GenerateOptions, Shift};
+use crate::generate::{GenerateOptions, MAX_TOPS, Shift, constrained};
 use crate::memory::{filled, room_for};
 use crate::model::LoadedModel;
+use crate::sampler::Sampler;
 
 /// Most tokens to come that a generator has room for from the beginning.
 const MOST_AHEAD: usize = 1 << 20;
 
 impl Generator {
     /// Runs what the next event needs.
-    pub(super) fn run(&mut self, context: &mut Context) -> Result<()> {
+    pub(super) fn run(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<()> {
         let start = Instant::now();
         Watch::new(self.options.cancel.as_ref(), None).check()?;
         let seq = self.options.seq;
@@ -30,7 +31,7 @@ impl Generator {
             self.n_run -= 1;
         }
         if let (Phase::Tokens, [id]) = (self.phase, self.feed()) {
-            self.run_token(context, *id)?;
+            self.run_token(context, sampler, *id)?;
         } else if !self.feed().is_empty() {
             if let Some(drafter) = &self.drafter {
                 context.reserve_logits(1 + drafter.most())?;
@@ -45,7 +46,7 @@ impl Generator {
     }
 
     /// Runs the token of the event before, unless it lies ready, with those that are guessed to follow it.
-    fn run_token(&mut self, context: &mut Context, id: u32) -> Result<()> {
+    fn run_token(&mut self, context: &mut Context, sampler: &mut Sampler, id: u32) -> Result<()> {
         let (seq, n_ctx) = (self.options.seq, context.options().n_ctx);
         if let (Some(Shift { keep, drop }), true) = (self.options.shift, self.n_run >= n_ctx) {
             context.shift(seq, keep, drop)?;
@@ -56,20 +57,41 @@ impl Generator {
         let is_last = self.stopping || self.text.is_stopped();
         let left = if is_last { 0 } else { self.options.max_tokens - self.usage.n_generated };
         let room = n_ctx.saturating_sub(self.n_run + 1);
-        let cancel = self.options.cancel.as_ref();
-        let Some(drafter) = &mut self.drafter else { return context.decode_ahead(seq, id, &[], cancel) };
         if context.advance(seq, id) {
-            drafter.accepted();
-            self.usage.n_accepted += 1;
+            self.came_true();
             return Ok(());
         }
+        let forced = self.forced_run(sampler, left.min(room).min(MAX_AHEAD));
+        let cancel = self.options.cancel.as_ref();
+        self.n_forced_ahead = 0;
+        if !forced.is_empty() {
+            let outcome = context.decode_ahead(seq, id, &forced, cancel);
+            if !matches!(outcome, Err(Error::ContextFull(_))) {
+                self.n_forced_ahead = if outcome.is_ok() { forced.len() } else { 0 };
+                return outcome;
+            }
+        }
+        let Some(drafter) = &mut self.drafter else { return context.decode_ahead(seq, id, &[], cancel) };
         let drafts = drafter.draft(&self.tokens, left.min(room))?;
+        let n = constrained::viable(drafts, self.constrained.as_mut(), sampler);
+        let drafts = drafter.keep(n);
         match context.decode_ahead(seq, id, drafts, cancel) {
             Err(Error::ContextFull(_)) if !drafts.is_empty() => context.decode_ahead(seq, id, &[], cancel),
             outcome => {
                 self.usage.n_drafted += if outcome.is_ok() { drafter.ran() } else { 0 };
                 outcome
             }
+        }
+    }
+
+    /// The token lay ready.
+    fn came_true(&mut self) {
+        if self.n_forced_ahead > 0 {
+            self.n_forced_ahead -= 1;
+            self.usage.n_forced += 1;
+        } else if let Some(drafter) = &mut self.drafter {
+            drafter.accepted();
+            self.usage.n_accepted += 1;
         }
     }
 }
@@ -89,5 +111,19 @@ pub(super) fn check_shift(options: &GenerateOptions, model: &LoadedModel, n_ctx:
         false => Err(Error::InvalidArgument(format!(
             "a shift that keeps {keep} tokens and forgets {drop} leaves nothing of n_ctx {n_ctx} tokens, or forgets nothing"
         ))),
+    }
+}
+
+/// `InvalidArgument` for options that are out of range.
+pub(super) fn check(options: &GenerateOptions) -> Result<()> {
+    if options.n_top > MAX_TOPS {
+        return Err(Error::InvalidArgument(format!(
+            "n_top must be at most {MAX_TOPS}, got {}",
+            options.n_top
+        )));
+    }
+    match options.stops.iter().any(String::is_empty) {
+        true => Err(Error::InvalidArgument("a stop string is empty: it would end every text".into())),
+        false => Ok(()),
     }
 }

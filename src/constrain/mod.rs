@@ -1,0 +1,97 @@
+//! Constraints: text that follows a JSON schema, a regular expression, a grammar or a list of choices.
+//!
+//! A [`Vocabulary`] is a model's tokens as a trie of bytes, made once for a model. A [`Constraint`] is a grammar compiled for
+//! it, which does not change. A [`Run`] is one text under way that follows it: its [`Mask`] says which tokens may be next, and
+//! [`Run::accept`] tells it which one was. A constraint may begin behind a [`Trigger`].
+//!
+//! The grammars, and the walk through the trie, are those of the crate `llguidance`. Here is what it leaves open: where the
+//! tokens' bytes come from, what ends a text, triggers, limits, and what cannot be met. Without the feature `constraints`
+//! `off.rs` stands in this place.
+#![forbid(unsafe_code)]
+
+mod grammar;
+mod options;
+mod run;
+mod schema;
+mod trigger;
+mod vocabulary;
+
+use std::fmt;
+use std::sync::Arc;
+
+use llguidance::Matcher;
+
+use crate::error::{Error, Result};
+pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
+pub use run::{Mask, Progress, Run};
+use trigger::Watch;
+pub use vocabulary::Vocabulary;
+
+/// A grammar compiled for a vocabulary. It does not change; clones are the same one.
+#[derive(Clone)]
+pub struct Constraint(Arc<Compiled>);
+
+/// What a [`Constraint`] is.
+struct Compiled {
+    vocabulary: Arc<Vocabulary>,
+    /// At the beginning of the grammar. Runs are copies of it.
+    start: Matcher,
+    /// `None`: it begins with the first token.
+    watch: Option<Watch>,
+    /// Whether text is free again behind the end of the grammar.
+    repeat: bool,
+}
+
+impl Constraint {
+    /// Compiles `grammar` for the tokens of `vocabulary`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a grammar that is malformed, larger than its limits or impossible to meet, and for triggers that
+    /// are empty or do not exist; `Unsupported`, by name, for what the grammar has and Ember has not, and for a vocabulary that
+    /// cannot spell it or has no token that ends a text; `NoMemory`.
+    pub fn new(
+        vocabulary: &Arc<Vocabulary>,
+        grammar: Grammar<'_>,
+        options: &ConstraintOptions,
+    ) -> Result<Constraint> {
+        grammar::check(&grammar, options, vocabulary)?;
+        let start = grammar::compile(&grammar, options, vocabulary)?;
+        let watch = Watch::new(&options.triggers, vocabulary)?;
+        Ok(Constraint(Arc::new(Compiled {
+            vocabulary: Arc::clone(vocabulary),
+            start,
+            watch,
+            repeat: options.repeat,
+        })))
+    }
+
+    /// A text that is to follow it, from its beginning.
+    pub fn start(&self) -> Run {
+        Run::new(self.clone())
+    }
+
+    /// The tokens that it was compiled for.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.0.vocabulary
+    }
+
+    /// `InvalidArgument` unless `vocabulary` is the one that it was compiled for.
+    pub fn check_vocabulary(&self, vocabulary: &Arc<Vocabulary>) -> Result<()> {
+        match Arc::ptr_eq(&self.0.vocabulary, vocabulary) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument("the constraint was made for another model".into())),
+        }
+    }
+}
+
+impl PartialEq for Constraint {
+    fn eq(&self, other: &Constraint) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Constraint").field("repeat", &self.0.repeat).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! What a constraint is made of.
+#![forbid(unsafe_code)]
+
+/// What the text has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grammar<'a> {
+    /// JSON that a JSON Schema describes, which is given as JSON itself.
+    JsonSchema(&'a str),
+    /// Any JSON object.
+    JsonObject,
+    /// What a regular expression matches as a whole, in the syntax of the crate `regex`, without look-around.
+    Regex(&'a str),
+    /// What a context-free grammar derives, in the variant of Lark's syntax that `llguidance` defines.
+    Lark(&'a str),
+    /// One of these texts.
+    Choices(&'a [&'a str]),
+}
+
+/// Behind what a constraint begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// A token.
+    Token(u32),
+    /// A text, however it is cut into tokens; that of control tokens counts. What follows in its last token is the beginning of
+    /// what the grammar describes.
+    Text(String),
+}
+
+/// Bounds on the work and the memory that a constraint takes. Where one is reached, a call ends with an error that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of the schema, the expression, the grammar, or all choices together.
+    pub source: usize,
+    /// Most symbols of the compiled grammar.
+    pub grammar: usize,
+    /// Most steps of building the expressions of the grammar, about 50,000 in a millisecond.
+    pub compile: u64,
+    /// Most steps of the expressions for the mask of one token, about 14,000 in a millisecond.
+    pub mask: u64,
+    /// Most items of the parser for the mask of one token, about 20,000 in a millisecond.
+    pub items: usize,
+    /// Most states of the expressions in one text, each of 1 to 2 KB.
+    pub states: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            source: 1 << 20,
+            grammar: 200_000,
+            compile: 1_000_000,
+            mask: 200_000,
+            items: 50_000,
+            states: 50_000,
+        }
+    }
+}
+
+/// Most bytes of a trigger's text.
+pub(super) const MAX_TRIGGER: usize = 256;
+/// Most triggers.
+pub(super) const MAX_TRIGGERS: usize = 16;
+/// Most characters of white space between two parts of JSON.
+pub(super) const MAX_WHITESPACE: usize = 256;
+
+/// How a constraint is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConstraintOptions {
+    /// It begins behind the first of these that is generated, and text is free until then; none: with the first token.
+    pub triggers: Vec<Trigger>,
+    /// Behind the end of the grammar text is free again until the next trigger, and again under the constraint behind that;
+    /// otherwise the text ends.
+    pub repeat: bool,
+    /// Most characters of white space between two parts of JSON, at most 256; 0: none.
+    pub whitespace: usize,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+impl Default for ConstraintOptions {
+    fn default() -> Self {
+        ConstraintOptions { triggers: Vec::new(), repeat: false, whitespace: 32, limits: Limits::default() }
+    }
+}
