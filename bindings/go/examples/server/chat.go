@@ -19,7 +19,7 @@ type chatRequest struct {
 	TemplateVariables   map[string]any    `json:"chat_template_kwargs"` // not OpenAI's: variables of the chat template
 }
 
-var chatRules = bookkeeping.with(toolRules).with(schemaRules).with(rules{
+var chatRules = bookkeeping.with(toolRules).with(rules{
 	"prediction":         ignored, // it makes answers faster, never different
 	"modalities":         refused("this server answers with text", `["text"]`),
 	"audio":              refused("this server answers with text"),

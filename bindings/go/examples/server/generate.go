@@ -102,9 +102,13 @@ func (m *served) submit(ctx context.Context, p *plan) (requests []*ember.Request
 	if err != nil {
 		return nil, err
 	}
+	constraint, err := m.constraint(p.ResponseFormat)
+	if err != nil {
+		return nil, err
+	}
 	for prompt, tokens := range p.prompts {
 		for i := range p.choices() {
-			options := []ember.GenerateOption{ember.WithMaxTokens(p.most[prompt]), ember.WithStop(p.stop...)}
+			options := []ember.GenerateOption{ember.WithMaxTokens(p.most[prompt]), ember.WithStop(p.stop...), ember.WithConstraint(constraint)}
 			if p.logprob {
 				options = append(options, ember.WithLogprobs(true), ember.WithTop(p.top))
 			}

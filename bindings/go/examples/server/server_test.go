@@ -71,8 +71,11 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"model": "toy", "functions": [{}]}`, 400, "unsupported_parameter", "functions", "obsolete"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "tool", "content": "a"}]}`, 400, "unsupported_parameter", "messages[0].role", "tool calls"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]}`, 400, "unsupported_parameter", "messages[0].tool_calls", "tool calls"},
-		{chatPath, `{"model": "toy", "response_format": {"type": "json_object"}}`, 400, "unsupported_parameter", "response_format", "schema"},
-		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "json_schema"}}`, 400, "unsupported_parameter", "response_format", "schema"},
+		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "yaml"}}`, 400, "invalid_value", "response_format.type", "yaml"},
+		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "json_schema"}}`, 400, "invalid_value", "response_format.json_schema", "not JSON"},
+		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}`, 400, "invalid_value", "response_format.json_schema.schema", "missing"},
+		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nothing"}}}}`, 400, "invalid_value", "response_format", "nothing"},
+		{textPath, `{"model": "toy", "prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"propertyNames": {}}}}}`, 400, "invalid_value", "response_format", "propertyNames"},
 		{"/v1/rerank", `{}`, 501, "unsupported_endpoint", "", "rerank"},
 
 		{textPath, `{"model": "toy"}`, 400, "invalid_value", "prompt", "missing"},
