@@ -9,10 +9,10 @@ import (
 )
 
 func TestConstraints(t *testing.T) {
-	if !HasFeature("constraints") {
-		t.Skip("the library was built without constraints")
-	}
 	m := bundled(t)
+	if _, err := m.JSONObject(); is(err, ErrUnsupported) {
+		t.Skip(err) // a library that was built without the feature
+	}
 	c := newContext(t)
 	constrained := func(constraint *Constraint, err error) Completion {
 		t.Helper()
@@ -35,8 +35,8 @@ func TestConstraints(t *testing.T) {
 	schema := `{"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"], "additionalProperties": false}`
 	must(t, json.Unmarshal([]byte(finished(constrained(m.JSONSchema([]byte(schema))))), &value))
 	equal(t, "answer", slices.Contains([]string{"yes", "no"}, value.Answer), true)
-	regex := finished(constrained(m.Regex("[a-c]{3}-[0-9]+0")))
-	equal(t, "matches "+regex, regexp.MustCompile("^[a-c]{3}-[0-9]+0$").MatchString(regex), true)
+	regex := finished(constrained(m.Regex("[a-c]{3}-[0-9]{1,3}0")))
+	equal(t, "matches "+regex, regexp.MustCompile("^[a-c]{3}-[0-9]{1,3}0$").MatchString(regex), true)
 	equal(t, "choice", slices.Contains([]string{"Grüße", "🌙"}, finished(constrained(m.Choices([]string{"Grüße", "🌙"})))), true)
 	equal(t, "grammar", finished(constrained(m.Lark("start: \"ab\" \"cd\"\n"))), "abcd")
 
