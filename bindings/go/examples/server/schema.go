@@ -7,7 +7,7 @@ import (
 	"ember.example/ember"
 )
 
-// constraints holds those that requests ask for, by the text of their response_format: making one takes time, and applications
+// constraints holds those that requests ask for, by the trigger and the text of their response_format: making one takes time, and applications
 // send the same again and again.
 type constraints struct {
 	mu   sync.Mutex
@@ -17,13 +17,18 @@ type constraints struct {
 // mostConstraints is how many are kept.
 const mostConstraints = 64
 
-// constraint makes what a response_format binds an answer to; nil: nothing.
-func (m *served) constraint(format json.RawMessage) (*ember.Constraint, error) {
+// constraint makes what a response_format binds an answer to, behind trigger, if there is one; nil: nothing.
+func (m *served) constraint(format json.RawMessage, trigger string) (*ember.Constraint, error) {
 	if absent(format) {
 		return nil, nil
 	}
+	key := trigger + "\x00" + string(format)
+	var options []ember.ConstraintOption
+	if trigger != "" {
+		options = append(options, ember.WithTrigger(trigger))
+	}
 	m.constraints.mu.Lock()
-	c := m.constraints.made[string(format)]
+	c := m.constraints.made[key]
 	m.constraints.mu.Unlock()
 	if c != nil {
 		return c, nil
@@ -41,7 +46,7 @@ func (m *served) constraint(format json.RawMessage) (*ember.Constraint, error) {
 	case "text":
 		return nil, nil
 	case "json_object":
-		c, err = m.model.JSONObject()
+		c, err = m.model.JSONObject(options...)
 	case "json_schema":
 		var named struct {
 			Schema json.RawMessage `json:"schema"`
@@ -53,7 +58,7 @@ func (m *served) constraint(format json.RawMessage) (*ember.Constraint, error) {
 		if absent(named.Schema) {
 			return nil, invalid(path+"json_schema.schema", "response_format.json_schema.schema is missing.")
 		}
-		c, err = m.model.JSONSchema(named.Schema)
+		c, err = m.model.JSONSchema(named.Schema, options...)
 	default:
 		return nil, invalid(path+"type", "response_format.type is %q; it must be \"text\", \"json_object\" or \"json_schema\".", of.Type)
 	}
@@ -68,6 +73,6 @@ func (m *served) constraint(format json.RawMessage) (*ember.Constraint, error) {
 	if m.constraints.made == nil {
 		m.constraints.made = map[string]*ember.Constraint{}
 	}
-	m.constraints.made[string(format)] = c
+	m.constraints.made[key] = c
 	return c, nil
 }
