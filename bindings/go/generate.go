@@ -88,9 +88,11 @@ type Usage struct {
 	DraftedTokens   int           // guessed and run ahead (WithLookup, WithDraft)
 	AcceptedTokens  int           // of these, what came true
 	ShiftedTokens   int           // forgotten for room (WithShift)
+	ForcedTokens    int           // that a constraint left no choice for, and that were run together (WithConstraint)
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens, the caller's work between them not counted
 	Finish          FinishReason
+	Progress        Progress // how far the text is that follows a constraint
 }
 
 // Generator is a generation under way, of which [Generator.Next] gives the events. [Context.Generate] is the easier
@@ -283,6 +285,8 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 		Prefill:         time.Duration(result.prefill_ns),
 		Decode:          time.Duration(result.decode_ns),
 		Finish:          FinishReason(result.finish_reason),
+		ForcedTokens:    int(result.n_forced),
+		Progress:        Progress(result.progress),
 	}, err
 }
 

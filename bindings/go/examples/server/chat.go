@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"ember.example/ember"
@@ -12,6 +11,7 @@ import (
 // chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
 	sampling
+	toolRequest
 	Messages            []json.RawMessage `json:"messages"`
 	MaxCompletionTokens *int              `json:"max_completion_tokens"`
 	Logprobs            *bool             `json:"logprobs"`
@@ -19,7 +19,7 @@ type chatRequest struct {
 	TemplateVariables   map[string]any    `json:"chat_template_kwargs"` // not OpenAI's: variables of the chat template
 }
 
-var chatRules = bookkeeping.with(toolRules).with(schemaRules).with(rules{
+var chatRules = bookkeeping.with(toolRules).with(rules{
 	"prediction":         ignored, // it makes answers faster, never different
 	"modalities":         refused("this server answers with text", `["text"]`),
 	"audio":              refused("this server answers with text"),
@@ -70,14 +70,41 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null where there are calls and nothing else
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Refusal   *string    `json:"refusal"`
+}
+
+// add appends a piece to an answer.
+func (m *chatMessage) add(p piece) {
+	*m.Content += p.content
+	m.Reasoning += p.thinking
+	if p.call != nil {
+		call := *p.call
+		call.Index = nil
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
 }
 
 type chatDelta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+}
+
+// delta makes a chunk's delta of a piece.
+func (p piece) delta() *chatDelta {
+	d := &chatDelta{Reasoning: p.thinking}
+	if p.content != "" {
+		d.Content = &p.content
+	}
+	if p.call != nil {
+		d.ToolCalls = []toolCall{*p.call}
+	}
+	return d
 }
 
 func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
@@ -97,25 +124,41 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := &plan{prompts: [][]ember.Token{prompt}, top: or(request.TopLogprobs, 0), logprob: isTrue(request.Logprobs), sampling: &request.sampling}
+	replies := make([]*reply, request.choices())
+	for i := range replies {
+		if replies[i], err = m.newReply(prompt); err != nil {
+			return err
+		}
+		defer replies[i].close()
+	}
+	p := &plan{prompts: [][]ember.Token{prompt.tokens}, special: prompt.parsed, trigger: prompt.thinkingClose, top: or(request.TopLogprobs, 0), logprob: isTrue(request.Logprobs), sampling: &request.sampling}
 	if err := p.fit(m, most, "messages"); err != nil {
 		return err
 	}
 	answer := chatAnswer{ID: newID("chatcmpl-"), Object: "chat.completion", Created: time.Now().Unix(), Model: m.name, Fingerprint: m.fingerprint()}
 	if isTrue(request.Stream) {
-		return s.streamChat(w, r, m, p, answer)
+		return s.streamChat(w, r, m, p, answer, replies)
 	}
-	texts := make([]strings.Builder, p.choices())
 	answer.Choices = make([]chatChoice, p.choices())
 	count := p.promptUsage()
 	err = m.generate(r.Context(), p, func(i int, event ember.Event) error {
 		choice := &answer.Choices[i]
-		choice.Index = i
-		texts[i].WriteString(event.Text)
+		if choice.Message == nil {
+			*choice = chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: new(string)}}
+		}
+		pieces, err := replies[i].read(event)
+		if err != nil {
+			return err
+		}
+		for _, piece := range pieces {
+			choice.Message.add(piece)
+		}
 		if event.Kind == ember.EventEnd {
-			reason := finishReason(event)
-			choice.Message = &chatMessage{Role: "assistant", Content: texts[i].String()}
+			reason := replies[i].finishReason(event)
 			choice.FinishReason = &reason
+			if *choice.Message.Content == "" && len(choice.Message.ToolCalls) > 0 {
+				choice.Message.Content = nil
+			}
 			count.add(i, p, event)
 		}
 		return m.addLogprob(choice, p, event)
@@ -146,7 +189,7 @@ func (m *served) addLogprob(choice *chatChoice, p *plan, event ember.Event) erro
 // noUsage is the usage of chunks before the one that has it.
 var noUsage = json.RawMessage("null")
 
-func (s *server) streamChat(w http.ResponseWriter, r *http.Request, m *served, p *plan, answer chatAnswer) error {
+func (s *server) streamChat(w http.ResponseWriter, r *http.Request, m *served, p *plan, answer chatAnswer, replies []*reply) error {
 	out := newStream(w)
 	answer.Object = "chat.completion.chunk"
 	if p.includeUsage {
@@ -166,14 +209,20 @@ func (s *server) streamChat(w http.ResponseWriter, r *http.Request, m *served, p
 				return err
 			}
 		}
-		choice := chatChoice{Index: i, Delta: &chatDelta{}}
-		if event.Text != "" {
-			choice.Delta.Content = &event.Text
-		}
-		if err := m.addLogprob(&choice, p, event); err != nil {
+		pieces, err := replies[i].read(event)
+		if err != nil {
 			return err
 		}
-		if event.Text != "" || p.logprob && event.Kind == ember.EventToken {
+		if len(pieces) == 0 && p.logprob && event.Kind == ember.EventToken {
+			pieces = []piece{{}} // of the token alone
+		}
+		for n, piece := range pieces {
+			choice := chatChoice{Index: i, Delta: piece.delta()}
+			if n == 0 && event.Kind == ember.EventToken {
+				if err := m.addLogprob(&choice, p, event); err != nil {
+					return err
+				}
+			}
 			if err := send(choice); err != nil {
 				return err
 			}
@@ -182,7 +231,7 @@ func (s *server) streamChat(w http.ResponseWriter, r *http.Request, m *served, p
 			return nil
 		}
 		count.add(i, p, event)
-		reason := finishReason(event)
+		reason := replies[i].finishReason(event)
 		return send(chatChoice{Index: i, Delta: &chatDelta{}, FinishReason: &reason})
 	})
 	if err != nil {

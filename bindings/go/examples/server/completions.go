@@ -18,7 +18,7 @@ type textRequest struct {
 	BestOf   *int            `json:"best_of"`
 }
 
-var textRules = bookkeeping.with(schemaRules).with(rules{
+var textRules = bookkeeping.with(rules{
 	"suffix": refused("this server does not fill in the middle yet", `""`),
 })
 

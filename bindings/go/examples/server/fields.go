@@ -111,7 +111,7 @@ func badJSON(err error, path string) error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &wrong) && wrong.Field != "":
-		field := path + strings.TrimPrefix(wrong.Field, "sampling.") // the struct that requests have in common
+		field := path + strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "sampling."), "toolRequest.") // structs in the request's
 		return invalid(field, "%s must be %s, not %s.", field, kindName(wrong.Type), wrong.Value)
 	case errors.As(err, &wrong):
 		return invalid(strings.TrimSuffix(path, "."), "%s must be %s, not %s.", whole(path), kindName(wrong.Type), wrong.Value)

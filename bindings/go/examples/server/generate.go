@@ -14,6 +14,8 @@ type plan struct {
 	most    []int // tokens to generate, for each prompt
 	top     int   // how many likely tokens events tell, if logprobs
 	logprob bool
+	special bool   // control tokens are to be seen in the text
+	trigger string // behind which the answer begins that a response_format binds; "": at once
 	*sampling
 }
 
@@ -102,9 +104,16 @@ func (m *served) submit(ctx context.Context, p *plan) (requests []*ember.Request
 	if err != nil {
 		return nil, err
 	}
+	constraint, err := m.constraint(p.ResponseFormat, p.trigger)
+	if err != nil {
+		return nil, err
+	}
 	for prompt, tokens := range p.prompts {
 		for i := range p.choices() {
-			options := []ember.GenerateOption{ember.WithMaxTokens(p.most[prompt]), ember.WithStop(p.stop...)}
+			options := []ember.GenerateOption{ember.WithMaxTokens(p.most[prompt]), ember.WithStop(p.stop...), ember.WithRenderSpecial(p.special)}
+			if constraint != nil {
+				options = append(options, ember.WithConstraint(constraint))
+			}
 			if p.logprob {
 				options = append(options, ember.WithLogprobs(true), ember.WithTop(p.top))
 			}

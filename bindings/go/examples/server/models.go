@@ -23,7 +23,8 @@ type served struct {
 	canChat  bool
 	created  int64
 
-	aside aside
+	aside       aside
+	constraints constraints
 
 	ttft     *histogram   // seconds to the first token of requests
 	embedded atomic.Int64 // tokens of texts that became embeddings

@@ -17,6 +17,17 @@ type message struct {
 	Content          json.RawMessage `json:"content"`
 	Name             string          `json:"name"`
 	ReasoningContent string          `json:"reasoning_content"`
+	ToolCalls        json.RawMessage `json:"tool_calls"`
+	ToolCallID       string          `json:"tool_call_id"`
+}
+
+// chatPrompt is what a conversation is for the model.
+type chatPrompt struct {
+	text          string
+	tokens        []ember.Token
+	options       []ember.ChatOption // that it was made with
+	parsed        bool               // the reply may have thoughts or calls
+	thinkingClose string             // the mark behind the thought that the prompt ends in, if it does
 }
 
 var messageRules = messageToolRules.with(rules{
@@ -26,7 +37,7 @@ var messageRules = messageToolRules.with(rules{
 })
 
 // chatPrompt makes the tokens that the model goes on from.
-func (m *served) chatPrompt(r *chatRequest) ([]ember.Token, error) {
+func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 	if !m.canChat {
 		return nil, invalid("model", "The model %s has no chat template; use /v1/completions, or start the server with -chat-template.", m.name)
 	}
@@ -44,12 +55,19 @@ func (m *served) chatPrompt(r *chatRequest) ([]ember.Token, error) {
 		if err != nil {
 			return nil, err
 		}
-		content, err := contentOf(from.Content, path)
+		calls, err := m.calls(from.ToolCalls, path)
 		if err != nil {
 			return nil, err
 		}
-		messages[i] = ember.Message{Role: role, Content: content, Name: from.Name, ReasoningContent: from.ReasoningContent}
-		for _, said := range []string{content, from.Name, from.ReasoningContent} {
+		content := ""
+		if calls == nil || !absent(from.Content) {
+			if content, err = contentOf(from.Content, path); err != nil {
+				return nil, err
+			}
+		}
+		messages[i] = ember.Message{Role: role, Content: content, Name: from.Name, ReasoningContent: from.ReasoningContent,
+			ToolCalls: calls, ToolCallID: from.ToolCallID}
+		for _, said := range []string{content, from.Name, from.ReasoningContent, from.ToolCallID} {
 			if err := m.checkSaid(said, path); err != nil {
 				return nil, err
 			}
@@ -58,7 +76,10 @@ func (m *served) chatPrompt(r *chatRequest) ([]ember.Token, error) {
 	if err := m.checkSaidIn(r.TemplateVariables, "chat_template_kwargs"); err != nil {
 		return nil, err
 	}
-	options := []ember.ChatOption{}
+	options, offered, err := m.toolOptions(&r.toolRequest)
+	if err != nil {
+		return nil, err
+	}
 	if len(r.TemplateVariables) > 0 {
 		options = append(options, ember.WithVariables(r.TemplateVariables))
 	}
@@ -72,7 +93,29 @@ func (m *served) chatPrompt(r *chatRequest) ([]ember.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.model.Tokenize(text, ember.ParseSpecial)
+	tokens, err := m.model.Tokenize(text, ember.ParseSpecial)
+	if err != nil {
+		return nil, err
+	}
+	prompt := &chatPrompt{text: text, tokens: tokens, options: options, parsed: true}
+	reply, err := m.newReply(prompt)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.close()
+	format, err := reply.parser.Format()
+	if err != nil {
+		return nil, err
+	}
+	if offered && format.Calls == "" {
+		return nil, unsupported("tools", "How the model %s writes calls is not known from its chat template.", m.name)
+	}
+	prompt.parsed = offered || format.ThinkingOpen != ""
+	thinks, err := reply.parser.IsThinking()
+	if thinks {
+		prompt.thinkingClose = format.ThinkingClose
+	}
+	return prompt, err
 }
 
 // roleOf gives the role as models know it: what OpenAI calls "developer" is "system" to them.
@@ -80,12 +123,10 @@ func roleOf(role, path string) (string, error) {
 	switch role {
 	case "developer":
 		return "system", nil
-	case "system", "user", "assistant":
+	case "system", "user", "assistant", "tool":
 		return role, nil
-	case "tool", "function":
-		return "", unsupported(path+"role", "%srole is %q: %s.", path, role, noTools)
 	}
-	return "", invalid(path+"role", "%srole is %q; it must be \"system\", \"developer\", \"user\" or \"assistant\".", path, role)
+	return "", invalid(path+"role", "%srole is %q; it must be \"system\", \"developer\", \"user\", \"assistant\" or \"tool\".", path, role)
 }
 
 // contentOf reads a content, which is a text or an array of parts.

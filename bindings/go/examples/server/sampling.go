@@ -22,6 +22,7 @@ type sampling struct {
 	MaxTokens        *int               `json:"max_tokens"`
 	Stream           *bool              `json:"stream"`
 	StreamOptions    json.RawMessage    `json:"stream_options"`
+	ResponseFormat   json.RawMessage    `json:"response_format"`
 
 	// Beyond OpenAI's fields, by the names that other servers have for them.
 	TopK              *int     `json:"top_k"`
