@@ -1678,6 +1678,16 @@ ember_status ember_chat_apply_template(const struct ember_model *model,
                                        struct ember_error **err);
 
 /**
+ * Whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every call parses: from the mark
+ * of a call on, or from the beginning of the answer where a call has to be made. True by default. Where the grammar of the template's
+ * form of calls is not known, calls are free as long as none has to be made. A schema that has what constraints have not is refused by
+ * name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_chat_options_set_strict_tools(struct ember_chat_options *options,
+                                                 bool strict_tools,
+                                                 struct ember_error **err);
+
+/**
  * Whether the model thinks before it answers: an ember_thinking. It sets the variable of the template that switches thinking, which is
  * found in the template itself. Where the template has none, or no value for off, using the options is EMBER_E_UNSUPPORTED.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.

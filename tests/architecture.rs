@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The layers, from the first on. A module uses only modules before its own.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "error",
     "cancel",
     "memory",

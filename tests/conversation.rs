@@ -258,3 +258,114 @@ fn misuse_is_told() {
     told(with(&|o| o.tools = Some("{}".into())), "tools");
     told(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
 }
+
+/// All pieces of a reply.
+fn pieces(conversation: &mut Conversation, context: &mut Context, sampler: &mut Sampler) -> Vec<Piece> {
+    conversation.begin(context).unwrap();
+    std::iter::from_fn(|| conversation.next(context, sampler).unwrap()).collect()
+}
+
+/// A template whose prompts end inside a thought, and which leaves thoughts out of later prompts.
+const THINKING: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and loop.last %}<think>\n\
+    {{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}\
+    {% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+
+#[test]
+fn a_thought_beyond_its_budget_is_closed_and_the_answer_comes() {
+    let model = model();
+    let mut context = context(&model, 1024);
+    let thinking =
+        ConversationOptions { template: Some(THINKING.into()), thinking_budget: Some(6), ..options(30) };
+    let mut conversation = Conversation::new(&model, thinking).unwrap();
+    for turn in 0..3 {
+        conversation.add(Message::text(Role::User, "What is a boat?").unwrap()).unwrap();
+        let all = pieces(&mut conversation, &mut context, &mut greedy());
+        let (mut thought, mut answer) = (String::new(), String::new());
+        for piece in &all {
+            match piece {
+                Piece::Reply(ReplyEvent::Thinking(text)) => {
+                    assert!(answer.is_empty());
+                    thought.push_str(text);
+                }
+                Piece::Reply(ReplyEvent::Text(text)) => answer.push_str(text),
+                Piece::Reply(other) => panic!("{other:?}"),
+                Piece::End(_) => {}
+            }
+        }
+        assert!(!thought.is_empty() && !answer.is_empty(), "{thought:?} {answer:?}");
+        assert!(!answer.contains("think>") && !thought.contains("think>"), "{thought:?} {answer:?}");
+        let usage = conversation.usage();
+        assert_eq!(usage.n_thinking, 6);
+        assert!(usage.generation.n_generated <= 30, "{usage:?}");
+        // The thought of the turn before is not in this prompt, so its answer is run again, and nothing else.
+        let n_run = usage.generation.n_prompt - usage.generation.n_reused;
+        assert!(turn == 0 || n_run < 70, "{n_run}");
+    }
+    let messages: serde_json::Value = serde_json::from_str(&conversation.messages()).unwrap();
+    assert!(messages[2]["reasoning_content"].as_str().unwrap().len() > 3);
+}
+
+#[cfg(feature = "constraints")]
+#[test]
+fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
+    let model = model();
+    let mut context = context(&model, 2048);
+    let tools = r#"[{"type": "function", "function": {"name": "weather", "description": "d", "parameters": {"type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["C", "F"]}, "days": {"type": "integer",
+        "minimum": 1, "maximum": 9}}, "required": ["city", "unit", "days"], "additionalProperties": false}}},
+        {"type": "function", "function": {"name": "time", "description": "d", "parameters": {"type": "object", "properties": {},
+        "additionalProperties": false}}}]"#;
+    let template = std::fs::read_to_string(real_model("templates/Qwen-Qwen2.5-7B-Instruct.jinja")).unwrap();
+    let mut n_weather = 0;
+    for (choice, seed) in
+        ["required", "weather"].iter().flat_map(|choice| (0..6).map(move |seed| (choice, seed)))
+    {
+        let strict = ConversationOptions {
+            tools: Some(tools.into()),
+            tool_choice: ember::conversation::ToolChoice::parse(choice).unwrap(),
+            parallel_calls: false,
+            template: Some(template.clone()),
+            ..options(300)
+        };
+        let mut conversation = Conversation::new(&model, strict).unwrap();
+        conversation.add(Message::text(Role::User, "Weather in Bern?").unwrap()).unwrap();
+        let mut sampler = Sampler::new(seed);
+        sampler.push(Stage::Temperature(1.5)).unwrap();
+        let all = pieces(&mut conversation, &mut context, &mut sampler);
+        let done: Vec<(&str, serde_json::Value)> = all
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Reply(ReplyEvent::CallDone { name, arguments, .. }) => {
+                    Some((name.as_str(), serde_json::from_str(arguments).unwrap()))
+                }
+                _ => None,
+            })
+            .collect();
+        let [(name, arguments)] = &done[..] else { panic!("{choice}, {seed}: {all:?}") };
+        assert_eq!(all.last(), Some(&Piece::End(FinishReason::EndOfGeneration)));
+        if *name == "weather" {
+            n_weather += 1;
+            assert!(arguments["city"].as_str().unwrap().chars().count() <= 20, "{arguments}");
+            assert!(["C", "F"].contains(&arguments["unit"].as_str().unwrap()), "{arguments}");
+            assert!((1..=9).contains(&arguments["days"].as_i64().unwrap()), "{arguments}");
+        } else {
+            assert_eq!((*name, choice), ("time", &"required"));
+        }
+        // Its result, and what the model says to that: a call again, since it has to.
+        let result = r#"{"role": "tool", "name": "weather", "content": "sunny, 20 C"}"#;
+        conversation.add(Message::parse(result).unwrap()).unwrap();
+        conversation.begin(&mut context).unwrap();
+        assert!(conversation.usage().generation.n_prompt == 0);
+        conversation.abandon();
+    }
+    assert!(n_weather >= 6);
+    // What cannot be constrained is told before anything is generated.
+    let refused = ConversationOptions {
+        tools: Some(r#"[{"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}}]"#.into()),
+        template: Some(template),
+        ..options(300)
+    };
+    let error = Conversation::new(&model, refused.clone()).err().unwrap();
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert!(Conversation::new(&model, ConversationOptions { strict_tools: false, ..refused }).is_ok());
+}

@@ -36,6 +36,8 @@ pub struct ChatOptions {
     pub(super) template_name: Option<String>,
     pub(super) tool_choice: Option<String>,
     pub(super) parallel_calls: bool,
+    #[cfg_attr(not(feature = "chat"), allow(dead_code, reason = "a conversation reads it"))]
+    pub(super) strict_tools: bool,
     pub(super) thinking: Option<bool>,
     add_generation_prompt: bool,
     pub(super) now: Option<i64>,
@@ -50,6 +52,7 @@ impl Default for ChatOptions {
             template_name: None,
             tool_choice: None,
             parallel_calls: true,
+            strict_tools: true,
             thinking: None,
             add_generation_prompt: true,
             now: None,
@@ -305,6 +308,22 @@ pub unsafe extern "C" fn ember_chat_apply_template(
         let (model, messages) = (handle!(model), text!(messages, messages_len));
         let text = apply(&model.model, messages, options_or_default(options)?)?;
         fill!(text.as_bytes(), buffer, capacity, n_needed)
+    })
+}
+
+/// Whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every call parses: from the mark
+/// of a call on, or from the beginning of the answer where a call has to be made. True by default. Where the grammar of the template's
+/// form of calls is not known, calls are free as long as none has to be made. A schema that has what constraints have not is refused by
+/// name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_options_set_strict_tools(
+    options: *mut ember_chat_options,
+    strict_tools: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.strict_tools = strict_tools;
+        Ok(())
     })
 }
 

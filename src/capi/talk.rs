@@ -34,6 +34,7 @@ fn to_options(
         tools: chat.tools,
         tool_choice: ToolChoice::parse(chat.tool_choice.as_deref().unwrap_or_default())?,
         parallel_calls: chat.parallel_calls,
+        strict_tools: chat.strict_tools,
         thinking: chat.thinking,
         variables: chat.variables,
         template: chat.template,

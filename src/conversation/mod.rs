@@ -7,6 +7,7 @@
 //! Texts of messages can never spell a control token ([`crate::chat::Guard`]).
 #![forbid(unsafe_code)]
 
+mod calls;
 mod fit;
 mod held;
 mod messages;
@@ -17,6 +18,7 @@ mod template;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use calls::CallConstraints;
 pub use fit::OnFull;
 use held::Held;
 pub use messages::{Message, Reply, Role};
@@ -60,6 +62,7 @@ pub struct Conversation {
     template: Template,
     format: ReplyFormat,
     tools: Tools,
+    calls: CallConstraints,
     options: ConversationOptions,
     /// `options.variables` with the one that switches thinking.
     variables: Option<String>,
@@ -105,11 +108,24 @@ impl Conversation {
             )));
         }
         let variables = options.variables_for(&format, model.name())?;
+        let calls = match options.strict_tools && !tools.is_empty() {
+            true => {
+                CallConstraints::new(model, &format, &tools, &options.tool_choice, options.parallel_calls)?
+            }
+            false => CallConstraints::default(),
+        };
+        if calls.of(false).is_some() && options.generate.constraint.is_some() {
+            return Err(Error::InvalidArgument(
+                "a constraint on replies does not go with tools whose calls are constrained (strict_tools)"
+                    .into(),
+            ));
+        }
         let mut conversation = Conversation {
             model: Arc::clone(model),
             template,
             format,
             tools,
+            calls,
             variables,
             on_full: None,
             messages: Vec::new(),
@@ -203,11 +219,12 @@ impl Conversation {
             parallel: self.options.parallel_calls,
             prompt: Some(prompt),
         };
-        let generator = self.generator(context, self.options.generate.max_tokens)?;
+        let parser = ReplyParser::new(&self.format, reply);
+        let generator = self.generator(context, self.options.generate.max_tokens, parser.is_thinking())?;
         self.held.begin_reply();
         self.reply = Some(Running {
             generator,
-            parser: ReplyParser::new(&self.format, reply),
+            parser,
             pieces: VecDeque::new(),
             reply: Reply::default(),
             n_thinking: 0,
@@ -217,10 +234,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// A generator that goes on behind all that is held.
-    fn generator(&self, context: &Context, max_tokens: usize) -> Result<Generator> {
+    /// A generator that goes on behind all that is held, inside a thought or not.
+    fn generator(&self, context: &Context, max_tokens: usize, is_thinking: bool) -> Result<Generator> {
         let mut options = self.options.generate.clone();
         (options.reuse_prefix, options.render_special, options.max_tokens) = (true, true, max_tokens);
+        if let Some(constraint) = self.calls.of(is_thinking) {
+            options.constraint = Some(constraint.clone());
+        }
         Generator::new(context, Prompt::Tokens(&self.held.tokens), &options)
     }
 
@@ -287,7 +307,7 @@ impl Conversation {
         for &id in &ids {
             self.held.push(id, tokenizer.token_bytes(id)?);
         }
-        let generator = self.generator(context, left)?;
+        let generator = self.generator(context, left, false)?;
         let Some(running) = &mut self.reply else { return Ok(()) };
         running.before = Usage { n_generated: before.n_generated + ids.len(), ..before };
         running.was_closed = true;

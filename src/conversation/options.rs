@@ -30,6 +30,9 @@ pub struct ConversationOptions {
     pub tool_choice: ToolChoice,
     /// Whether it may call several in one reply.
     pub parallel_calls: bool,
+    /// Whether calls are constrained to the schemas of the tools, so that they always parse, where the grammar of the template's form of
+    /// calls is known. Where a call has to be made, it must be.
+    pub strict_tools: bool,
     /// Whether it thinks before it answers; `None`: as the template has it.
     pub thinking: Option<bool>,
     /// Most tokens of a thought; then it is closed by the template's own mark.
@@ -58,6 +61,7 @@ impl Default for ConversationOptions {
             tools: None,
             tool_choice: ToolChoice::Auto,
             parallel_calls: true,
+            strict_tools: true,
             thinking: None,
             thinking_budget: None,
             variables: None,
