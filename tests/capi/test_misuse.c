@@ -41,7 +41,6 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_conversation_set_on_full", "callback"},
     {"ember_tokenizer_fim_prompt", "options"}, {"ember_classify", "options"}, {"ember_classify", "lengths"},
     {"ember_rerank", "options"}, {"ember_rerank", "lengths"},
-    {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"},
     {"ember_constraint_new_json_schema", "options"}, {"ember_constraint_new_json_object", "options"},
     {"ember_constraint_new_regex", "options"}, {"ember_constraint_new_lark", "options"},
     {"ember_constraint_new_choices", "options"}, {"ember_constraint_new_choices", "lengths"},

@@ -82,6 +82,17 @@ class EventKind(enum.IntEnum):
     NONE = 3
 
 
+class ChatEventKind(enum.IntEnum):
+    NONE = 0
+    TEXT = 1
+    THINKING = 2
+    CALL_BEGIN = 3
+    CALL_ARGUMENTS = 4
+    CALL_DONE = 5
+    CALL_BROKEN = 6
+    END = 7
+
+
 class Pooling(enum.IntEnum):
     AUTO = -1
     NONE = 0
@@ -111,6 +122,69 @@ class ClassifyActivation(enum.IntEnum):
     SOFTMAX = 2
 
 
+class Thinking(enum.IntEnum):
+    DEFAULT = 0
+    ON = 1
+    OFF = 2
+
+
+class WhenFull(enum.IntEnum):
+    DROP_OLDEST = 0
+    DROP_OLDEST_AND_FIRST = 1
+    REFUSE = 2
+
+
+class ConstraintLimit(enum.IntEnum):
+    SOURCE = 0
+    GRAMMAR = 1
+    COMPILE = 2
+    MASK = 3
+    ITEMS = 4
+    STATES = 5
+
+
+class ConstraintProgress(enum.IntEnum):
+    NONE = 0
+    WAITING = 1
+    UNFINISHED = 2
+    COMPLETE = 3
+
+
+class ember_chat_event(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("text", POINTER(c_char)),
+        ("text_len", c_size_t),
+        ("name", POINTER(c_char)),
+        ("name_len", c_size_t),
+        ("id", POINTER(c_char)),
+        ("id_len", c_size_t),
+        ("reason", POINTER(c_char)),
+        ("reason_len", c_size_t),
+        ("index", c_uint32),
+        ("kind", c_int32),
+        ("finish_reason", c_int32),
+    ]
+
+
+class ember_chat_format(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", POINTER(c_char)),
+        ("name_len", c_size_t),
+        ("thinking_open", POINTER(c_char)),
+        ("thinking_open_len", c_size_t),
+        ("thinking_close", POINTER(c_char)),
+        ("thinking_close_len", c_size_t),
+        ("thinking_variable", POINTER(c_char)),
+        ("thinking_variable_len", c_size_t),
+        ("thinking_on", POINTER(c_char)),
+        ("thinking_on_len", c_size_t),
+        ("thinking_off", POINTER(c_char)),
+        ("thinking_off_len", c_size_t),
+    ]
+
+
 class ember_context_info(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -122,6 +196,22 @@ class ember_context_info(ctypes.Structure):
         ("n_pages", c_uint32),
         ("n_free_pages", c_uint32),
         ("backend", c_int32),
+    ]
+
+
+class ember_conversation_usage(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("prefill_ns", c_uint64),
+        ("decode_ns", c_uint64),
+        ("n_prompt", c_uint32),
+        ("n_reused", c_uint32),
+        ("n_generated", c_uint32),
+        ("n_thinking", c_uint32),
+        ("n_dropped_turns", c_uint32),
+        ("n_forgotten", c_uint32),
+        ("finish_reason", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -184,6 +274,8 @@ class ember_generate_result(ctypes.Structure):
         ("n_drafted", c_uint32),
         ("n_accepted", c_uint32),
         ("n_shifted", c_uint64),
+        ("n_forced", c_uint32),
+        ("progress", c_int32),
     ]
 
 
@@ -279,6 +371,8 @@ class ember_tokenizer_info(ctypes.Structure):
     ]
 
 
+ember_chat_event_callback = CFUNCTYPE(c_int32, POINTER(ember_chat_event), c_void_p)
+ember_full_callback = CFUNCTYPE(c_uint32, c_uint32, c_uint32, c_uint32, c_void_p)
 ember_event_callback = CFUNCTYPE(c_int32, POINTER(ember_event), c_void_p)
 ember_log_callback = CFUNCTYPE(None, c_int32, c_void_p, c_size_t, c_void_p)
 ember_release_callback = CFUNCTYPE(None, c_void_p)
@@ -369,6 +463,22 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_chat_options_set_parallel_calls": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_strict_tools": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_chat_options_set_template": (
         c_int32,
         [
@@ -379,6 +489,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         ],
     ),
     "ember_chat_options_set_template_name": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_thinking": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_options_set_tool_choice": (
         c_int32,
         [
             c_void_p,
@@ -402,6 +529,77 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             c_void_p,
             c_char_p,
             c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_finish": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_format": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_chat_format),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_chat_parser_is_thinking": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_new": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_next": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_chat_event),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_parser_push": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_chat_tokenize": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
             POINTER(c_void_p),
         ],
     ),
@@ -462,6 +660,121 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_constraint_new_choices": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_char_p),
+            POINTER(c_size_t),
+            c_size_t,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_new_json_object": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_new_json_schema": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_new_lark": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_new_regex": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_add_trigger_text": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_add_trigger_token": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_constraint_options_new": (
+        c_int32,
+        [
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_set_limit": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            c_uint64,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_set_repeat": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_constraint_options_set_whitespace": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
             POINTER(c_void_p),
         ],
     ),
@@ -804,6 +1117,153 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_conversation_abandon": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_add": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_begin": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_fork": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_conversation_load": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_messages": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_new": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_next": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_chat_event),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_save": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_send": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_void_p,
+            ember_chat_event_callback,
+            c_void_p,
+            POINTER(ember_conversation_usage),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_set_on_full": (
+        c_int32,
+        [
+            c_void_p,
+            ember_full_callback,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_set_thinking_budget": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_set_when_full": (
+        c_int32,
+        [
+            c_void_p,
+            c_int32,
+            c_uint32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_undo": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_conversation_usage_get": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_conversation_usage),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_embed": (
         c_int32,
         [
@@ -1096,6 +1556,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         ],
     ),
     "ember_generate_options_set_cancel_token": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_generate_options_set_constraint": (
         c_int32,
         [
             c_void_p,
@@ -1889,6 +2357,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_sampler_add_constraint": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_sampler_add_deny": (
         c_int32,
         [
@@ -2044,6 +2520,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_uint64,
             POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_sampler_progress": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_int32),
             POINTER(c_void_p),
         ],
     ),
