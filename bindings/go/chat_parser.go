@@ -23,10 +23,11 @@ const (
 type ReplyEvent struct {
 	Kind   ReplyKind
 	Text   string
-	Name   string // of the tool that is called
-	ID     string // of the call
-	Reason string // why a call is broken
-	Index  int    // of the call among those of the reply
+	Name   string       // of the tool that is called
+	ID     string       // of the call
+	Reason string       // why a call is broken
+	Index  int          // of the call among those of the reply
+	Finish FinishReason // of ReplyEnd, else FinishNone
 }
 
 // ReplyFormat is how a model writes thoughts and calls, as its chat template says.
@@ -122,14 +123,20 @@ func (c *ChatParser) events(feed func(*C.ember_chat_parser, **C.ember_error) C.e
 		if event.kind == 0 {
 			return all, nil
 		}
-		all = append(all, ReplyEvent{
-			Kind:   ReplyKind(event.kind),
-			Text:   C.GoStringN(event.text, C.int(event.text_len)),
-			Name:   C.GoStringN(event.name, C.int(event.name_len)),
-			ID:     C.GoStringN(event.id, C.int(event.id_len)),
-			Reason: C.GoStringN(event.reason, C.int(event.reason_len)),
-			Index:  int(event.index),
-		})
+		all = append(all, replyEvent(&event))
+	}
+}
+
+// replyEvent copies an event of the library's.
+func replyEvent(event *C.ember_chat_event) ReplyEvent {
+	return ReplyEvent{
+		Kind:   ReplyKind(event.kind),
+		Text:   C.GoStringN(event.text, C.int(event.text_len)),
+		Name:   C.GoStringN(event.name, C.int(event.name_len)),
+		ID:     C.GoStringN(event.id, C.int(event.id_len)),
+		Reason: C.GoStringN(event.reason, C.int(event.reason_len)),
+		Index:  int(event.index),
+		Finish: FinishReason(event.finish_reason),
 	}
 }
 

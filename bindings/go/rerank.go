@@ -12,11 +12,11 @@ import (
 
 // ScoreOption is an option of [Context.Rerank] and [Context.Classify].
 type ScoreOption struct {
-	apply func(*C.ember_score_options) error
+	apply func(*C.ember_classify_options) error
 }
 
-func scoreSetting(set func(*C.ember_score_options, **C.ember_error) C.ember_status) ScoreOption {
-	return ScoreOption{func(o *C.ember_score_options) error {
+func scoreSetting(set func(*C.ember_classify_options, **C.ember_error) C.ember_status) ScoreOption {
+	return ScoreOption{func(o *C.ember_classify_options) error {
 		var cerr *C.ember_error
 		return check(set(o, &cerr), &cerr)
 	}}
@@ -34,30 +34,30 @@ const (
 
 // WithActivation says what is done to the head's outputs; by default ActivationAuto.
 func WithActivation(activation Activation) ScoreOption {
-	return scoreSetting(func(o *C.ember_score_options, err **C.ember_error) C.ember_status {
-		return C.ember_score_options_set_activation(o, C.int32_t(activation), err)
+	return scoreSetting(func(o *C.ember_classify_options, err **C.ember_error) C.ember_status {
+		return C.ember_classify_options_set_activation(o, C.int32_t(activation), err)
 	})
 }
 
 // WithTruncateScored says whether of a text that is too long what fits is taken, or the call fails, as by default.
 func WithTruncateScored(truncate bool) ScoreOption {
-	return scoreSetting(func(o *C.ember_score_options, err **C.ember_error) C.ember_status {
-		return C.ember_score_options_set_truncate(o, C.bool(truncate), err)
+	return scoreSetting(func(o *C.ember_classify_options, err **C.ember_error) C.ember_status {
+		return C.ember_classify_options_set_truncate(o, C.bool(truncate), err)
 	})
 }
 
 // WithRerankTemplate sets the prompt of rerankers that are decoders: a text with the places {query} and {document}.
 func WithRerankTemplate(template string) ScoreOption {
-	return scoreSetting(func(o *C.ember_score_options, err **C.ember_error) C.ember_status {
+	return scoreSetting(func(o *C.ember_classify_options, err **C.ember_error) C.ember_status {
 		text, n := chars(template)
-		return C.ember_score_options_set_template(o, text, n, err)
+		return C.ember_classify_options_set_template(o, text, n, err)
 	})
 }
 
 // WithYesNo says whether a model without a head is asked for "yes" or "no", as Qwen3-Reranker's original folder is.
 func WithYesNo(yesNo bool) ScoreOption {
-	return scoreSetting(func(o *C.ember_score_options, err **C.ember_error) C.ember_status {
-		return C.ember_score_options_set_yes_no(o, C.bool(yesNo), err)
+	return scoreSetting(func(o *C.ember_classify_options, err **C.ember_error) C.ember_status {
+		return C.ember_classify_options_set_yes_no(o, C.bool(yesNo), err)
 	})
 }
 
@@ -68,7 +68,7 @@ func (c *Context) Rerank(ctx context.Context, query string, documents []string, 
 	defer pinner.Unpin()
 	pointers, lengths := pinnedTexts(&pinner, documents)
 	start, n := chars(query)
-	return c.scores(ctx, len(documents), options, func(p *C.ember_context, o *C.ember_score_options, scores []float32, needed *C.size_t) error {
+	return c.scores(ctx, len(documents), options, func(p *C.ember_context, o *C.ember_classify_options, scores []float32, needed *C.size_t) error {
 		var cerr *C.ember_error
 		return check(C.ember_rerank(p, start, n, pointers, lengths, C.size_t(len(documents)), o,
 			elements[C.float](scores), C.size_t(len(scores)), needed, &cerr), &cerr)
@@ -80,7 +80,7 @@ func (c *Context) Classify(ctx context.Context, texts []string, options ...Score
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	pointers, lengths := pinnedTexts(&pinner, texts)
-	all, err := c.scores(ctx, len(texts), options, func(p *C.ember_context, o *C.ember_score_options, scores []float32, needed *C.size_t) error {
+	all, err := c.scores(ctx, len(texts), options, func(p *C.ember_context, o *C.ember_classify_options, scores []float32, needed *C.size_t) error {
 		var cerr *C.ember_error
 		return check(C.ember_classify(p, pointers, lengths, C.size_t(len(texts)), o,
 			elements[C.float](scores), C.size_t(len(scores)), needed, &cerr), &cerr)
@@ -96,13 +96,13 @@ func (c *Context) Classify(ctx context.Context, texts []string, options ...Score
 }
 
 func (c *Context) scores(ctx context.Context, n int, options []ScoreOption,
-	call func(*C.ember_context, *C.ember_score_options, []float32, *C.size_t) error) (scores []float32, err error) {
+	call func(*C.ember_context, *C.ember_classify_options, []float32, *C.size_t) error) (scores []float32, err error) {
 	var cerr *C.ember_error
-	var o *C.ember_score_options
-	if err := check(C.ember_score_options_new(&o, &cerr), &cerr); err != nil {
+	var o *C.ember_classify_options
+	if err := check(C.ember_classify_options_new(&o, &cerr), &cerr); err != nil {
 		return nil, err
 	}
-	defer C.ember_score_options_free(o)
+	defer C.ember_classify_options_free(o)
 	for _, option := range options {
 		if err := applied(option.apply, o); err != nil {
 			return nil, err

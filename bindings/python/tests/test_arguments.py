@@ -89,7 +89,7 @@ def wrong_calls(model, context, path):
     yield "prompt", "a str or a list", 5, lambda: context.score(5, 5)
     yield "texts", "a list of texts", None, lambda: context.embed(None)
     yield r"texts\[0\]", "a str or a list", 5, lambda: context.embed([5])
-    yield "pooling", r"a Pooling \(AUTO, NONE, MEAN, CLS, LAST\)", "mean", lambda: context.embed(["a"], pooling="mean")
+    yield "pooling", r"a Pooling \(AUTO, NONE, MEAN, CLS, LAST, RANK\)", "mean", lambda: context.embed(["a"], pooling="mean")
     for name, value in (("n_ctx", "5"), ("n_ctx", 64.0), ("n_threads", 1.5), ("memory_limit", "1")):
         yield name, "a whole number", value, lambda o={name: value}: ember.Context(model, **o)
     for name in ("kv_type", "k_type", "v_type"):

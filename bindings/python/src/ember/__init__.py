@@ -1,12 +1,24 @@
 """Ember runs language models on the CPU, inside the Python process."""
 
-from ._abi import Backend, EventKind, FinishReason, KvType, LogLevel, Pack, Pooling, Status
+from ._abi import (
+    Backend,
+    ChatEventKind,
+    EventKind,
+    FinishReason,
+    KvType,
+    LogLevel,
+    Pack,
+    Pooling,
+    Status,
+    WhenFull,
+)
 from ._arguments import text
 from ._cancel import CancelToken
 from ._candidates import Stage
 from ._library import lib
 from ._log import set_log
 from .context import Context, GenerateOptions
+from .conversation import ChatOptions, Conversation, ConversationUsage, ReplyEvent
 from .engine import AsyncRequest, Engine, EngineMetrics, Request
 from .errors import (
     BufferTooSmallError,
@@ -59,12 +71,16 @@ __all__ = [
     "BusyError",
     "CancelToken",
     "CancelledError",
+    "ChatEventKind",
+    "ChatOptions",
     "ClosedError",
     "Completion",
     "Context",
     "ContextFullError",
     "ContextInfo",
     "ContextOptions",
+    "Conversation",
+    "ConversationUsage",
     "Embeddings",
     "EmberError",
     "Engine",
@@ -93,6 +109,7 @@ __all__ = [
     "Pack",
     "Pooling",
     "QueueFullError",
+    "ReplyEvent",
     "Request",
     "Sampler",
     "Score",
@@ -104,6 +121,7 @@ __all__ = [
     "UnsupportedError",
     "Usage",
     "Utf8Error",
+    "WhenFull",
     "build_info",
     "estimate_memory",
     "has_feature",

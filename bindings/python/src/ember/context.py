@@ -247,12 +247,11 @@ class Context(Sequences):
     ) -> Generation:
         """As generate: the answer to a conversation, written by the model's chat template, or by `template`; it sees `tools` and
         `variables` as those of Model.apply_chat_template. Give all of the conversation each time; what the sequence holds of it
-        is not run again (unless reuse_prefix is False)."""
+        is not run again (unless reuse_prefix is False). No text of a message can spell a control token."""
         with self._handle:  # a context that was closed says so itself
-            conversation = self._model.apply_chat_template(
+            tokens = self._model.tokenize_chat(
                 messages, tools=tools, variables=variables, template=template
             )
-            tokens = self._model.tokenize(conversation, add_special=False, parse_special=True)
         if options.get("reuse_prefix") is None:
             options["reuse_prefix"] = True
         return self.generate(tokens, **options)

@@ -45,6 +45,34 @@ def _retain(pointer: int, out: Any, _err: Any) -> int:
     return Status.OK
 
 
+def _chat(
+    messages: Sequence[Mapping[str, object]],
+    tools: Sequence[Mapping[str, object]] | None,
+    variables: Mapping[str, object] | None,
+    template: str,
+    template_name: str,
+    add_generation_prompt: bool,
+    now: int | None,
+) -> tuple[bytes, Handle]:
+    """Messages, and the options object of what writes them."""
+    content = objects("messages", messages, "a list of messages").encode()
+    options = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
+    with options as opt:
+        for name, value in (
+            ("tools", "" if tools is None else objects("tools", tools, "a list of tools")),
+            ("variables", "" if variables is None else json_of("variables", dict(mapping("variables", variables)))),
+            ("template", template),
+            ("template_name", template_name),
+        ):
+            raw = text(name, value)
+            call(getattr(lib, f"ember_chat_options_set_{name}"), opt, raw, len(raw))
+        beginning = flag("add_generation_prompt", add_generation_prompt)
+        call(lib.ember_chat_options_set_add_generation_prompt, opt, beginning)
+        if now is not None:
+            call(lib.ember_chat_options_set_now, opt, signed("now", now, 64))
+    return content, options
+
+
 class ModelInfo(NamedTuple):
     """Dimensions of a model."""
 
@@ -232,31 +260,29 @@ class Model(Single):
     ) -> str:
         """The text of a conversation as the model was trained on it: messages have "role", "content" and what else the
         template looks at. It spells control tokens: tokenize it with parse_special and without add_special."""
-        content = objects("messages", messages, "a list of messages").encode()
-        options = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
+        content, options = _chat(messages, tools, variables, template, template_name, add_generation_prompt, now)
         with options as opt, self._handle as pointer:
-            for name, value in (
-                ("tools", "" if tools is None else objects("tools", tools, "a list of tools")),
-                ("variables", "" if variables is None else json_of("variables", dict(mapping("variables", variables)))),
-                ("template", template),
-                ("template_name", template_name),
-            ):
-                raw = text(name, value)
-                call(getattr(lib, f"ember_chat_options_set_{name}"), opt, raw, len(raw))
-            beginning = flag("add_generation_prompt", add_generation_prompt)
-            call(lib.ember_chat_options_set_add_generation_prompt, opt, beginning)
-            if now is not None:
-                call(lib.ember_chat_options_set_now, opt, signed("now", now, 64))
-            out = fill(
-                ctypes.c_char,
-                len(content) + 1024,
-                lib.ember_chat_apply_template,
-                pointer,
-                content,
-                len(content),
-                opt,
-            )
+            guess = len(content) + 1024
+            out = fill(ctypes.c_char, guess, lib.ember_chat_apply_template, pointer, content, len(content), opt)
         return str(out.raw, "utf-8")
+
+    def tokenize_chat(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        variables: Mapping[str, object] | None = None,
+        template: str = "",
+        template_name: str = "",
+        add_generation_prompt: bool = True,
+        now: int | None = None,
+    ) -> list[int]:
+        """The token ids of what apply_chat_template writes. No text of a message or tool can spell a control token."""
+        content, options = _chat(messages, tools, variables, template, template_name, add_generation_prompt, now)
+        with options as opt, self._handle as pointer:
+            guess = len(content) // 2 + 256
+            ids = fill(ctypes.c_uint32, guess, lib.ember_chat_tokenize, pointer, content, len(content), opt)
+        return list(ids)
 
     def chat_template(self, name: str = "") -> str:
         """The text of one of the model's templates, the default one without a name."""
