@@ -44,7 +44,7 @@ int main(void)
 """
 # The functions that blocks of C show: the model that they are for, and what tells that they did it.
 PARTS = {
-    "ember_chat_apply_template": ("chat.gguf", 'printf("%.*s", (int)n, prompt);'),
+    "ember_conversation_new": ("chat.gguf", "ember_conversation_free(conversation);"),
     "ember_embed": ("minilm", 'printf("%zu %.4f\\n", n, (double)vectors[0]);'),
 }
 
