@@ -1713,6 +1713,25 @@ ember_status ember_chat_tokenize(const struct ember_model *model,
                                  struct ember_error **err);
 
 /**
+ * Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
+ * options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
+ * constrain: without tools, with the choice "none", and where no call has to be made in a form of calls whose grammar is not known.
+ * A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
+ * which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
+ * The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
+ * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints have not, where a call has to be made in a form whose grammar
+ * is not known, for a model without a template, and in builds without the features "chat" and "constraints";
+ * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
+ * EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_chat_constraint(const struct ember_model *model,
+                                   const struct ember_chat_options *options,
+                                   const char *prompt,
+                                   size_t prompt_len,
+                                   struct ember_constraint **out,
+                                   struct ember_error **err);
+
+/**
  * Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
  * without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
  * EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.

@@ -22,11 +22,13 @@ fn the_text_of_a_grammar() {
     let hermes = grammar("<tool_call>", &ToolChoice::Auto, true);
     assert_eq!(hermes.triggers, ["<tool_call>"]);
     let schema = &TOOLS[TOOLS.find("{\"type\":\"object\"").unwrap()..TOOLS.find("}},\n{").unwrap()];
+    let schema = &schema[1..];
+    let space = r#""x-guidance": {"whitespace_flexible": true, "whitespace_pattern": "[\\x20\\x0A]{1,8}"}"#;
     let want = format!(
-        "start: \"\\n\" rest (/\\s*/ \"<tool_call>\\n\" rest)*\n\
-         arguments_0: %json {schema}\n\
+        "start: \"\\n\" rest (/\\s{{0,8}}/ \"<tool_call>\\n\" rest)*\n\
+         arguments_0: %json {{{space}, {schema}\n\
          call_0: \"{{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": \" arguments_0 \"}}\"\n\
-         arguments_1: %json {{\"type\": \"object\", \"properties\": {{}}, \"additionalProperties\": false}}\n\
+         arguments_1: %json {{{space}, \"type\": \"object\", \"properties\": {{}}, \"additionalProperties\": false}}\n\
          call_1: \"{{\\\"name\\\": \\\"g\\\", \\\"arguments\\\": \" arguments_1 \"}}\"\n\
          call: call_0 | call_1\n\
          rest: call \"\\n</tool_call>\"\n"

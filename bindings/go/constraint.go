@@ -130,6 +130,36 @@ func (m *Model) constraint(options []ConstraintOption,
 	return c, nil
 }
 
+// ChatConstraint makes the constraint of a reply that may call tools: every call follows the schema of its tool, and where
+// [WithToolChoice] asks for a call, the reply is one. nil: there is nothing to constrain. prompt is the text that
+// [Model.ApplyChatTemplate] gave with the same options.
+func (m *Model) ChatConstraint(prompt string, options ...ChatOption) (*Constraint, error) {
+	model, err := m.h.use()
+	if err != nil {
+		return nil, err
+	}
+	defer m.h.done()
+	var cerr *C.ember_error
+	var o *C.ember_chat_options
+	if err := check(C.ember_chat_options_new(&o, &cerr), &cerr); err != nil {
+		return nil, err
+	}
+	defer C.ember_chat_options_free(o)
+	for _, option := range options {
+		if err := applied(option.apply, o); err != nil {
+			return nil, err
+		}
+	}
+	var p *C.ember_constraint
+	start, n := chars(prompt)
+	if err := check(C.ember_chat_constraint(model, o, start, n, &p, &cerr), &cerr); err != nil || p == nil {
+		return nil, err
+	}
+	c := &Constraint{newHandle(p, func(p *C.ember_constraint) { C.ember_constraint_free(p) })}
+	own(c, c.h)
+	return c, nil
+}
+
 // Close frees the constraint. Generations that use it go on.
 func (c *Constraint) Close() error {
 	c.h.close()

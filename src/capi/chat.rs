@@ -1,14 +1,17 @@
 //! Chat templates: from the messages of a conversation to a prompt.
 
 use std::ffi::c_char;
+use std::sync::Arc;
 
 use super::args::{fill, free_handle, handle, output, text};
+use super::constraint::ember_constraint;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 #[cfg(feature = "chat")]
-use crate::chat::ChatInput;
+use crate::chat::{ChatInput, reply::ToolChoice};
+use crate::constrain::Constraint;
 #[cfg(feature = "chat")]
 use crate::conversation::{Template, with_thinking};
 use crate::error::{Error, Result, ember_status};
@@ -105,6 +108,25 @@ fn tokenize(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result
     let rendered = template.guarded(model).render(messages, input)?;
     let tokenizer = model.tokenizer_for(rendered.text.len())?;
     tokenizer.encode_rendered(&[], &rendered.text, &rendered.foreign)
+}
+
+/// The constraint of a reply to `prompt`.
+#[cfg(feature = "chat")]
+fn call_constraint(
+    model: &Arc<LoadedModel>,
+    options: ChatOptions,
+    prompt: &str,
+) -> Result<Option<Constraint>> {
+    let choice = ToolChoice::parse(options.tool_choice.as_deref().unwrap_or_default())?;
+    let (tools, parallel) = (options.tools.clone().unwrap_or_else(|| "[]".into()), options.parallel_calls);
+    let (template, _) = template_and_input(model, options)?;
+    let prompt = (!prompt.is_empty()).then(|| prompt.to_owned());
+    template.call_constraint(model, &tools, &choice, parallel, prompt)
+}
+
+#[cfg(not(feature = "chat"))]
+fn call_constraint(model: &Arc<LoadedModel>, options: ChatOptions, _: &str) -> Result<Option<Constraint>> {
+    apply(model, "[]", options).map(|_| None)
 }
 
 #[cfg(not(feature = "chat"))]
@@ -362,6 +384,32 @@ pub unsafe extern "C" fn ember_chat_tokenize(
         let (model, messages) = (handle!(model), text!(messages, messages_len));
         let ids = tokenize(&model.model, messages, options_or_default(options)?)?;
         fill!(ids, tokens, capacity, n_needed)
+    })
+}
+
+/// Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
+/// options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
+/// constrain: without tools, with the choice "none", and where no call has to be made in a form of calls whose grammar is not known.
+/// A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
+/// which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
+/// The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
+/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints have not, where a call has to be made in a form whose grammar
+/// is not known, for a model without a template, and in builds without the features "chat" and "constraints";
+/// EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
+/// EMBER_E_NOMEM, EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_chat_constraint(
+    model: *const ember_model,
+    options: *const ember_chat_options,
+    prompt: *const c_char,
+    prompt_len: usize,
+    out: *mut *mut ember_constraint,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (model, prompt, out) = (handle!(model), text!(prompt, prompt_len), output!(out));
+        let constraint = call_constraint(&model.model, options_or_default(options)?, prompt)?;
+        out.set(constraint.map_or(Ok(std::ptr::null_mut()), try_into_raw::<ember_constraint>)?)
     })
 }
 

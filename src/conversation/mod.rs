@@ -18,7 +18,7 @@ mod template;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use calls::CallConstraints;
+pub use calls::CallConstraints;
 pub use fit::OnFull;
 use held::Held;
 pub use messages::{Message, Reply, Role};

@@ -1,8 +1,12 @@
 //! The chat template of a model, with all that it is rendered with.
 #![forbid(unsafe_code)]
 
-use crate::chat::reply::ReplyFormat;
+use std::sync::Arc;
+
+use super::CallConstraints;
+use crate::chat::reply::{ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
 use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, room, template_room};
+use crate::constrain::Constraint;
 use crate::error::Result;
 use crate::memory::expect_room;
 use crate::model::LoadedModel;
@@ -68,6 +72,23 @@ impl Template {
     /// How replies to its prompts are written.
     pub fn reply_format(&self) -> ReplyFormat {
         ReplyFormat::of_parsed(&self.compiled, &self.source)
+    }
+
+    /// The constraint of a reply to `prompt` that may call tools: that its calls follow the tools' schemas, or that there is one. `None`
+    /// where nothing is to be constrained. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for tools that are none.
+    pub fn call_constraint(
+        &self,
+        model: &Arc<LoadedModel>,
+        tools: &str,
+        choice: &ToolChoice,
+        parallel: bool,
+        prompt: Option<String>,
+    ) -> Result<Option<Constraint>> {
+        let (format, tools) = (self.reply_format(), Tools::parse(tools)?);
+        let constraints = CallConstraints::new(model, &format, &tools, choice, parallel)?;
+        let options = ReplyOptions { prompt, tools, ..ReplyOptions::default() };
+        let is_thinking = ReplyParser::new(&format, options).is_thinking();
+        Ok(constraints.of(is_thinking).cloned())
     }
 
     /// What it writes for these messages. Without a guard, texts of messages that spell control tokens are as good as the template's own.

@@ -34,7 +34,7 @@ static const char *const MAY_BE_NULL[][2] = {
     {"ember_engine_submit", "sampler"}, {"ember_engine_submit_tokens", "sampler"},
     {"ember_engine_submit", "callback"}, {"ember_engine_submit_tokens", "callback"}, {"ember_engine_step", "out_more"},
     {"ember_sampler_add_dry", "breakers"}, {"ember_sampler_add_dry", "lengths"}, {"ember_chat_parser_new", "options"},
-    {"ember_chat_tokenize", "options"}, {"ember_conversation_new", "chat_options"},
+    {"ember_chat_tokenize", "options"}, {"ember_chat_constraint", "options"}, {"ember_conversation_new", "chat_options"},
     {"ember_conversation_new", "generate_options"}, {"ember_conversation_load", "chat_options"},
     {"ember_conversation_load", "generate_options"}, {"ember_conversation_send", "sampler"},
     {"ember_conversation_begin", "sampler"}, {"ember_conversation_send", "out_usage"},

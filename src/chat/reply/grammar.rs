@@ -16,6 +16,10 @@ pub struct ToolGrammar {
     pub lark: String,
 }
 
+/// How much white space there may be between two parts of arguments: what `llguidance` takes from a schema.
+const WHITE_SPACE: &str =
+    r#""x-guidance": {"whitespace_flexible": true, "whitespace_pattern": "[\\x20\\x0A]{1,8}"}"#;
+
 /// How the calls of a form are written. `~` in a mark is a line break that may be left away.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
@@ -179,7 +183,7 @@ impl Lark<'_> {
             Some(_) => row([begin, call, close]),
             None => {
                 let rest = self.rule("rest".into(), row([call, close]));
-                let more = if parallel { format!("(/\\s*/ {open} {rest})*") } else { String::new() };
+                let more = if parallel { format!("(/\\s{{0,8}}/ {open} {rest})*") } else { String::new() };
                 row([begin, rest, more])
             }
         }
@@ -213,7 +217,12 @@ impl Lark<'_> {
     fn json(&mut self, name: String, schema: &str) -> String {
         let empty = "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
         let schema = if schema.trim() == "{}" { empty } else { schema };
-        self.rule(name, format!("%json {schema}"))
+        // Without a bound a model may write white space to the end of its days.
+        let Some(inner) = schema.trim().strip_prefix('{') else {
+            return self.rule(name, format!("%json {schema}"));
+        };
+        let comma = if inner.trim_start().starts_with('}') { "" } else { ", " };
+        self.rule(name, format!("%json {{{WHITE_SPACE}{comma}{inner}"))
     }
 
     /// The arguments of a tool in the schema's order: those that it requires, and any of the others.

@@ -131,7 +131,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer replies[i].close()
 	}
-	p := &plan{prompts: [][]ember.Token{prompt.tokens}, special: prompt.parsed, trigger: prompt.thinkingClose, top: or(request.TopLogprobs, 0), logprob: isTrue(request.Logprobs), sampling: &request.sampling}
+	p := &plan{prompts: [][]ember.Token{prompt.tokens}, special: prompt.parsed, calls: prompt.calls, offered: prompt.offered, trigger: prompt.thinkingClose, top: or(request.TopLogprobs, 0), logprob: isTrue(request.Logprobs), sampling: &request.sampling}
 	if err := p.fit(m, most, "messages"); err != nil {
 		return err
 	}

@@ -14,8 +14,10 @@ type plan struct {
 	most    []int // tokens to generate, for each prompt
 	top     int   // how many likely tokens events tell, if logprobs
 	logprob bool
-	special bool   // control tokens are to be seen in the text
-	trigger string // behind which the answer begins that a response_format binds; "": at once
+	special bool              // control tokens are to be seen in the text
+	calls   *ember.Constraint // what calls of tools follow; nil: nothing
+	offered bool              // whether there are tools to call
+	trigger string            // behind which the answer begins that a response_format binds; "": at once
 	*sampling
 }
 
@@ -107,6 +109,12 @@ func (m *served) submit(ctx context.Context, p *plan) (requests []*ember.Request
 	constraint, err := m.constraint(p.ResponseFormat, p.trigger)
 	if err != nil {
 		return nil, err
+	}
+	if constraint != nil && p.offered {
+		return nil, unsupported("response_format", "response_format and tools in one request are more than this server can hold an answer to: leave one away.")
+	}
+	if constraint == nil {
+		constraint = p.calls
 	}
 	for prompt, tokens := range p.prompts {
 		for i := range p.choices() {

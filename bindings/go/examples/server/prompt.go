@@ -27,6 +27,8 @@ type chatPrompt struct {
 	tokens        []ember.Token
 	options       []ember.ChatOption // that it was made with
 	parsed        bool               // the reply may have thoughts or calls
+	calls         *ember.Constraint  // what calls follow; nil: nothing
+	offered       bool               // whether there are tools to call
 	thinkingClose string             // the mark behind the thought that the prompt ends in, if it does
 }
 
@@ -110,7 +112,19 @@ func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 	if offered && format.Calls == "" {
 		return nil, unsupported("tools", "How the model %s writes calls is not known from its chat template.", m.name)
 	}
-	prompt.parsed = offered || format.ThinkingOpen != ""
+	prompt.parsed, prompt.offered = offered || format.ThinkingOpen != "", offered
+	if offered {
+		prompt.calls, err = m.model.ChatConstraint(text, options...)
+		if errors.Is(err, ember.ErrUnsupported) || errors.Is(err, ember.ErrInvalidArgument) {
+			return nil, unsupported("tools", "Calls cannot be held to these tools: %s", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if prompt.calls == nil && r.mustHold() {
+			return nil, unsupported("tools", "The model %s writes calls in a form that this server cannot hold it to: leave strict and tool_choice away.", m.name)
+		}
+	}
 	thinks, err := reply.parser.IsThinking()
 	if thinks {
 		prompt.thinkingClose = format.ThinkingClose

@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"user": "` + strings.Repeat("a", 4000) + `"}`, 413, "request_too_large", "", "4000 bytes"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "retrieval"}]}`, 400, "unsupported_parameter", "tools[0].type", "function"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {}}]}`, 400, "invalid_value", "tools[0].function.name", "missing"},
-		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}`, 400, "unsupported_parameter", "tool_choice", "auto"},
+		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}`, 400, "invalid_value", "tool_choice", "no tools"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tool_choice": "maybe"}`, 400, "invalid_value", "tool_choice", "maybe"},
 		{chatPath, `{"model": "toy", "functions": [{}]}`, 400, "unsupported_parameter", "functions", "obsolete"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}]}`, 400, "invalid_value", "messages[0].tool_calls[0].function.arguments", "object"},

@@ -24,13 +24,9 @@ var messageToolRules = rules{"function_call": refused("it is obsolete; OpenAI's 
 
 // toolOptions makes options of the chat template and of the parser of replies; offered tells whether the model may call anything.
 func (m *served) toolOptions(r *toolRequest) (options []ember.ChatOption, offered bool, err error) {
-	choice := "auto"
-	if !absent(r.ToolChoice) && json.Unmarshal(r.ToolChoice, &choice) != nil || choice == "required" {
-		// A call that the model is not held to may not come, which would be a wrong answer without a word.
-		return nil, false, unsupported("tool_choice", "tool_choice may be \"auto\" or \"none\": this server does not hold a model to calling yet.")
-	}
-	if choice != "auto" && choice != "none" {
-		return nil, false, invalid("tool_choice", "tool_choice is %q; it must be \"auto\" or \"none\".", choice)
+	choice, err := toolChoice(r.ToolChoice)
+	if err != nil {
+		return nil, false, err
 	}
 	tools := make([]any, len(r.Tools))
 	for i, text := range r.Tools {
@@ -49,9 +45,9 @@ func (m *served) toolOptions(r *toolRequest) (options []ember.ChatOption, offere
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Parameters  json.RawMessage `json:"parameters"`
+			Strict      *bool           `json:"strict"`
 		}
-		strict := rules{"strict": refused("this server does not hold calls to their schema yet", "false")}
-		if err := decode(tool.Function, &function, strict, path+"function."); err != nil {
+		if err := decode(tool.Function, &function, rules{}, path+"function."); err != nil {
 			return nil, false, err
 		}
 		if function.Name == "" {
@@ -61,13 +57,59 @@ func (m *served) toolOptions(r *toolRequest) (options []ember.ChatOption, offere
 			return nil, false, badJSON(err, path)
 		}
 	}
+	if len(tools) == 0 && choice != "auto" && choice != "none" {
+		return nil, false, invalid("tool_choice", "tool_choice is %q, but there are no tools.", choice)
+	}
 	if len(tools) == 0 || choice == "none" {
 		return nil, false, nil
 	}
 	if err := m.checkSaidIn(tools, "tools"); err != nil {
 		return nil, false, err
 	}
-	return []ember.ChatOption{ember.WithTools(r.Tools), ember.WithParallelCalls(or(r.ParallelCalls, true))}, true, nil
+	return []ember.ChatOption{ember.WithTools(r.Tools), ember.WithToolChoice(choice), ember.WithParallelCalls(or(r.ParallelCalls, true))}, true, nil
+}
+
+// toolChoice gives "auto", "none", "required" or the name of a function.
+func toolChoice(text json.RawMessage) (string, error) {
+	if absent(text) {
+		return "auto", nil
+	}
+	var choice string
+	if json.Unmarshal(text, &choice) == nil {
+		if choice != "auto" && choice != "none" && choice != "required" {
+			return "", invalid("tool_choice", "tool_choice is %q; it must be \"auto\", \"none\", \"required\" or an object that names a function.", choice)
+		}
+		return choice, nil
+	}
+	var named struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if err := decode(text, &named, rules{}, "tool_choice."); err != nil {
+		return "", err
+	}
+	if named.Type != "function" || named.Function.Name == "" {
+		return "", invalid("tool_choice", "tool_choice must be of the type \"function\" and name one.")
+	}
+	return named.Function.Name, nil
+}
+
+// mustHold tells whether the request wants its calls held to something: to be made, or to the schema of a tool.
+func (r *toolRequest) mustHold() bool {
+	choice, _ := toolChoice(r.ToolChoice)
+	for _, text := range r.Tools {
+		var tool struct {
+			Function struct {
+				Strict bool `json:"strict"`
+			} `json:"function"`
+		}
+		if json.Unmarshal(text, &tool) == nil && tool.Function.Strict {
+			return choice != "none"
+		}
+	}
+	return choice != "auto" && choice != "none"
 }
 
 // calls reads the tool_calls of a message, as templates take them: with arguments that are an object.

@@ -434,6 +434,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_chat_constraint": (
+        c_int32,
+        [
+            c_void_p,
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_chat_options_free": (
         None,
         [
