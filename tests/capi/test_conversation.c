@@ -219,6 +219,21 @@ static void tokens(void)
     FAILS(EMBER_E_INVALID_ARGUMENT, "thinking is 3", ember_chat_options_set_thinking(chat, 3, E));
     OK(ember_chat_options_set_thinking(chat, EMBER_THINKING_OFF, E));
     OK(ember_chat_tokenize(model, eos, NUL, chat, ids, 64, &n, E)); /* it never thinks */
+    /* A call that has to be made, for a generation of the host's own. */
+    ember_constraint *constraint = (ember_constraint *)1;
+    OK(ember_chat_constraint(model, chat, NULL, 0, &constraint, E));
+    CHECK(constraint == NULL); /* there are no tools */
+    OK(ember_chat_options_set_template(chat, "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}<tool_call>"
+                                             "{{ c.function | tojson }}</tool_call>{% endfor %}{% endfor %}", NUL, E));
+    OK(ember_chat_options_set_tools(chat, "[{\"name\": \"f\", \"parameters\": {\"not\": {}}}]", NUL, E));
+    OK(ember_chat_options_set_tool_choice(chat, "required", NUL, E));
+    FAILS(EMBER_E_UNSUPPORTED, "not", ember_chat_constraint(model, chat, NULL, 0, &constraint, E));
+    OK(ember_chat_options_set_strict_tools(chat, false, E));
+    OK(ember_chat_options_set_tools(chat, "[{\"name\": \"f\", \"parameters\": {}}]", NUL, E));
+    OK(ember_chat_constraint(model, chat, NULL, 0, &constraint, E));
+    CHECK(constraint != NULL);
+    ember_constraint_free(constraint);
+    OK(ember_chat_options_set_template(chat, "{{ messages[0].content }}", NUL, E));
     OK(ember_chat_options_set_thinking(chat, EMBER_THINKING_ON, E));
     FAILS(EMBER_E_UNSUPPORTED, "no variable that switches", ember_chat_tokenize(model, eos, NUL, chat, ids, 64, &n, E));
     OK(ember_chat_options_set_template(chat, "{% if enable_thinking %}Think. {% endif %}{{ messages[0].content }}<think></think>",

@@ -383,6 +383,59 @@ static void dry(const char *path)
     ember_model_release(plain);
 }
 
+/* The stages of 2025, and the chain that a file proposes. */
+static void proposed(const char *path)
+{
+    ember_model *model = load_model(path), *proposing = NULL;
+    float *logits = calloc(4096, sizeof *logits);
+    uint32_t token = 0;
+    logits[17] = 6, logits[18] = 5.5f, logits[19] = 1;
+    ember_sampler *s = new_sampler(7);
+    /* Of 4096 logits around 0 one standard deviation below the largest leaves the two. */
+    OK(ember_sampler_add_top_n_sigma(s, 1, E));
+    for (int i = 0; i < 50; i++) {
+        OK(ember_sampler_sample(s, logits, 4096, &token, E));
+        CHECK(token == 17 || token == 18 || logits[17] - logits[token] < 6);
+    }
+    FAILS(EMBER_E_INVALID_ARGUMENT, "top-n-sigma must", ember_sampler_add_top_n_sigma(s, NAN, E));
+    ember_sampler_free(s);
+    s = new_sampler(7);
+    OK(ember_sampler_add_min_p(s, 0.3f, E));
+    OK(ember_sampler_add_adaptive_p(s, 0.4f, 0.9f, E));
+    OK(ember_sampler_sample(s, logits, 4096, &token, E));
+    CHECK(token == 17 || token == 18);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "adaptive-p", ember_sampler_add_adaptive_p(s, 0.4f, 0.9f, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "target", ember_sampler_add_adaptive_p(s, 2, 0.9f, E));
+    ember_sampler_free(s);
+    s = new_sampler(7);
+    OK(ember_sampler_add_mirostat_1(s, 0.0f, 0.1f, 100, E));
+    OK(ember_sampler_sample(s, logits, 4096, &token, E));
+    CHECK(token == 17);
+    ember_sampler_free(s);
+    s = new_sampler(7);
+    FAILS(EMBER_E_INVALID_ARGUMENT, "m must", ember_sampler_add_mirostat_1(s, 5, 0.1f, 1, E));
+    ember_sampler_free(s);
+    s = new_sampler(7);
+    OK(ember_sampler_add_infill(s, model, E));
+    OK(ember_sampler_sample(s, logits, 512, &token, E));
+    ember_sampler_free(s);
+    /* A file without a proposal proposes llama.cpp's defaults or nothing; one with a temperature of 0 takes the likeliest. */
+    ember_model_options *options = NULL;
+    OK(ember_model_options_new(&options, E));
+    OK(ember_model_options_set_meta_f64(options, "general.sampling.temp", EMBER_NUL_TERMINATED, 0, E));
+    OK(ember_model_load(path, EMBER_NUL_TERMINATED, options, &proposing, E));
+    OK(ember_model_sampler(proposing, 7, &s, E));
+    for (int i = 0; i < 20; i++) {
+        OK(ember_sampler_sample(s, logits, 4096, &token, E));
+        CHECK(token == 17);
+    }
+    ember_sampler_free(s);
+    ember_model_options_free(options);
+    ember_model_release(proposing);
+    ember_model_release(model);
+    free(logits);
+}
+
 int main(int argc, char **argv)
 {
     greedy();
@@ -397,5 +450,6 @@ int main(int argc, char **argv)
     more_bad_parameters();
     callbacks();
     dry(model_path(argc, argv));
+    proposed(model_path(argc, argv));
     return finish("sampler");
 }
