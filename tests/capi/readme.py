@@ -105,6 +105,11 @@ def command(page: str, line: str) -> str | None:
             return None
         case ["cc", "-Iinclude", "examples/c/hello.c", *_] | ["cc", "program.c", "$(pkg-config", *_]:
             return None
+        # bindings/pages.sh compiles and runs that program so.
+        case ["javac", "-d", "classes", "bindings/java/ember/*.java", "Chat.java"]:
+            return None
+        case ["java", "--enable-native-access=ALL-UNNAMED", "-Dember.library=build/lib/libember.so", "-cp", "classes", "Chat", _]:
+            return None
         # bindings/cpp/tests/run.sh compiles that program so.
         case ["c++", "-std=c++17", "-Iinclude", "-Ibindings/cpp", "hello.cpp", *_]:
             return None
