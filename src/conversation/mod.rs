@@ -17,6 +17,7 @@ mod template;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use calls::CallConstraints;
 pub use fit::OnFull;
@@ -135,6 +136,9 @@ impl Conversation {
             usage: TurnUsage::default(),
             options,
         };
+        // A date in the prompt must not change from one turn to the next: all behind it would be run again.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        conversation.options.now.get_or_insert(i64::try_from(since).unwrap_or(0));
         if let Some(system) = conversation.options.system.take() {
             conversation.messages.push(Message::text(Role::System, &system)?);
         }
