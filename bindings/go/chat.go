@@ -109,23 +109,70 @@ func WithNow(now time.Time) ChatOption {
 }
 
 // ApplyChatTemplate gives the text of a conversation as the model was trained on it. It spells control tokens, and BOS where
-// the template says so: tokenize it with [ParseSpecial] alone. Texts of users that spell control tokens become these tokens;
-// a host that minds must look for them first. A model without a template gives [ErrUnsupported], and a message with a text that
+// the template says so: tokenize it with [ParseSpecial] alone. Texts of users that spell control tokens become these tokens then;
+// [Model.TokenizeChat] keeps them apart. A model without a template gives [ErrUnsupported], and a message with a text that
 // is not UTF-8 [ErrUTF8].
 func (m *Model) ApplyChatTemplate(messages []Message, options ...ChatOption) (string, error) {
+	text, err := messagesJSON(messages)
+	if err != nil {
+		return "", err
+	}
+	return m.ApplyChatTemplateJSON(text, options...)
+}
+
+// TokenizeChat gives the tokens of what [Model.ApplyChatTemplate] writes. No text of a message or tool can spell a control token.
+func (m *Model) TokenizeChat(messages []Message, options ...ChatOption) ([]Token, error) {
+	text, err := messagesJSON(messages)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []Token
+	err = m.withChat(options, func(p *C.ember_model, o *C.ember_chat_options) error {
+		var cerr *C.ember_error
+		tokens, err = fill(len(text)/2+256, func(buffer []Token, needed *C.size_t) error {
+			return check(C.ember_chat_tokenize(p, elements[C.char](text), C.size_t(len(text)), o,
+				elements[C.uint32_t](buffer), C.size_t(len(buffer)), needed, &cerr), &cerr)
+		})
+		return err
+	})
+	return tokens, err
+}
+
+func messagesJSON(messages []Message) ([]byte, error) {
 	if messages == nil {
 		messages = []Message{}
 	}
 	for i := range messages {
 		if err := messages[i].check(i); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	text, err := json.Marshal(messages)
 	if err != nil {
-		return "", invalid("the messages: " + err.Error())
+		return nil, invalid("the messages: " + err.Error())
 	}
-	return m.ApplyChatTemplateJSON(text, options...)
+	return text, nil
+}
+
+// withChat lends the library's model and an options object to f.
+func (m *Model) withChat(options []ChatOption, f func(*C.ember_model, *C.ember_chat_options) error) error {
+	p, err := m.h.use()
+	if err != nil {
+		return err
+	}
+	defer m.h.done()
+	var cerr *C.ember_error
+	var o *C.ember_chat_options
+	if err := check(C.ember_chat_options_new(&o, &cerr), &cerr); err != nil {
+		return err
+	}
+	defer C.ember_chat_options_free(o)
+	for _, option := range options {
+		if err := applied(option.apply, o); err != nil {
+			return err
+		}
+	}
+	return f(p, o)
 }
 
 // ApplyChatTemplateJSON is ApplyChatTemplate for messages that are a JSON array already, perhaps with what [Message] lacks.

@@ -69,11 +69,6 @@ func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 		}
 		messages[i] = ember.Message{Role: role, Content: content, Name: from.Name, ReasoningContent: from.ReasoningContent,
 			ToolCalls: calls, ToolCallID: from.ToolCallID}
-		for _, said := range []string{content, from.Name, from.ReasoningContent, from.ToolCallID} {
-			if err := m.checkSaid(said, path); err != nil {
-				return nil, err
-			}
-		}
 	}
 	if err := m.checkSaidIn(r.TemplateVariables, "chat_template_kwargs"); err != nil {
 		return nil, err
@@ -95,7 +90,8 @@ func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := m.model.Tokenize(text, ember.ParseSpecial)
+	// What a user says can spell no control token here.
+	tokens, err := m.model.TokenizeChat(messages, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -63,9 +63,6 @@ func (m *served) toolOptions(r *toolRequest) (options []ember.ChatOption, offere
 	if len(tools) == 0 || choice == "none" {
 		return nil, false, nil
 	}
-	if err := m.checkSaidIn(tools, "tools"); err != nil {
-		return nil, false, err
-	}
 	return []ember.ChatOption{ember.WithTools(r.Tools), ember.WithToolChoice(choice), ember.WithParallelCalls(or(r.ParallelCalls, true))}, true, nil
 }
 
@@ -144,9 +141,6 @@ func (m *served) calls(text json.RawMessage, path string) (json.RawMessage, erro
 			return nil, invalid(path+"function.arguments", "%sfunction.arguments must be a string with a JSON object in it.", path)
 		}
 		f.Arguments = json.RawMessage(arguments)
-		if err := m.checkSaidIn([]any{f.Name, all[i].ID, object}, path); err != nil {
-			return nil, err
-		}
 	}
 	return json.Marshal(all)
 }
