@@ -169,7 +169,7 @@ const weather = {
 };
 
 test("tools", async (t) => {
-  const options = { ...greedy, tools: [weather], tool_choice: "required", max_tokens: 200 };
+  const options = { ...greedy, tools: [weather], tool_choice: "required", parallel_tool_calls: false, max_tokens: 200 };
   const answer = await needs(t, "tools", () => client.chat.completions.create(options));
   if (!answer) return;
   const [call] = answer.choices[0].message.tool_calls;
