@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod chat;
 pub mod constraint;
+pub mod conversation;
 mod edit;
 pub mod gguf;
 pub mod model;
@@ -19,10 +20,11 @@ pub mod tokenizer;
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of each is in `corpus/NAME`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("calls", calls::run),
     ("chat", chat::run),
     ("constraint", constraint::run),
+    ("conversation", conversation::run),
     ("gguf", gguf::run),
     ("model", model::run),
     ("reply", reply::run),
