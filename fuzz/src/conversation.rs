@@ -87,14 +87,13 @@ pub fn run(bytes: &[u8]) {
                 }
                 let sum = xxh3_128(&saved[..n]).to_le_bytes();
                 saved[n..].copy_from_slice(&sum);
-                if let Ok(mut loaded) = Conversation::load(model(), options(when_full), &saved) {
-                    if loaded.add(Message::text(Role::User, "Hi").expect("a message")).is_ok() {
-                        let mut sampler = Sampler::new(0);
-                        if loaded.begin(&mut context).is_ok() {
-                            while loaded.next(&mut context, &mut sampler).is_ok_and(|piece| piece.is_some()) {
-                            }
-                        }
-                    }
+                let Ok(mut loaded) = Conversation::load(model(), options(when_full), &saved) else {
+                    continue;
+                };
+                loaded.add(Message::text(Role::User, "Hi").expect("a message")).expect("idle");
+                let mut sampler = Sampler::new(0);
+                if loaded.begin(&mut context).is_ok() {
+                    while loaded.next(&mut context, &mut sampler).is_ok_and(|piece| piece.is_some()) {}
                 }
             }
         }
