@@ -36,7 +36,7 @@ valgrind)
     # The shared library has the same code, and valgrind takes its time.
     linkages=static
     # Without fair scheduling a thread that computes can keep the others waiting for minutes.
-    runner="valgrind --quiet --fair-sched=try --child-silent-after-fork=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99"
+    runner="valgrind --quiet --suppressions=$PWD/tests/capi/valgrind.supp --fair-sched=try --child-silent-after-fork=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99"
     ;;
 *)
     echo "$0: the mode is plain, asan or valgrind, not \"$mode\"" >&2
