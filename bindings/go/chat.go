@@ -177,25 +177,14 @@ func (m *Model) withChat(options []ChatOption, f func(*C.ember_model, *C.ember_c
 
 // ApplyChatTemplateJSON is ApplyChatTemplate for messages that are a JSON array already, perhaps with what [Message] lacks.
 func (m *Model) ApplyChatTemplateJSON(messages []byte, options ...ChatOption) (string, error) {
-	p, err := m.h.use()
-	if err != nil {
-		return "", err
-	}
-	defer m.h.done()
-	var cerr *C.ember_error
-	var o *C.ember_chat_options
-	if err := check(C.ember_chat_options_new(&o, &cerr), &cerr); err != nil {
-		return "", err
-	}
-	defer C.ember_chat_options_free(o)
-	for _, option := range options {
-		if err := applied(option.apply, o); err != nil {
-			return "", err
-		}
-	}
-	text, err := fill(2*len(messages)+256, func(buffer []byte, needed *C.size_t) error {
-		return check(C.ember_chat_apply_template(p, elements[C.char](messages), C.size_t(len(messages)), o,
-			elements[C.uint8_t](buffer), C.size_t(len(buffer)), needed, &cerr), &cerr)
+	var text []byte
+	err := m.withChat(options, func(p *C.ember_model, o *C.ember_chat_options) (err error) {
+		var cerr *C.ember_error
+		text, err = fill(2*len(messages)+256, func(buffer []byte, needed *C.size_t) error {
+			return check(C.ember_chat_apply_template(p, elements[C.char](messages), C.size_t(len(messages)), o,
+				elements[C.uint8_t](buffer), C.size_t(len(buffer)), needed, &cerr), &cerr)
+		})
+		return err
 	})
 	return string(text), err
 }

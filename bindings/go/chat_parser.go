@@ -64,25 +64,13 @@ func WithParallelCalls(parallel bool) ChatOption {
 
 // NewChatParser prepares to read a reply to prompt, the text that [Model.ApplyChatTemplate] gave, with the same options.
 func (m *Model) NewChatParser(prompt string, options ...ChatOption) (*ChatParser, error) {
-	p, err := m.h.use()
-	if err != nil {
-		return nil, err
-	}
-	defer m.h.done()
-	var cerr *C.ember_error
-	var o *C.ember_chat_options
-	if err := check(C.ember_chat_options_new(&o, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	defer C.ember_chat_options_free(o)
-	for _, option := range options {
-		if err := applied(option.apply, o); err != nil {
-			return nil, err
-		}
-	}
 	var parser *C.ember_chat_parser
-	text, n := chars(prompt)
-	if err := check(C.ember_chat_parser_new(p, o, text, n, &parser, &cerr), &cerr); err != nil {
+	err := m.withChat(options, func(p *C.ember_model, o *C.ember_chat_options) error {
+		var cerr *C.ember_error
+		text, n := chars(prompt)
+		return check(C.ember_chat_parser_new(p, o, text, n, &parser, &cerr), &cerr)
+	})
+	if err != nil {
 		return nil, err
 	}
 	c := &ChatParser{newHandle(parser, func(p *C.ember_chat_parser) { C.ember_chat_parser_free(p) })}

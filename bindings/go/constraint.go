@@ -134,25 +134,13 @@ func (m *Model) constraint(options []ConstraintOption,
 // [WithToolChoice] asks for a call, the reply is one. nil: there is nothing to constrain. prompt is the text that
 // [Model.ApplyChatTemplate] gave with the same options.
 func (m *Model) ChatConstraint(prompt string, options ...ChatOption) (*Constraint, error) {
-	model, err := m.h.use()
-	if err != nil {
-		return nil, err
-	}
-	defer m.h.done()
-	var cerr *C.ember_error
-	var o *C.ember_chat_options
-	if err := check(C.ember_chat_options_new(&o, &cerr), &cerr); err != nil {
-		return nil, err
-	}
-	defer C.ember_chat_options_free(o)
-	for _, option := range options {
-		if err := applied(option.apply, o); err != nil {
-			return nil, err
-		}
-	}
 	var p *C.ember_constraint
-	start, n := chars(prompt)
-	if err := check(C.ember_chat_constraint(model, o, start, n, &p, &cerr), &cerr); err != nil || p == nil {
+	err := m.withChat(options, func(model *C.ember_model, o *C.ember_chat_options) error {
+		var cerr *C.ember_error
+		start, n := chars(prompt)
+		return check(C.ember_chat_constraint(model, o, start, n, &p, &cerr), &cerr)
+	})
+	if err != nil || p == nil {
 		return nil, err
 	}
 	c := &Constraint{newHandle(p, func(p *C.ember_constraint) { C.ember_constraint_free(p) })}
