@@ -299,7 +299,7 @@ enum ember_event_kind
      */
     EMBER_EVENT_END = 2,
     /**
-     * There is no event yet; only from ember_request_next, whose time is over.
+     * There is no event yet, from ember_request_next, whose time is over; or none any more, from ember_completions_next.
      */
     EMBER_EVENT_NONE = 3,
 };
@@ -663,6 +663,11 @@ typedef struct ember_chat_parser ember_chat_parser;
 typedef struct ember_classify_options ember_classify_options;
 
 /**
+ * Several completions of one prompt under way. One thread at a time.
+ */
+typedef struct ember_completions ember_completions;
+
+/**
  * What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at once.
  */
 typedef struct ember_constraint ember_constraint;
@@ -866,6 +871,137 @@ typedef struct ember_chat_format {
 } ember_chat_format;
 
 /**
+ * A token and the natural logarithm of its probability, at most 0. Of fixed size.
+ */
+typedef struct ember_token_logprob {
+    /**
+     * The token.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages.
+     */
+    float logprob;
+} ember_token_logprob;
+
+/**
+ * What happens in a generation. What it points to is Ember's, and stays until the next call with the generator (or, in a
+ * callback, until that returns). Set struct_size to sizeof(ember_event) before ember_generator_next.
+ */
+typedef struct ember_event {
+    /**
+     * Size of this struct as the caller knows it; in a callback, as the library knows it.
+     */
+    size_t struct_size;
+    /**
+     * New text, text_len bytes of whole UTF-8 code points, not NUL-terminated, never NULL, perhaps of length 0. Bytes of the
+     * model that are no UTF-8 are U+FFFD here. Text that may be the beginning of a stop string comes with a later event,
+     * so it need not be that of the event's token. The texts of all events in a row are the whole text.
+     */
+    const char *text;
+    /**
+     * Length of text.
+     */
+    size_t text_len;
+    /**
+     * The bytes that the token stands for, perhaps a part of a code point; n_bytes of them, never NULL.
+     */
+    const uint8_t *bytes;
+    /**
+     * Length of bytes.
+     */
+    size_t n_bytes;
+    /**
+     * The likeliest tokens at the place of this one, the likeliest first; NULL when there are none.
+     */
+    const struct ember_token_logprob *tops;
+    /**
+     * Length of tops.
+     */
+    size_t n_tops;
+    /**
+     * An ember_event_kind.
+     */
+    int32_t kind;
+    /**
+     * The token of EMBER_EVENT_TOKEN, else EMBER_TOKEN_NONE.
+     */
+    uint32_t token;
+    /**
+     * Its log-probability, before the sampler's stages; NaN when it was not asked for.
+     */
+    float logprob;
+    /**
+     * The ember_finish_reason of EMBER_EVENT_END, else EMBER_FINISH_NONE.
+     */
+    int32_t finish_reason;
+} ember_event;
+
+/**
+ * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
+ */
+typedef struct ember_generate_result {
+    /**
+     * Size of this struct as the caller knows it.
+     */
+    size_t struct_size;
+    /**
+     * Nanoseconds spent on the prompt.
+     */
+    uint64_t prefill_ns;
+    /**
+     * Nanoseconds spent on the generated tokens, the caller's own work between them not counted.
+     */
+    uint64_t decode_ns;
+    /**
+     * Tokens of the prompt, BOS included.
+     */
+    uint32_t n_prompt;
+    /**
+     * Tokens generated, an end-of-generation token not counted.
+     */
+    uint32_t n_generated;
+    /**
+     * An ember_finish_reason.
+     */
+    int32_t finish_reason;
+    /**
+     * Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
+     */
+    uint32_t n_reused;
+    /**
+     * Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
+     */
+    uint32_t n_drafted;
+    /**
+     * Of these, those that came true.
+     */
+    uint32_t n_accepted;
+    /**
+     * Tokens that were forgotten for room (ember_generate_options_set_shift).
+     */
+    uint64_t n_shifted;
+    /**
+     * Tokens that a constraint left no choice for and that were run together with others (ember_generate_options_set_constraint).
+     */
+    uint32_t n_forced;
+    /**
+     * How far the text is that follows a constraint: an ember_constraint_progress. A text that is cut off is
+     * EMBER_CONSTRAINT_UNFINISHED.
+     */
+    int32_t progress;
+    /**
+     * Sum of the log-probabilities of the tokens generated, before the sampler's stages, that of an end-of-generation token
+     * included; NaN when they were not asked for (ember_generate_options_set_logprobs), or nothing was generated.
+     */
+    double sum_logprob;
+    /**
+     * Their mean, which says how likely the model finds the text whatever its length; NaN likewise.
+     */
+    double mean_logprob;
+} ember_generate_result;
+
+/**
  * The options in force in a context. Set struct_size to sizeof(ember_context_info) before the call.
  */
 typedef struct ember_context_info {
@@ -974,73 +1110,6 @@ typedef uint32_t (*ember_full_callback)(uint32_t n_tokens,
                                         void *user_data);
 
 /**
- * A token and the natural logarithm of its probability, at most 0. Of fixed size.
- */
-typedef struct ember_token_logprob {
-    /**
-     * The token.
-     */
-    uint32_t token;
-    /**
-     * Its log-probability, before the sampler's stages.
-     */
-    float logprob;
-} ember_token_logprob;
-
-/**
- * What happens in a generation. What it points to is Ember's, and stays until the next call with the generator (or, in a
- * callback, until that returns). Set struct_size to sizeof(ember_event) before ember_generator_next.
- */
-typedef struct ember_event {
-    /**
-     * Size of this struct as the caller knows it; in a callback, as the library knows it.
-     */
-    size_t struct_size;
-    /**
-     * New text, text_len bytes of whole UTF-8 code points, not NUL-terminated, never NULL, perhaps of length 0. Bytes of the
-     * model that are no UTF-8 are U+FFFD here. Text that may be the beginning of a stop string comes with a later event,
-     * so it need not be that of the event's token. The texts of all events in a row are the whole text.
-     */
-    const char *text;
-    /**
-     * Length of text.
-     */
-    size_t text_len;
-    /**
-     * The bytes that the token stands for, perhaps a part of a code point; n_bytes of them, never NULL.
-     */
-    const uint8_t *bytes;
-    /**
-     * Length of bytes.
-     */
-    size_t n_bytes;
-    /**
-     * The likeliest tokens at the place of this one, the likeliest first; NULL when there are none.
-     */
-    const struct ember_token_logprob *tops;
-    /**
-     * Length of tops.
-     */
-    size_t n_tops;
-    /**
-     * An ember_event_kind.
-     */
-    int32_t kind;
-    /**
-     * The token of EMBER_EVENT_TOKEN, else EMBER_TOKEN_NONE.
-     */
-    uint32_t token;
-    /**
-     * Its log-probability, before the sampler's stages; NaN when it was not asked for.
-     */
-    float logprob;
-    /**
-     * The ember_finish_reason of EMBER_EVENT_END, else EMBER_FINISH_NONE.
-     */
-    int32_t finish_reason;
-} ember_event;
-
-/**
  * Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
  * anything but 0 ends the generation; no more events come then. Runs on the calling thread.
  * It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since the library has no
@@ -1131,61 +1200,6 @@ typedef struct ember_engine_metrics {
      */
     uint32_t n_free_pages;
 } ember_engine_metrics;
-
-/**
- * What a generation did. Set struct_size to sizeof(ember_generate_result) before the call.
- */
-typedef struct ember_generate_result {
-    /**
-     * Size of this struct as the caller knows it.
-     */
-    size_t struct_size;
-    /**
-     * Nanoseconds spent on the prompt.
-     */
-    uint64_t prefill_ns;
-    /**
-     * Nanoseconds spent on the generated tokens, the caller's own work between them not counted.
-     */
-    uint64_t decode_ns;
-    /**
-     * Tokens of the prompt, BOS included.
-     */
-    uint32_t n_prompt;
-    /**
-     * Tokens generated, an end-of-generation token not counted.
-     */
-    uint32_t n_generated;
-    /**
-     * An ember_finish_reason.
-     */
-    int32_t finish_reason;
-    /**
-     * Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
-     */
-    uint32_t n_reused;
-    /**
-     * Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
-     */
-    uint32_t n_drafted;
-    /**
-     * Of these, those that came true.
-     */
-    uint32_t n_accepted;
-    /**
-     * Tokens that were forgotten for room (ember_generate_options_set_shift).
-     */
-    uint64_t n_shifted;
-    /**
-     * Tokens that a constraint left no choice for and that were run together with others (ember_generate_options_set_constraint).
-     */
-    uint32_t n_forced;
-    /**
-     * How far the text is that follows a constraint: an ember_constraint_progress. A text that is cut off is
-     * EMBER_CONSTRAINT_UNFINISHED.
-     */
-    int32_t progress;
-} ember_generate_result;
 
 /**
  * Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
@@ -1916,6 +1930,100 @@ ember_status ember_rerank(struct ember_context *context,
                           size_t capacity,
                           size_t *n_needed,
                           struct ember_error **err);
+
+/**
+ * Prepares `n` completions of `prompt`, and writes them to `out`; free them with ember_completions_free. Their events come from
+ * ember_completions_next. The prompt runs once, and each step runs a token of every completion, which takes far less time than
+ * one after the other.
+ *
+ * Completion i is in sequence s + i of the context, where s is that of the options (ember_generate_options_set_sequence), so the
+ * context needs s + `n` sequences (ember_context_options_set_n_seq). The prompt is the whole of the text, as with
+ * ember_generate_options_set_reuse_prefix: Ember runs only what sequence s does not begin with already, and the other
+ * sequences forget what they held. Afterwards each sequence holds the prompt and its completion.
+ *
+ * Each completion draws with a copy of `sampler`. Completion 0 draws as `sampler` would; completion i has a seed that is i larger.
+ * `sampler` itself stays as it is and may be freed, and so may `options`. `options` NULL: the defaults; `sampler` NULL: greedy, so that all
+ * completions are the same. The completions keep the context alive, and use it in ember_completions_next only.
+ *
+ * Options hold for each completion: each may have so many tokens, and each text ends at stop strings. Lookup and draft tokens are
+ * left out.
+ * Errors: EMBER_E_INVALID_ARGUMENT (`n` is 0, too few sequences, an empty prompt), EMBER_E_UTF8, EMBER_E_CONTEXT_FULL for more tokens
+ * than a sequence holds, EMBER_E_UNSUPPORTED for an encoder, a model without a tokenizer, and
+ * ember_generate_options_set_shift; EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_completions_new(struct ember_context *context,
+                                   const char *prompt,
+                                   size_t prompt_len,
+                                   uint32_t n,
+                                   const struct ember_generate_options *options,
+                                   struct ember_sampler *sampler,
+                                   struct ember_completions **out,
+                                   struct ember_error **err);
+
+/**
+ * As ember_completions_new for a prompt of `n_tokens` token ids, to which nothing is added.
+ * Errors: as ember_completions_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ */
+ember_status ember_completions_new_tokens(struct ember_context *context,
+                                          const uint32_t *tokens,
+                                          size_t n_tokens,
+                                          uint32_t n,
+                                          const struct ember_generate_options *options,
+                                          struct ember_sampler *sampler,
+                                          struct ember_completions **out,
+                                          struct ember_error **err);
+
+/**
+ * Frees completions. NULL is fine. What was generated stays in the context's sequences. While a call is using the completions (on
+ * another thread) they are not freed, and the log says so: free them afterwards.
+ */
+void ember_completions_free(struct ember_completions *completions);
+
+/**
+ * Writes the next event to `event`, whose struct_size must be set, and to `out_index` which completion it is of, from 0 on. What the event
+ * points to stays until the next call with these completions, or their free. The completions take turns, a token each; each ends
+ * with one EMBER_EVENT_END. When all have ended the event is EMBER_EVENT_NONE.
+ * Errors leave all as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
+ * EMBER_E_INVALID_ARGUMENT when a sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY
+ * when the context is in use. A cancel token is no error: each completion ends with EMBER_FINISH_CANCELLED.
+ */
+ember_status ember_completions_next(struct ember_completions *completions,
+                                    struct ember_event *event,
+                                    uint32_t *out_index,
+                                    struct ember_error **err);
+
+/**
+ * Writes what completion `index` did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE before its
+ * end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ */
+ember_status ember_completions_usage(const struct ember_completions *completions,
+                                     uint32_t index,
+                                     struct ember_generate_result *out,
+                                     struct ember_error **err);
+
+/**
+ * Writes the text of completion `index` so far, that of all its events, to `buffer` of `capacity` bytes, and its length to `n_needed`.
+ * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ */
+ember_status ember_completions_text(const struct ember_completions *completions,
+                                    uint32_t index,
+                                    uint8_t *buffer,
+                                    size_t capacity,
+                                    size_t *n_needed,
+                                    struct ember_error **err);
+
+/**
+ * Writes the indices of all completions to `buffer` of `capacity` elements, from the likeliest to the least likely, and their number to
+ * `n_needed`. The measure is the mean log-probability of the tokens (mean_logprob of ember_completions_usage), so the first is the
+ * best of `n`. Needs ember_generate_options_set_logprobs.
+ * Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where log-probabilities were not asked for;
+ * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ */
+ember_status ember_completions_rank(const struct ember_completions *completions,
+                                    uint32_t *buffer,
+                                    size_t capacity,
+                                    size_t *n_needed,
+                                    struct ember_error **err);
 
 /**
  * Writes new options with their defaults to `out`; free them with ember_constraint_options_free.

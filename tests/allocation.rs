@@ -13,7 +13,7 @@ use ember::backend::{KvHeads, KvType};
 use ember::capi;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
 use ember::error::ember_status;
-use ember::generate::{EventKind, GenerateOptions, Generator};
+use ember::generate::{Completions, EventKind, GenerateOptions, Generator, Prompt};
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Penalties, Sampler, Stage};
 
@@ -170,6 +170,31 @@ fn check_generator(path: &std::path::Path) {
     }
 }
 
+/// Steps of three completions of one prompt.
+fn check_completions(path: &std::path::Path) {
+    let model = load(path);
+    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 2);
+    for sampler in samplers() {
+        let mut context =
+            context(&model, &ContextOptions { n_threads: 2, n_seq: 3, ..ContextOptions::default() });
+        let options =
+            GenerateOptions { max_tokens: n, ignore_eog: true, logprobs: true, ..GenerateOptions::default() };
+        let mut completions =
+            Completions::new(&context, Prompt::Tokens(&[1, 2]), &options, &sampler, 3).expect("completions");
+        for _ in 0..6 {
+            completions.next(&mut context).expect("an event");
+        }
+        let mut n_events = 0;
+        let count = allocations(|| {
+            while completions.next(&mut context).expect("an event").is_some() {
+                n_events += 1;
+            }
+        });
+        assert_eq!(n_events, 3 * (n + 1) - 6, "all tokens and the ends");
+        assert_eq!(count, 0, "{} with completions, {:?}", path.display(), sampler.stages());
+    }
+}
+
 /// The same through the C functions.
 fn check_c(path: &std::path::Path) {
     let ok = |status: ember_status| assert_eq!(status, ember_status::EMBER_OK);
@@ -263,6 +288,7 @@ fn decoding_and_sampling_allocate_nothing_and_embedding_its_result() {
     for path in models() {
         check_rust(&path);
         check_generator(&path);
+        check_completions(&path);
         check_c(&path);
         check_embed(&path);
     }

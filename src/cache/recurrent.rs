@@ -124,7 +124,12 @@ impl Recurrent {
     /// No states. Within a prompt one is kept every `distance` tokens, where a page ends.
     pub fn new(n_seq: usize, n_snapshots: usize, distance: usize) -> Recurrent {
         let slots = Slots::new(Recurrent::n_slots(n_seq, n_snapshots));
-        let states = || States { copies: Vec::with_capacity(MAX_AHEAD + 2), ..States::default() };
+        let (copies, snapshots) = (MAX_AHEAD + 2, MAX_AHEAD);
+        let states = || States {
+            copies: Vec::with_capacity(copies),
+            snapshots: Vec::with_capacity(snapshots),
+            ..States::default()
+        };
         let sequences = std::iter::repeat_with(states).take(n_seq).collect();
         let distance = distance.next_multiple_of(PAGE_LEN).max(PAGE_LEN);
         Recurrent { slots, sequences, n_snapshots, n_copies: 0, distance }
@@ -293,7 +298,10 @@ impl Recurrent {
         let source = &self.sequences[from];
         let (at, live) = (source.at, source.live.filter(|_| source.at <= n));
         let of_these = |(at, snapshot): &&(usize, Snapshot)| *at <= n && self.slots.is_there(*snapshot);
-        let snapshots: Vec<_> = source.snapshots.iter().filter(of_these).copied().collect();
+        let mut snapshots = std::mem::take(&mut self.sequences[to].snapshots);
+        let source = &self.sequences[from];
+        snapshots.clear();
+        snapshots.extend(source.snapshots.iter().filter(of_these).copied());
         let nearest = self.nearest_snapshot(from, n);
         match live {
             Some(slot) => {
@@ -321,7 +329,9 @@ impl Recurrent {
     pub fn adopt(&mut self, seq: usize, at: usize, snapshot: Snapshot) {
         if self.slots.is_there(snapshot) {
             self.set(seq, Some((at, snapshot)));
-            self.sequences[seq].snapshots = vec![(at, snapshot)];
+            let s = &mut self.sequences[seq];
+            s.snapshots.clear();
+            s.snapshots.push((at, snapshot));
         }
     }
 

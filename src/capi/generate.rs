@@ -29,7 +29,7 @@ pub enum ember_event_kind {
     EMBER_EVENT_TOKEN = 1,
     /// The generation has ended; the last event.
     EMBER_EVENT_END = 2,
-    /// There is no event yet; only from ember_request_next, whose time is over.
+    /// There is no event yet, from ember_request_next, whose time is over; or none any more, from ember_completions_next.
     EMBER_EVENT_NONE = 3,
 }
 
@@ -140,6 +140,11 @@ pub struct ember_generate_result {
     /// How far the text is that follows a constraint: an ember_constraint_progress. A text that is cut off is
     /// EMBER_CONSTRAINT_UNFINISHED.
     pub progress: i32,
+    /// Sum of the log-probabilities of the tokens generated, before the sampler's stages, that of an end-of-generation token
+    /// included; NaN when they were not asked for (ember_generate_options_set_logprobs), or nothing was generated.
+    pub sum_logprob: f64,
+    /// Their mean, which says how likely the model finds the text whatever its length; NaN likewise.
+    pub mean_logprob: f64,
 }
 
 pub(super) fn from_finish(reason: Option<FinishReason>) -> i32 {
@@ -174,6 +179,8 @@ pub(super) fn to_result(usage: &Usage) -> ember_generate_result {
         n_shifted: usage.n_shifted as u64,
         n_forced: usage.n_forced as u32,
         progress: from_progress(usage.progress),
+        sum_logprob: usage.mean_logprob().map_or(f64::NAN, |_| usage.sum_logprob),
+        mean_logprob: usage.mean_logprob().unwrap_or(f64::NAN),
     }
 }
 

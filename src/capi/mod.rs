@@ -18,6 +18,7 @@ mod chat_reading;
 #[cfg(not(feature = "chat"))]
 mod chat_reading_off;
 mod classify;
+mod completions;
 mod constraint;
 mod context;
 mod context_options;
@@ -55,6 +56,7 @@ pub use cancel::*;
 pub use chat::*;
 pub use chat_parser::*;
 pub use classify::*;
+pub use completions::*;
 pub use constraint::*;
 pub use context::*;
 pub use context_options::*;

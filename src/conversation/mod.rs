@@ -45,7 +45,7 @@ pub enum Piece {
 }
 
 /// What a reply took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnUsage {
     /// Of the generation; the prompt is the whole conversation.
     pub generation: Usage,
@@ -407,6 +407,9 @@ impl Running {
                 n_generated: before.n_generated + now.n_generated,
                 n_drafted: before.n_drafted + now.n_drafted,
                 n_accepted: before.n_accepted + now.n_accepted,
+                n_forced: before.n_forced + now.n_forced,
+                sum_logprob: before.sum_logprob + now.sum_logprob,
+                n_logprobs: before.n_logprobs + now.n_logprobs,
                 prefill: before.prefill + now.prefill,
                 decode: before.decode + now.decode,
                 ..now

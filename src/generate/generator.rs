@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::constrained;
+use super::event::{Event, EventKind, FinishReason, Token, Usage};
 use super::logprobs::{LogSoftmax, TokenLogprob};
 use super::speculate::Drafter;
 use super::text::TextAssembler;
 use super::{GenerateOptions, Prompt, Shift};
 use crate::backend::NO_COLUMN;
-use crate::constrain::{Progress, Run};
+use crate::constrain::Run;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{copied, copied_text, expect_room, fallible};
@@ -20,88 +21,6 @@ use crate::tokenizer::Tokenizer;
 
 mod end;
 mod run;
-
-/// Why generation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinishReason {
-    /// `max_tokens` were generated.
-    MaxTokens,
-    /// The model gave an end-of-generation token.
-    EndOfGeneration,
-    /// The caller asked to stop.
-    Stopped,
-    /// The context has no room for another token.
-    ContextFull,
-    /// A stop string was generated.
-    StopString,
-    /// A cancel token ended it.
-    Cancelled,
-    /// It took longer than it might.
-    TimeLimit,
-    /// An error ended it; the engine's word for a request.
-    Failed,
-}
-
-/// What a generation did so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Tokens of the prompt, BOS included.
-    pub n_prompt: usize,
-    /// Of these, those that the sequence held already (`reuse_prefix`).
-    pub n_reused: usize,
-    /// Tokens generated, an end-of-generation token not counted.
-    pub n_generated: usize,
-    /// Tokens that were guessed and run ahead (`lookup`, `draft`).
-    pub n_drafted: usize,
-    /// Of these, those that came true.
-    pub n_accepted: usize,
-    /// Tokens that were forgotten for room (`shift`).
-    pub n_shifted: usize,
-    /// Tokens that a constraint left no choice for, and that were run together with the one before them.
-    pub n_forced: usize,
-    /// How far the text is that follows a constraint; `None` without one.
-    pub progress: Option<Progress>,
-    /// Time spent on the prompt.
-    pub prefill: Duration,
-    /// Time spent on generated tokens.
-    pub decode: Duration,
-    /// Why it ended; `None` while it has not.
-    pub finish: Option<FinishReason>,
-}
-
-/// What happens in a generation.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Event<'a> {
-    /// Text that is new and certain; may be empty. All events' texts in a row are the text.
-    pub text: &'a str,
-    /// What the event is.
-    pub kind: EventKind<'a>,
-}
-
-/// The kinds of events.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum EventKind<'a> {
-    /// The prompt's text, when an echo was asked for; the first event.
-    Echo,
-    /// A token was generated. The event's text may be less or more than the token's.
-    Token(Token<'a>),
-    /// The last event; its text is what was held back as the possible beginning of a stop string.
-    End(FinishReason),
-}
-
-/// A generated token.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Token<'a> {
-    /// Its number.
-    pub id: u32,
-    /// The bytes it stands for, perhaps part of a code point or of a stop string; none for a control token that is not
-    /// rendered, and without a tokenizer.
-    pub bytes: &'a [u8],
-    /// Its log-probability as the model gave it, if asked for.
-    pub logprob: Option<f32>,
-    /// The likeliest tokens at this place, the likeliest first.
-    pub tops: &'a [TokenLogprob],
-}
 
 /// Where a generator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,6 +237,13 @@ impl Generator {
         (self.phase == Phase::Echo).then(|| self.tell_echo())
     }
 
+    /// Begins with the echo that `other` has, if it has one.
+    pub(super) fn echo_as(&mut self, other: &Generator) -> Result<()> {
+        self.echo = copied_text(&other.echo, "the prompt's text")?;
+        self.phase = other.phase;
+        Ok(())
+    }
+
     fn tell_echo(&mut self) -> Event<'_> {
         self.phase = Phase::Prompt;
         Event { text: &self.echo, kind: EventKind::Echo }
@@ -351,6 +277,13 @@ impl Generator {
         &self.tokens
     }
 
+    /// The prompt was run in another sequence, which `seq` got all of.
+    pub(super) fn share_prompt(&mut self, seq: u32) {
+        self.options.seq = seq;
+        self.n_run = self.tokens.len();
+        self.usage.n_reused = self.usage.n_prompt;
+    }
+
     /// What has to be run at the end of the sequence, with logits for the last token, before the next event can be taken.
     pub fn feed(&self) -> &[u32] {
         &self.tokens[self.n_run..]
@@ -371,10 +304,13 @@ impl Generator {
         sampler.is_greedy() && self.constrained.is_none() && !self.options.logprobs && self.options.n_top == 0
     }
 
-    /// The next event, when all of [`Generator::feed`] was run and no call has taken the logits away since.
+    /// The next event, when it is the echo, or all of [`Generator::feed`] was run and no call has taken the logits away since.
     pub fn take(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Event<'_>> {
         if let (Phase::Ended, Some(reason)) = (self.phase, self.usage.finish) {
             return Ok(Event { text: "", kind: EventKind::End(reason) });
+        }
+        if self.phase == Phase::Echo {
+            return Ok(self.tell_echo());
         }
         if self.phase == Phase::Prompt && !self.stopping {
             match self.options.reuse_prefix {
@@ -424,16 +360,16 @@ impl Generator {
 
     /// Chooses the token that goes on from the end of the sequence, if there is to be one.
     fn choose(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Step> {
-        let n = self.tokens.len();
-        fallible(|| self.tokens.try_reserve(1))
-            .map_err(|_| Error::NoMemory(format!("no memory for another token behind {n}")))?;
-        let o = &self.options;
         if self.stopping {
             return Ok(Step::End(FinishReason::Stopped));
         }
         if let Some(reason) = self.settled() {
             return Ok(Step::End(reason));
         }
+        let n = self.tokens.len();
+        fallible(|| self.tokens.try_reserve(1))
+            .map_err(|_| Error::NoMemory(format!("no memory for another token behind {n}")))?;
+        let o = &self.options;
         if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));
         }
@@ -455,13 +391,16 @@ impl Generator {
             }
             Choice::Largest(id) => (id, &[][..]),
         };
+        let softmax = (o.logprobs || o.n_top > 0).then(|| LogSoftmax::of(logits));
+        let logprob = softmax.as_ref().map(|softmax| softmax.logprob(logits[id as usize]));
+        if let Some(logprob) = logprob {
+            self.usage.sum_logprob += f64::from(logprob);
+            self.usage.n_logprobs += 1;
+        }
         if !o.ignore_eog && self.tokenizer().is_some_and(|tokenizer| tokenizer.is_eog(id)) {
             return Ok(Step::End(FinishReason::EndOfGeneration));
         }
-        let mut logprob = None;
-        if o.logprobs || o.n_top > 0 {
-            let softmax = LogSoftmax::of(logits);
-            logprob = Some(softmax.logprob(logits[id as usize]));
+        if let Some(softmax) = softmax {
             softmax.top(logits, o.n_top, &mut self.tops);
         }
         let model = Arc::clone(&self.model);

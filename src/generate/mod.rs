@@ -16,7 +16,9 @@ use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
 mod breakers;
+mod completions;
 mod constrained;
+mod event;
 mod fim;
 mod generator;
 mod infill;
@@ -29,8 +31,10 @@ pub mod text;
 pub mod utf8;
 
 pub use breakers::{DEFAULT_BREAKERS, breakers};
+pub use completions::Completions;
+pub use event::{Event, EventKind, FinishReason, Token, Usage};
 pub use fim::{FimOptions, FimOrder, fim_prompt};
-pub use generator::{Choice, Event, EventKind, FinishReason, Generator, Token, Usage};
+pub use generator::{Choice, Generator};
 pub use infill::infill;
 pub use logprobs::{LogSoftmax, TokenLogprob};
 pub use proposed::proposed_sampler;

@@ -119,6 +119,16 @@ impl Sampler {
         Ok(copy)
     }
 
+    /// As [`Sampler::try_clone`], but with random numbers from the beginning of the seed that is `i` more, beyond the last one
+    /// from 0 on.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn with_seed_behind(&self, i: u64) -> Result<Sampler> {
+        let seed = self.seed.wrapping_add(i);
+        Ok(Sampler { seed, rng: Rng::new(seed), ..self.try_clone()? })
+    }
+
     /// Appends a stage.
     ///
     /// # Errors

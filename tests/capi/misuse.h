@@ -85,6 +85,8 @@ static const struct good GOOD[] = {
     {NULL, "regex", "[a-z]+", 0},
     {NULL, "grammar", "start: \"a\"", 0},
     {"ember_constraint_options_set_limit", "value", NULL, 1000},
+    {"ember_completions_new", "n", NULL, 1},
+    {"ember_completions_new_tokens", "n", NULL, 1},
     {"ember_model_meta_type", "key", "general.architecture", 0},
     {"ember_model_meta_string", "key", "general.architecture", 0},
     {"ember_model_meta_u64", "key", "gpt2.block_count", 0},
@@ -349,6 +351,23 @@ static inline void *small_generator(ember_context *context)
     return generator;
 }
 
+/* Two completions that have ended. */
+static inline void *small_completions(ember_context *context)
+{
+    ember_generate_options *options = NULL;
+    ember_completions *completions = NULL;
+    ember_event event = {.struct_size = sizeof event};
+    uint32_t index;
+    OK(ember_generate_options_new(&options, E));
+    OK(ember_generate_options_set_max_tokens(options, 1, E));
+    OK(ember_generate_options_set_logprobs(options, true, E));
+    OK(ember_completions_new(context, "The sea", 7, 2, options, NULL, &completions, E));
+    while (OK(ember_completions_next(completions, &event, &index, E)) && event.kind != EMBER_EVENT_NONE)
+        ;
+    ember_generate_options_free(options);
+    return completions;
+}
+
 /* A conversation with something to reply to, by a template that knows thoughts. */
 static inline void *small_conversation(ember_context *context)
 {
@@ -408,6 +427,12 @@ static inline void *make_handle(int type, struct handles *handles)
         if (handles->of[context] == NULL)
             handles->of[context] = small_context();
         return small_generator(handles->of[context]);
+    }
+    if (strcmp(name, "ember_completions") == 0) {
+        const int context = opaque("ember_context");
+        if (handles->of[context] == NULL)
+            handles->of[context] = small_context();
+        return small_completions(handles->of[context]);
     }
     if (strcmp(name, "ember_conversation") == 0) {
         const int context = opaque("ember_context");

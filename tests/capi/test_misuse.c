@@ -17,6 +17,8 @@ static uint8_t outputs[MOST_PARAMETERS][ROOM], poison[POISONED];
 static const char *const MAY_BE_NULL[][2] = {
     {"ember_chat_apply_template", "options"}, {"ember_context_new", "options"}, {"ember_embed", "options"},
     {"ember_embed_tokens", "options"}, {"ember_generate", "options"}, {"ember_generate_tokens", "options"},
+    {"ember_completions_new", "options"}, {"ember_completions_new_tokens", "options"},
+    {"ember_completions_new", "sampler"}, {"ember_completions_new_tokens", "sampler"},
     {"ember_generator_new", "options"}, {"ember_generator_new_tokens", "options"}, {"ember_model_load", "options"},
     {"ember_score", "options"}, {"ember_score_tokens", "options"}, {"ember_generate", "sampler"},
     {"ember_generate_tokens", "sampler"}, {"ember_generator_new", "sampler"}, {"ember_generator_new_tokens", "sampler"},

@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use super::{Event, EventKind, FinishReason, Generator, Phase};
+use super::{Generator, Phase};
+use crate::generate::event::{Event, EventKind, FinishReason};
 
 impl Generator {
     /// Why the token of the last event was the last one, if it was: all that was asked for is told.
@@ -50,6 +51,16 @@ impl Generator {
     /// no text.
     pub fn stop(&mut self) {
         self.stopping = true;
+    }
+
+    /// Whether the first event is the prompt's text, and was not taken yet.
+    pub(in crate::generate) fn is_before_echo(&self) -> bool {
+        self.phase == Phase::Echo
+    }
+
+    /// Whether log-probabilities were asked for.
+    pub(in crate::generate) fn tells_logprobs(&self) -> bool {
+        self.options.logprobs || self.options.n_top > 0
     }
 
     /// Whether the time is over that the generation may take.

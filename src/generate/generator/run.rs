@@ -24,12 +24,7 @@ impl Generator {
         if self.phase == Phase::Prompt && self.options.reuse_prefix {
             self.resume(context, seq)?;
         }
-        self.check_sequence(context)?;
-        if self.feed().is_empty() && self.n_run > 0 && context.end_logits(seq).is_err() {
-            // A step that failed had run it, and other work has taken its logits away since.
-            context.rewind(seq, self.n_run - 1)?;
-            self.n_run -= 1;
-        }
+        self.find_logits(context)?;
         if let (Phase::Tokens, [id]) = (self.phase, self.feed()) {
             self.run_token(context, sampler, *id)?;
         } else if !self.feed().is_empty() {
@@ -42,6 +37,18 @@ impl Generator {
             context.decode_under(tokens, self.options.cancel.as_ref())?;
         }
         self.fed(self.feed().len(), start.elapsed());
+        Ok(())
+    }
+
+    /// Has the last token run again where it was run and other work has taken its logits away since. `InvalidArgument` when the
+    /// sequence was changed by somebody else.
+    pub(in crate::generate) fn find_logits(&mut self, context: &mut Context) -> Result<()> {
+        let seq = self.options.seq;
+        self.check_sequence(context)?;
+        if self.feed().is_empty() && self.n_run > 0 && context.end_logits(seq).is_err() {
+            context.rewind(seq, self.n_run - 1)?;
+            self.n_run -= 1;
+        }
         Ok(())
     }
 

@@ -185,6 +185,48 @@ class ember_chat_format(ctypes.Structure):
     ]
 
 
+class ember_token_logprob(ctypes.Structure):
+    _fields_ = [
+        ("token", c_uint32),
+        ("logprob", c_float),
+    ]
+
+
+class ember_event(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("text", POINTER(c_char)),
+        ("text_len", c_size_t),
+        ("bytes", POINTER(c_char)),
+        ("n_bytes", c_size_t),
+        ("tops", POINTER(ember_token_logprob)),
+        ("n_tops", c_size_t),
+        ("kind", c_int32),
+        ("token", c_uint32),
+        ("logprob", c_float),
+        ("finish_reason", c_int32),
+    ]
+
+
+class ember_generate_result(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("prefill_ns", c_uint64),
+        ("decode_ns", c_uint64),
+        ("n_prompt", c_uint32),
+        ("n_generated", c_uint32),
+        ("finish_reason", c_int32),
+        ("n_reused", c_uint32),
+        ("n_drafted", c_uint32),
+        ("n_accepted", c_uint32),
+        ("n_shifted", c_uint64),
+        ("n_forced", c_uint32),
+        ("progress", c_int32),
+        ("sum_logprob", c_double),
+        ("mean_logprob", c_double),
+    ]
+
+
 class ember_context_info(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -215,29 +257,6 @@ class ember_conversation_usage(ctypes.Structure):
     ]
 
 
-class ember_token_logprob(ctypes.Structure):
-    _fields_ = [
-        ("token", c_uint32),
-        ("logprob", c_float),
-    ]
-
-
-class ember_event(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("text", POINTER(c_char)),
-        ("text_len", c_size_t),
-        ("bytes", POINTER(c_char)),
-        ("n_bytes", c_size_t),
-        ("tops", POINTER(ember_token_logprob)),
-        ("n_tops", c_size_t),
-        ("kind", c_int32),
-        ("token", c_uint32),
-        ("logprob", c_float),
-        ("finish_reason", c_int32),
-    ]
-
-
 class ember_engine_metrics(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -259,23 +278,6 @@ class ember_engine_metrics(ctypes.Structure):
         ("n_active", c_uint32),
         ("n_pages", c_uint32),
         ("n_free_pages", c_uint32),
-    ]
-
-
-class ember_generate_result(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("prefill_ns", c_uint64),
-        ("decode_ns", c_uint64),
-        ("n_prompt", c_uint32),
-        ("n_generated", c_uint32),
-        ("finish_reason", c_int32),
-        ("n_reused", c_uint32),
-        ("n_drafted", c_uint32),
-        ("n_accepted", c_uint32),
-        ("n_shifted", c_uint64),
-        ("n_forced", c_uint32),
-        ("progress", c_int32),
     ]
 
 
@@ -671,6 +673,77 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_free": (
+        None,
+        [
+            c_void_p,
+        ],
+    ),
+    "ember_completions_new": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            c_uint32,
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_new_tokens": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            c_uint32,
+            c_void_p,
+            c_void_p,
+            POINTER(c_void_p),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_next": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(ember_event),
+            POINTER(c_uint32),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_rank": (
+        c_int32,
+        [
+            c_void_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_text": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            c_void_p,
+            c_size_t,
+            POINTER(c_size_t),
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_completions_usage": (
+        c_int32,
+        [
+            c_void_p,
+            c_uint32,
+            POINTER(ember_generate_result),
             POINTER(c_void_p),
         ],
     ),
