@@ -2324,7 +2324,8 @@ ember_status ember_context_options_set_k_type(struct ember_context_options *opti
                                               struct ember_error **err);
 
 /**
- * As ember_context_options_set_kv_type, for values alone.
+ * As ember_context_options_set_kv_type, for values alone. A model whose values are parts of its keys (latent attention, as in DeepSeek)
+ * keeps no others, and refuses to have them of another type than keys.
  */
 ember_status ember_context_options_set_v_type(struct ember_context_options *options,
                                               int32_t v_type,

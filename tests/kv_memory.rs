@@ -8,8 +8,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::context;
 use common::parts::Parts;
+use common::{context, fixture, load};
 use ember::context::ContextOptions;
 use ember::gguf::TensorType;
 use ember::model::LoadedModel;
@@ -165,4 +165,27 @@ fn layers_with_a_window_take_what_their_window_needs() {
             .count();
         assert_eq!(model.info().kv_layers(1).len(), n_whole, "{}", shape.name);
     }
+}
+
+/// Latent attention keeps one vector of a token in each layer, of which its value is a part.
+#[test]
+fn values_that_are_parts_of_keys_take_no_memory() {
+    use ember::kernels::KvType;
+    let model = load(&fixture("models/deepseek2-lite.gguf"));
+    let info = model.info();
+    let heads = info.kv_layers(0);
+    let dims = heads[0].dims;
+    assert!(dims.v > 0 && dims.v_at == Some(dims.k - dims.v) && heads.iter().all(|heads| heads.n == 1));
+    let with = |k_type, v_type| {
+        let options =
+            ContextOptions { n_ctx: 1 << 16, n_threads: 1, k_type, v_type, ..ContextOptions::default() };
+        ember::context::Context::new(&model, &options)
+    };
+    let f16 = with(Some(KvType::F16), None).unwrap();
+    let bytes = (1 << 16) * heads.len() * dims.k * 2;
+    let gaps = bytes / 20;
+    let other = with(None, Some(KvType::F32)).unwrap().memory().0 as usize - f16.memory().0 as usize;
+    assert!(other >= bytes && other < bytes + gaps, "f32 takes {other} bytes more, f16 {bytes} in all");
+    let refused = with(Some(KvType::F16), Some(KvType::F32)).err().unwrap().to_string();
+    assert!(refused.contains("v_type is f32, but the model's values are parts of its keys"), "{refused}");
 }

@@ -138,7 +138,8 @@ fn attention<B: Backend>(
         }
     }
     let plain = parts::causal(info, Some(rope));
-    Ok(AttentionParams { n_head_kv: 1, head_dim: key_dim, v_dim: Some(latent_dim), scale, ..plain })
+    let values = AttentionParams { v_dim: Some(latent_dim), v_at: Some(rope_dim), ..plain };
+    Ok(AttentionParams { n_head_kv: 1, head_dim: key_dim, scale, ..values })
 }
 
 /// The attention of layer `i`.

@@ -21,6 +21,7 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
         n_head_kv: info.n_head_kv,
         head_dim: info.head_dim,
         v_dim: None,
+        v_at: None,
         rope,
         scale: 1.0 / (info.head_dim as f32).sqrt(),
         causal: true,

@@ -106,7 +106,7 @@ impl Backend for CpuBackend {
         self.x_q8.resize(limits.n_cols.div_ceil(32), Q8Block::ZERO);
         self.row.resize(limits.n_cols.max(limits.head_dim), 0.0);
         self.row_bytes.resize(limits.n_cols * size_of::<f64>(), 0);
-        self.attention.resize(2 * AttnState::len(1, HeadDims::all(limits.head_dim)), 0.0);
+        self.attention.resize(2 * AttnState::len(1, HeadDims::widest(limits.head_dim)), 0.0);
         self.pass = HostPass::new(limits)?;
         Ok(())
     }

@@ -224,7 +224,8 @@ pub unsafe extern "C" fn ember_context_options_set_k_type(
     })
 }
 
-/// As ember_context_options_set_kv_type, for values alone.
+/// As ember_context_options_set_kv_type, for values alone. A model whose values are parts of its keys (latent attention, as in DeepSeek)
+/// keeps no others, and refuses to have them of another type than keys.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_v_type(
     options: *mut ember_context_options,

@@ -64,7 +64,10 @@ impl KvRules {
             true => kv_type.unwrap_or(usual),
             false => KvType::F32,
         };
-        let (k_type, v_type) = (rounded(o.k_type), rounded(o.v_type));
+        // Values that are parts of keys have these' type.
+        let are_parts = groups.iter().flatten().any(|heads| heads.dims.v_at.is_some());
+        let [for_k, for_v] = if are_parts { [o.v_type, o.k_type] } else { [None; 2] };
+        let (k_type, v_type) = (rounded(o.k_type.or(for_k)), rounded(o.v_type.or(for_v)));
         let shape = |(layers, &n_pages)| KvShape { layers, n_pages, k_type, v_type };
         groups.into_iter().zip(n_pages).map(shape).collect()
     }

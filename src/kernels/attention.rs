@@ -33,12 +33,24 @@ pub struct HeadDims {
     pub k: usize,
     /// Of a value, and of what attention gives.
     pub v: usize,
+    /// If given, a value is the part of its key that begins with this component, and is kept as that alone; an even number.
+    pub v_at: Option<usize>,
 }
 
 impl HeadDims {
     /// All of one length.
     pub const fn all(dim: usize) -> HeadDims {
-        HeadDims { k: dim, v: dim }
+        HeadDims::new(dim, dim)
+    }
+
+    /// Values of their own.
+    pub const fn new(k: usize, v: usize) -> HeadDims {
+        HeadDims { k, v, v_at: None }
+    }
+
+    /// What takes as much room to work in as any of vectors up to `dim`.
+    pub const fn widest(dim: usize) -> HeadDims {
+        HeadDims { v_at: Some(0), ..HeadDims::all(dim) }
     }
 
     /// The longer of the two.
@@ -258,11 +270,15 @@ impl AttnTile<'_> {
         }
     }
 
-    /// The memory of the keys and of the values of page number `page` of the sequence.
+    /// The memory of the keys and of the values of page number `page` of the sequence; of values that are parts of keys none.
     #[inline(always)]
     pub fn blocks(&self, page: usize) -> (&[u8], &[u8]) {
         let page = self.pages[page] as usize;
-        (self.k.block(page, self.kv_head, self.dims.k), self.v.block(page, self.kv_head, self.dims.v))
+        let keys = self.k.block(page, self.kv_head, self.dims.k);
+        match self.dims.v_at {
+            Some(_) => (keys, &[]),
+            None => (keys, self.v.block(page, self.kv_head, self.dims.v)),
+        }
     }
 
     /// The positions that query `i` sees.
@@ -317,7 +333,7 @@ pub struct Room<'a> {
     pub weights: &'a mut [f32],
     /// `[n_queries, ROOM_LANES]`: the sums of weights, lane by lane.
     pub sums: &'a mut [f32],
-    /// A block of keys or values, where there are more queries than [`FEW_QUERIES`]; else nothing.
+    /// A block of keys or values, where there are more queries than [`FEW_QUERIES`] or values are parts of keys; else nothing.
     pub block: &'a mut [f32],
 }
 
@@ -380,7 +396,7 @@ impl<'a> AttnState<'a> {
 
 /// Numbers in [`Room::block`].
 const fn block_len(n_queries: usize, dims: HeadDims) -> usize {
-    if n_queries > FEW_QUERIES { PAGE_LEN * dims.longest() } else { 0 }
+    if n_queries > FEW_QUERIES || dims.v_at.is_some() { PAGE_LEN * dims.longest() } else { 0 }
 }
 
 /// What brings sums relative to `from` to those relative to `to`, which is at least as large.

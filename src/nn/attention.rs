@@ -61,6 +61,8 @@ pub struct AttentionParams {
     pub head_dim: usize,
     /// Length of a head's value, where it is another.
     pub v_dim: Option<usize>,
+    /// Where a value begins in its key, where it is a part of that.
+    pub v_at: Option<usize>,
     /// `None` for learned positions and layers without any.
     pub rope: Option<RopeParams>,
     /// Factor on q·k.
@@ -78,7 +80,7 @@ pub struct AttentionParams {
 impl AttentionParams {
     /// Lengths of a head's vectors.
     pub fn dims(&self) -> HeadDims {
-        HeadDims { k: self.head_dim, v: self.v_dim.unwrap_or(self.head_dim) }
+        HeadDims { k: self.head_dim, v: self.v_dim.unwrap_or(self.head_dim), v_at: self.v_at }
     }
 
     /// What such a layer keeps.

@@ -51,9 +51,14 @@ impl KvLayer {
         }
     }
 
+    /// Whether it has this part: values that are parts of keys are kept as these alone.
+    pub fn keeps(&self, part: Part) -> bool {
+        part == Part::K || self.heads.dims.v_at.is_none()
+    }
+
     /// Bytes of a block.
     fn block_bytes(&self, part: Part) -> usize {
-        self.kv_type(part).block_bytes(self.dim(part))
+        if self.keeps(part) { self.kv_type(part).block_bytes(self.dim(part)) } else { 0 }
     }
 
     /// Where a part begins in a page that is alone.
@@ -84,7 +89,19 @@ impl KvHeads {
     fn page_bytes(&self, k_type: KvType, v_type: KvType) -> Option<usize> {
         // The largest block has four bytes for each component.
         self.dims.k.checked_add(self.dims.v)?.checked_mul(PAGE_LEN * 4)?.checked_mul(self.n)?;
-        Some(self.n * (k_type.block_bytes(self.dims.k) + v_type.block_bytes(self.dims.v)))
+        Some(self.n * self.blocks(k_type, v_type).sum::<usize>())
+    }
+
+    /// Bytes of a block of keys, and of one of values where there are any.
+    fn blocks(&self, k_type: KvType, v_type: KvType) -> impl Iterator<Item = usize> {
+        let n = if self.dims.v_at.is_some() { 1 } else { 2 };
+        self.parts(k_type, v_type).into_iter().take(n).map(|(kv_type, dim)| kv_type.block_bytes(dim))
+    }
+
+    /// The type and length of keys and of values. Those that are parts of keys have these' type.
+    fn parts(&self, k_type: KvType, v_type: KvType) -> [(KvType, usize); 2] {
+        let v_type = if self.dims.v_at.is_some() { k_type } else { v_type };
+        [(k_type, self.dims.k), (v_type, self.dims.v)]
     }
 }
 
@@ -97,10 +114,8 @@ impl KvShape {
 
     /// How pages lie in memory.
     pub fn layout(&self) -> KvLayout {
-        let block = |heads: &KvHeads| {
-            self.k_type.block_bytes(heads.dims.k).max(self.v_type.block_bytes(heads.dims.v))
-        };
-        let block = self.layers.iter().map(block).max().unwrap_or(0);
+        let blocks = self.layers.iter().flat_map(|heads| heads.blocks(self.k_type, self.v_type));
+        let block = blocks.max().unwrap_or(0);
         KvLayout::new(self.n_pages, self.page_bytes().unwrap_or(0), block)
     }
 
@@ -108,9 +123,16 @@ impl KvShape {
     fn check_dims(&self) -> Result<()> {
         let [k, v] = if self.k_type == self.v_type { ["kv_type"; 2] } else { ["k_type", "v_type"] };
         for heads in &self.layers {
+            if heads.dims.v_at.is_some() && self.k_type != self.v_type {
+                return Err(Error::InvalidArgument(format!(
+                    "v_type is {}, but the model's values are parts of its keys, whose k_type is {}",
+                    format!("{:?}", self.v_type).to_lowercase(),
+                    format!("{:?}", self.k_type).to_lowercase()
+                )));
+            }
             let takes_i16 = heads.takes(KvType::I16);
             let others = if takes_i16 { "i16, f16 or f32" } else { "f16 or f32" };
-            for (name, kv_type, dim) in [(k, self.k_type, heads.dims.k), (v, self.v_type, heads.dims.v)] {
+            for (name, (kv_type, dim)) in [k, v].into_iter().zip(heads.parts(self.k_type, self.v_type)) {
                 let (piece, what) = match kv_type {
                     KvType::F16 | KvType::F32 => continue,
                     KvType::Q8_0 => (SCALED, "q8_0, which has a scale for each 32 components"),
@@ -135,7 +157,7 @@ impl KvShape {
 impl KvHeads {
     /// Whether keys and values of these lengths can be rounded to `kv_type`.
     pub fn takes(&self, kv_type: KvType) -> bool {
-        [self.dims.k, self.dims.v].into_iter().all(|dim| match kv_type {
+        self.parts(kv_type, kv_type).into_iter().all(|(_, dim)| match kv_type {
             KvType::F16 | KvType::F32 => true,
             KvType::Q8_0 => dim.is_multiple_of(SCALED),
             KvType::I16 => dim <= I16_MOST && dim.is_multiple_of(I16_PIECE),
@@ -188,7 +210,7 @@ impl HostKv {
     /// Writes rows of `k` and of `v`, a vector of each head, into their `slots`, rounding to the cache's types.
     pub fn append(&mut self, kernels: &Kernels, layer: usize, slots: &[u32], (k, v): (&[f32], &[f32])) {
         let layer = self.layers[layer];
-        for (part, x) in [(Part::K, k), (Part::V, v)] {
+        for (part, x) in [(Part::K, k), (Part::V, v)].into_iter().filter(|(part, _)| layer.keeps(*part)) {
             let dim = layer.dim(part);
             for (&slot, row) in slots.iter().zip(x.chunks_exact(layer.heads.n * dim)) {
                 for (head, x) in row.chunks_exact(dim).enumerate() {
@@ -210,7 +232,9 @@ impl HostKv {
         x: &mut [f32],
     ) {
         let layer = self.layers[layer];
-        for (part, turn) in [(Part::K, turn), (Part::V, None)] {
+        for (part, turn) in
+            [(Part::K, turn), (Part::V, None)].into_iter().filter(|(part, _)| layer.keeps(*part))
+        {
             let x = &mut x[..layer.dim(part)];
             for (&from, &to) in from.iter().zip(to) {
                 for head in 0..layer.heads.n {
@@ -226,6 +250,7 @@ impl HostKv {
     /// All blocks of all layers.
     fn blocks(layers: &[KvLayer]) -> impl Iterator<Item = (&KvLayer, Part, usize)> {
         let parts = layers.iter().flat_map(|layer| [(layer, Part::K), (layer, Part::V)]);
+        let parts = parts.filter(|(layer, part)| layer.keeps(*part));
         parts.flat_map(|(layer, part)| (0..layer.heads.n).map(move |head| (layer, part, head)))
     }
 }
@@ -242,7 +267,7 @@ impl KvPages for HostKv {
         // What another type would save is little where one layer's keys and values are all there are.
         let usual = KvType::usual(head_dim);
         let takes_it = |heads: &KvHeads| {
-            let [k, v] = [heads.dims.k, heads.dims.v].map(KvType::usual);
+            let [k, v] = heads.parts(usual, usual).map(|(_, dim)| KvType::usual(dim));
             k == v && heads.takes(usual)
         };
         if layers.iter().all(takes_it) { usual } else { KvType::F16 }
@@ -292,7 +317,7 @@ mod tests {
     #[test]
     fn pages_of_several_runs_are_copied_and_kept_whole() {
         let (k_type, v_type) = (KvType::F16, KvType::Q8_0);
-        let dims = HeadDims { k: 64, v: 96 };
+        let dims = HeadDims::new(64, 96);
         let (few, many) = (KvHeads { n: 2, dims }, KvHeads { n: 8, dims: HeadDims::all(64) });
         let shape = KvShape { layers: vec![many, few, many, many], n_pages: 19, k_type, v_type };
         assert!(shape.layout().gap > 0 && shape.layout().run == 8);

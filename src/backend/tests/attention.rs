@@ -41,7 +41,7 @@ const KV_TYPES: &[(KvType, KvType)] = match cfg!(miri) {
 
 /// A layer of other heads, and one of `n` heads.
 fn layers(n: usize, dims: HeadDims) -> Vec<KvHeads> {
-    vec![KvHeads { n: 1, dims: HeadDims { k: 96, v: 32 } }, KvHeads { n, dims }]
+    vec![KvHeads { n: 1, dims: HeadDims::new(96, 32) }, KvHeads { n, dims }]
 }
 
 /// Stores keys and values of layer 1, which is of group 1, in `slots`.
@@ -54,7 +54,12 @@ fn store<B: Host>(b: &mut B, kv: &mut B::Kv, slots: &[u32], (k, v): (&B::Buffer,
 
 #[test]
 fn attention_over_scattered_pages() {
-    let dims = [HeadDims::all(32), HeadDims { k: 96, v: 64 }, HeadDims { k: 32, v: 64 }];
+    let dims = [
+        HeadDims::all(32),
+        HeadDims::new(96, 64),
+        HeadDims::new(32, 64),
+        HeadDims { v_at: Some(32), ..HeadDims::new(96, 64) },
+    ];
     for (&(k_type, v_type), dims) in KV_TYPES.iter().flat_map(|types| dims.map(|dims| (types, dims))) {
         let growth = Some(Growth { len: 4, factor: 0.5 });
         for (window, softcap, causal, growth, has_sinks) in [

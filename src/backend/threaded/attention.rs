@@ -36,7 +36,7 @@ impl Scratch {
         let n_chunks = limits.n_ctx.div_ceil(CHUNK_LEN);
         // Each tile of more than a few heads has a block of its own.
         let blocks = limits.head_dim.saturating_mul(PAGE_LEN * (limits.n_head / (FEW_QUERIES + 1)));
-        let row = AttnState::len(1, HeadDims::all(limits.head_dim))
+        let row = AttnState::len(1, HeadDims::widest(limits.head_dim))
             .saturating_mul(limits.n_head)
             .saturating_add(blocks);
         Ok(Scratch {
@@ -52,7 +52,7 @@ impl Scratch {
 
 /// Scratch of a thread.
 fn tile_len(head_dim: usize) -> usize {
-    AttnState::len(MAX_QUERIES, HeadDims::all(head_dim)).saturating_mul(2)
+    AttnState::len(MAX_QUERIES, HeadDims::widest(head_dim)).saturating_mul(2)
 }
 
 /// See [`crate::backend::Backend::attention`]. Where a task has whole rows, it rounds them too.

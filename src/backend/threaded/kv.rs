@@ -48,9 +48,8 @@ fn store(
     if slots.len() >= n_threads && have_pages_of_their_own(slots) {
         return pool.run(n_threads, &|_, task| {
             for row in rows_of(task, slots.len(), n_threads) {
-                for (head, (part, x)) in
-                    (0..n_head).flat_map(|head| [(head, (Part::K, k)), (head, (Part::V, v))])
-                {
+                let parts = (0..n_head).flat_map(|head| [(head, (Part::K, k)), (head, (Part::V, v))]);
+                for (head, (part, x)) in parts.filter(|(_, (part, _))| place.keeps(*part)) {
                     let block = place.block(slots[row] as usize / PAGE_LEN, part, head);
                     // SAFETY: blocks do not overlap, and each belongs to one task, by its page, which is of one row.
                     let block = unsafe { bytes.slice(block) };
@@ -64,6 +63,9 @@ fn store(
     pool.run(2 * n_head * n_sets, &|_, task| {
         let (head, set) = (task / 2 % n_head, task / 2 / n_head);
         let (part, x) = if task % 2 == 0 { (Part::K, k) } else { (Part::V, v) };
+        if !place.keeps(part) {
+            return;
+        }
         for (row, &slot) in slots.iter().enumerate() {
             let page = slot as usize / PAGE_LEN;
             if page % n_sets == set {
@@ -99,6 +101,9 @@ fn relocate(
     let bytes = DisjointMut::new(kv.bytes_mut());
     pool.run(2 * place.heads.n, &|thread, task| {
         let (part, turn) = if task % 2 == 0 { (Part::K, turn) } else { (Part::V, None) };
+        if !place.keeps(part) {
+            return;
+        }
         let block = |slot: u32| place.block(slot as usize / PAGE_LEN, part, task / 2);
         // SAFETY: thread numbers are distinct, and so are their parts of the scratch.
         let x = unsafe { scratch.slice(thread * room..thread * room + place.dim(part)) };

@@ -26,7 +26,8 @@ pub(super) fn attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mu
 fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mut AttnState<'_>) {
     let dim = tile.dims.v;
     let (keys, values) = tile.blocks(position / PAGE_LEN);
-    let (keys, values) = (tile.k.kv_type.block(keys, tile.dims.k), tile.v.kv_type.block(values, dim));
+    let keys = tile.k.kv_type.block(keys, tile.dims.k);
+    let values = tile.dims.v_at.is_none().then(|| tile.v.kv_type.block(values, dim));
     let slot = position % PAGE_LEN;
     let mut buffer = [0.0; PAGE_LEN];
     let scores = &mut buffer[..n];
@@ -66,6 +67,10 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
         let weight = libm::expf(score - max);
         state.sum[i] += weight;
         let at = (slot + t) * dim;
+        let Some(values) = values else {
+            add_part_of_key(keys, tile.dims.v_at.unwrap_or(0), slot + t, weight, out);
+            continue;
+        };
         match values {
             KvBlock::F32(v) => axpy(out, weight, &v[at..at + dim]),
             KvBlock::F16(v) => axpy_f16(out, weight, &v[at..at + dim]),
@@ -82,5 +87,19 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
                 }
             }
         }
+    }
+}
+
+/// `out += weight * k[at..]` for the key of `token`.
+fn add_part_of_key(keys: KvBlock<'_>, at: usize, token: usize, weight: f32, out: &mut [f32]) {
+    for (d, out) in (at..).zip(out) {
+        let i = d * PAGE_LEN + token;
+        *out += weight
+            * match keys {
+                KvBlock::F32(k) => k[i],
+                KvBlock::F16(k) => k[i].to_f32(),
+                KvBlock::Q8_0(k, scales) => f32::from(k[i]) * scales[d / SCALED * PAGE_LEN + token].to_f32(),
+                KvBlock::I16(k, units) => f32::from(k[(d / 2 * PAGE_LEN + token) * 2 + d % 2]) * units[token],
+            };
     }
 }

@@ -8,6 +8,7 @@ use half::f16;
 
 use super::elementwise::exp;
 use super::next_blocks::NextBlocks;
+use super::parts_of_keys::values_of;
 use super::{Element, Simd, load_some, pairs};
 use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
 use crate::kernels::{AttnState, AttnTile, KvBlock, KvType};
@@ -114,7 +115,13 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             *max = scale_scores(simd, tile, i, seen_in_page(i), row, *max);
         }
         bring_factors(simd, &mut weights.factors, max);
-        let values = tile.v.kv_type.block(values, tile.dims.v);
+        let (values, block) = match tile.dims.v_at {
+            Some(_) => {
+                let keys = tile.k.kv_type.block(keys, tile.dims.k);
+                (values_of(simd, tile.dims, keys, block), &mut [][..])
+            }
+            None => (tile.v.kv_type.block(values, tile.dims.v), &mut **block),
+        };
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0.iter_mut().zip(&mut weights.units);
         let sums = sums.as_chunks_mut::<ROOM_LANES>().0.iter_mut().zip(&weights.factors);
         for (i, (((row, unit), max), (sum, factor))) in rows.zip(&**max).zip(sums).enumerate() {

@@ -12,6 +12,7 @@ pub mod elementwise;
 mod next_blocks;
 pub mod norm;
 mod pairs;
+mod parts_of_keys;
 pub mod scan;
 pub mod whole;
 #[cfg(target_arch = "x86_64")]

@@ -119,9 +119,13 @@ fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
         .collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
-    let mut out = vec![0.0; v.dim];
+    let value = |p| match tile.dims.v_at {
+        Some(at) => k.row(tile.pages, tile.kv_head, p)[at..at + tile.dims.v].to_vec(),
+        None => v.row(tile.pages, tile.kv_head, p),
+    };
+    let mut out = vec![0.0; tile.dims.v];
     for (p, score) in seen.zip(&scores) {
-        for (out, v) in out.iter_mut().zip(v.row(tile.pages, tile.kv_head, p)) {
+        for (out, v) in out.iter_mut().zip(value(p)) {
             *out += (score - max).exp() / sum * v;
         }
     }
@@ -236,6 +240,30 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
                     let isa = kernels.isa.name();
                     let what = format!("{isa}, {:?}, {:?}, query {i} of {shape:?}", k.kv_type, v.kv_type);
                     assert_close(*got, expected, tolerance, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn values_that_are_parts_of_keys_agree_with_the_formula() {
+    let (pages, none) = (table(), KvStore { bytes: &[], offset: usize::MAX, ..store(KvType::F32, &[], 32) });
+    for (k, v, at) in [(32usize, 16usize, 16), (96, 64, 32), (80, 64, 0), (40, 30, 6), (24, 7, 2)] {
+        let q = noise(60 * k, 3);
+        let fits = types(k).filter(|(kv, _)| *kv != KvType::I16 || v.is_multiple_of(16));
+        for (kv_type, kernels) in fits.flat_map(|(kv, _)| tables().map(move |t| (kv, t))) {
+            let keys = Store::keys(kv_type, k);
+            for (group, n_tokens, position) in
+                [(1, 1, 70), (4, 1, 1000), (20, 3, 30), (3, 20, CHUNK_LEN - 10)]
+            {
+                let plain = tile(&q, &pages, (keys.store(), none), (group, n_tokens, position, k));
+                let tile = AttnTile { dims: HeadDims { k, v, v_at: Some(at) }, window: Some(500), ..plain };
+                for (i, out) in attend(kernels, &tile).chunks_exact(v).enumerate() {
+                    for (got, expected) in out.iter().zip(naive(&tile, i, &keys, &keys)) {
+                        let what = format!("{}, {kv_type:?}, query {i}, {k}, {v}", kernels.isa.name());
+                        assert_close(*got, expected, if kv_type == KvType::I16 { 5e-4 } else { 3e-6 }, &what);
+                    }
                 }
             }
         }
