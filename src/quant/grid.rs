@@ -22,22 +22,41 @@ pub(super) const fn unpack<const BYTES: usize, const N: usize, const LEN: usize>
     grid
 }
 
-/// Negates value `i` where bit `i` of `signs` is set.
-#[inline]
-pub(super) fn signed(mut values: [i8; 8], signs: u8) -> [i8; 8] {
-    for (i, value) in values.iter_mut().enumerate() {
-        // 1 or -1
-        let sign = 1 - (signs >> i << 1 & 2).cast_signed();
-        *value *= sign;
+/// All bits of byte `i` where bit `i` of the number is set.
+static MASKS: [[u8; 8]; 256] = {
+    let mut masks = [[0; 8]; 256];
+    let mut i = 0;
+    while i < 8 * masks.len() {
+        masks[i / 8][i % 8] = if i / 8 >> (i % 8) & 1 == 1 { 0xFF } else { 0 };
+        i += 1;
     }
-    values
+    masks
+};
+
+/// Negates value `i` where bit `i` of `signs` is set. No value is 0, so that what is added to a byte stays in it.
+#[inline]
+pub(super) fn signed(values: [i8; 8], signs: u8) -> [i8; 8] {
+    let (values, mask) = (u64::from_ne_bytes(values.map(i8::cast_unsigned)), MASKS[usize::from(signs)]);
+    let mask = u64::from_ne_bytes(mask);
+    let negated = (values ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101);
+    negated.to_ne_bytes().map(u8::cast_signed)
 }
+
+/// Seven bits, and an eighth that makes the number of those that are set even.
+static EVEN: [u8; 128] = {
+    let mut even = [0; 128];
+    let mut bits = 0u8;
+    while bits < 128 {
+        even[bits as usize] = bits | (bits.count_ones() as u8 & 1) << 7;
+        bits += 1;
+    }
+    even
+};
 
 /// Eight signs from the seven lowest bits: the eighth makes the number of negative values even.
 #[inline]
 pub(super) fn even_signs(bits: u32) -> u8 {
-    let bits = (bits & 0x7f) as u8;
-    bits | (bits.count_ones() as u8 & 1) << 7
+    EVEN[(bits & 0x7f) as usize]
 }
 
 /// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.

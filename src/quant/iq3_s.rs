@@ -2,10 +2,12 @@
 //! `g` is `d * (2 * scale[g] + 1) * ±point[i]`. <https://github.com/ggml-org/llama.cpp/pull/5676>
 #![forbid(unsafe_code)]
 
-use super::blocks::{Groups, unpack_row};
+use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
 use super::grid::{self, signed};
-use super::{Dot, Format, FormatInfo};
+use super::pack::{Rows, Transpose, pack_groups};
+use super::packed::{Codes, Packing, Scales, Values};
+use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -22,9 +24,17 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::F32,
-    packing: None,
+    dot: Dot::Q8(dot),
+    packing: Some(Packing {
+        codes: Codes::U8,
+        values: Values::Parts(PARTS),
+        scales: Scales::Halves,
+        pack: pack_group,
+    }),
 };
+
+/// Values are whole numbers of these parts.
+const PARTS: u8 = 1;
 
 /// One block as it lies in a row.
 #[repr(C)]
@@ -62,4 +72,14 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
+}
+
+/// `Σ d·x.d · Σ scale · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// See [`Packing::pack`].
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    pack_groups::<Packed, PARTS, _, _>(rows, transpose, out, unpack);
 }

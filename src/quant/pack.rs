@@ -4,6 +4,8 @@
 
 use bytemuck::Pod;
 
+use super::blocks::{Groups, SUPER};
+use super::f16::scale_bytes;
 use super::packed::{COLS, Codes, ROWS, STRIP, Scales};
 
 /// Bytes of one word of each row.
@@ -147,6 +149,42 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
             put_pairs(d, |r| all[r][0].d);
             put_pairs(m, |r| all[r][0].m);
         }
+    }
+}
+
+/// Packs rows of blocks of 256 values that have to be looked up: `unpack` gives those of a block, `D` times as large as
+/// [`Values::Parts`](super::packed::Values::Parts) of `D` makes them again.
+#[inline]
+pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>(
+    rows: &Rows<'_>,
+    transpose: Transpose,
+    out: &mut [u8],
+    unpack: impl Fn(&B) -> Groups<N, LEN>,
+) {
+    const { assert!(N * LEN == SUPER && SUPER == STRIP * COLS && COLS.is_multiple_of(LEN)) };
+    let (kind, scale_kind) = (Codes::U8, Scales::Halves);
+    let n_blocks = rows.row_bytes / size_of::<B>();
+    let (codes, rest) = out.split_at_mut(n_blocks * STRIP * kind.bytes());
+    let (scales, units) = rest.split_at_mut(n_blocks * STRIP * scale_kind.bytes());
+    let codes = codes.chunks_exact_mut(STRIP * kind.bytes());
+    let scales = scales.chunks_exact_mut(STRIP * scale_kind.bytes());
+    let units = units.chunks_exact_mut(scale_kind.unit_bytes());
+    let mut values = [[128u8; SUPER]; ROWS];
+    for (b, ((codes, scales), units)) in codes.zip(scales).zip(units).enumerate() {
+        let at = b * size_of::<B>();
+        for (r, values) in values.iter_mut().enumerate() {
+            let block = rows.row(r).get(at..at + size_of::<B>());
+            let block = block.map(|block| unpack(bytemuck::from_bytes(block)));
+            let block = block.unwrap_or(Groups { d: 0.0, scales: [0; N], q: [[0; LEN]; N] });
+            for (value, q) in values.iter_mut().zip(block.q.as_flattened()) {
+                *value = q.cast_unsigned() ^ 128;
+            }
+            for (half, scale) in scales.chunks_exact_mut(ROWS).enumerate() {
+                scale[r] = block.scales[half * COLS / 2 / LEN].cast_unsigned();
+            }
+            units.as_chunks_mut::<2>().0[r] = scale_bytes(block.d * f32::from(D));
+        }
+        transpose(&Rows { bytes: values.as_flattened(), row_bytes: SUPER }, 0, codes);
     }
 }
 

@@ -119,6 +119,9 @@ pub enum Values {
     Minus(u8),
     /// The value with the number of the code, of four bits.
     Listed(&'static [i8; 16]),
+    /// The code less 128, in parts of this number. Such rows take several times the memory of those of the file: they are packed
+    /// only while they are multiplied.
+    Parts(u8),
     /// Themselves: numbers in the format, or in units.
     Numbers,
 }
@@ -150,6 +153,19 @@ pub struct Packing {
 }
 
 impl Packing {
+    /// Whether rows may stay packed: they take about the memory of those of the file.
+    pub const fn may_stay(&self) -> bool {
+        !matches!(self.values, Values::Parts(_))
+    }
+
+    /// What units of scales are multiplied with.
+    pub const fn factor(&self) -> f32 {
+        match self.values {
+            Values::Parts(n) => 1.0 / n as f32,
+            _ => 1.0,
+        }
+    }
+
     /// Bytes of a group of rows of `n_cols` values.
     pub fn group_bytes(&self, n_cols: usize) -> usize {
         let n_pieces = n_cols / COLS;

@@ -185,7 +185,7 @@ impl Backend for ThreadedBackend {
             Pack::Always => true,
         };
         let fits = src.n_rows >= packed::ROWS && src.n_cols.is_multiple_of(packed::COLS);
-        let packing = self.kernels.packing(src.format).filter(|_| packs && fits);
+        let packing = self.kernels.packing(src.format).filter(|packing| packs && fits && packing.may_stay());
         match (src.role, packing) {
             (WeightRole::Matrix, Some(packing)) => weight.pack_later(src.name, packing, &mut self.packer),
             (WeightRole::Vector, _) if self.pack != Pack::Never => {

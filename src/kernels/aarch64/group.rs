@@ -252,6 +252,30 @@ pub fn half_scales<const Q: usize>(
     (unit, [i8s(&scales[0], g), i8s(&scales[1], g)])
 }
 
+/// As [`half_scales`] with a quarter of the unit.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn quarter_scales<const Q: usize>(
+    parts: &Parts<'_, Q>,
+    i: usize,
+    g: usize,
+) -> (float32x4_t, [int32x4_t; 2]) {
+    let (unit, scales) = half_scales(parts, i, g);
+    (vmulq_n_f32(unit, 0.25), scales)
+}
+
+/// As [`half_scales`] with an eighth of the unit.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn eighth_scales<const Q: usize>(
+    parts: &Parts<'_, Q>,
+    i: usize,
+    g: usize,
+) -> (float32x4_t, [int32x4_t; 2]) {
+    let (unit, scales) = half_scales(parts, i, g);
+    (vmulq_n_f32(unit, 0.125), scales)
+}
+
 /// The low nibbles of bytes, and the high ones.
 #[inline]
 #[target_feature(enable = "neon")]

@@ -31,6 +31,14 @@ macro_rules! packed_products {
             table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
             table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
             table[Format::MXFP4 as usize] = Some(mxfp4::product);
+            table[Format::IQ1_S as usize] = Some(eighths::product);
+            table[Format::IQ1_M as usize] = Some(eighths::product);
+            table[Format::IQ2_XXS as usize] = Some(eighths::product);
+            table[Format::IQ2_XS as usize] = Some(eighths::product);
+            table[Format::IQ2_S as usize] = Some(eighths::product);
+            table[Format::IQ3_XXS as usize] = Some(quarters::product);
+            table[Format::IQ3_S as usize] = Some(wholes::product);
+            table[Format::TQ1_0 as usize] = Some(wholes::product);
             table
         };
 
@@ -61,6 +69,9 @@ macro_rules! packed_products {
         product!($features, $one, q6_k, U6, Halves, six_bits_centred, half_scales, halves 32, add_halves);
         product!($features, $one, iq4_nl, U4, F16, iq4, f16_scales, whole 127, add_scaled);
         product!($features, $one, iq4_xs, U4, Halves, iq4, half_scales, halves 127, add_halves);
+        product!($features, $one, wholes, U8, Halves, eight_bits_centred, half_scales, halves 128, add_halves);
+        product!($features, $one, quarters, U8, Halves, eight_bits_centred, quarter_scales, halves 128, add_halves);
+        product!($features, $one, eighths, U8, Halves, eight_bits_centred, eighth_scales, halves 128, add_halves);
         product!($features, $one, mxfp4, U4, Bf16, e2m1, bf16_scales, whole 12, add_scaled);
     };
 }

@@ -91,7 +91,7 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
         }
         Scales::Halves => {
             let [low, high] = [here[r], here[ROWS + r]].map(|scale| i32::from(scale.cast_signed()));
-            half(units, 0) * x.d * (low * sums[0] + high * sums[1]) as f32
+            half(units, 0) * packing.factor() * x.d * (low * sums[0] + high * sums[1]) as f32
         }
         Scales::HalvesMin => {
             let (low, high) = (here[r], here[ROWS + r]);
@@ -126,6 +126,7 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
             };
             match packing.values {
                 Values::Minus(offset) => code.wrapping_sub(offset).cast_signed(),
+                Values::Parts(_) => code.wrapping_sub(128).cast_signed(),
                 Values::Listed(list) => list[usize::from(code)],
                 Values::Numbers => 0,
             }

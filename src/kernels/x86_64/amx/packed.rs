@@ -32,6 +32,14 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
     table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
     table[Format::MXFP4 as usize] = Some(mxfp4::product);
+    table[Format::IQ1_S as usize] = Some(eighths::product);
+    table[Format::IQ1_M as usize] = Some(eighths::product);
+    table[Format::IQ2_XXS as usize] = Some(eighths::product);
+    table[Format::IQ2_XS as usize] = Some(eighths::product);
+    table[Format::IQ2_S as usize] = Some(eighths::product);
+    table[Format::IQ3_XXS as usize] = Some(quarters::product);
+    table[Format::IQ3_S as usize] = Some(wholes::product);
+    table[Format::TQ1_0 as usize] = Some(wholes::product);
     table
 };
 
@@ -135,4 +143,4 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 wholes quarters eighths);

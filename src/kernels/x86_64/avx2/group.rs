@@ -427,11 +427,11 @@ pub fn units<'a, const N: usize>(parts: &Parts<'a>, i: usize) -> &'a [u8; N] {
 pub type HalfLine = (__m256, [__m256i; 2], [__m256; 2]);
 
 /// The scales of piece `i` for the rows of half `h` of a format with a signed scale per half piece in units of eight pieces:
-/// the units, the scales twice in each lane, and the units times scales times `-offset`.
+/// the units times `factor`, the scales twice in each lane, and those units times scales times `-offset`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn half_scales(parts: &Parts<'_>, i: usize, h: usize, offset: f32) -> HalfLine {
-    let unit = load_f16(&units::<32>(parts, i)[16 * h..]);
+pub fn half_scales(parts: &Parts<'_>, i: usize, h: usize, offset: f32, factor: f32) -> HalfLine {
+    let unit = _mm256_mul_ps(load_f16(&units::<32>(parts, i)[16 * h..]), _mm256_set1_ps(factor));
     let scales = &scales::<32>(parts, i)[8 * h..];
     let shift = _mm256_mul_ps(unit, _mm256_set1_ps(-offset));
     let offsets = [_mm256_mul_ps(shift, load_i8(scales)), _mm256_mul_ps(shift, load_i8(&scales[16..]))];

@@ -27,21 +27,32 @@ macro_rules! signed_codes {
 
 signed_codes!(q8_0, Codes::U8, eight_bits_signed);
 signed_codes!(iq4_nl, Codes::U4, iq4_signed);
-product!(
-    "avx2,fma,f16c",
-    iq4_xs,
-    Codes::U4,
-    Scales::Halves,
-    iq4_signed,
-    (signed halves),
-    |parts, i, h| -> (__m256, [__m256i; 2]) {
-        let scales = &scales::<32>(parts, i)[8 * h..];
-        let unit = load_f16(&units::<32>(parts, i)[16 * h..]);
-        (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])])
-    },
-    |w, s, x| signed_sum(&w, s.1, x),
-    |acc, sum| add_sum(acc, s.0, sum, x)
-);
+/// A format of signed codes with a scale per half piece in units of eight pieces, of which `$factor` is taken.
+macro_rules! signed_halves {
+    ($name:ident, $codes:expr, $read:expr, $factor:expr) => {
+        product!(
+            "avx2,fma,f16c",
+            $name,
+            $codes,
+            Scales::Halves,
+            $read,
+            (signed halves),
+            |parts, i, h| -> (__m256, [__m256i; 2]) {
+                let scales = &scales::<32>(parts, i)[8 * h..];
+                let unit = load_f16(&units::<32>(parts, i)[16 * h..]);
+                let unit = _mm256_mul_ps(unit, _mm256_set1_ps($factor));
+                (unit, [load_i8_twice(scales), load_i8_twice(&scales[16..])])
+            },
+            |w, s, x| signed_sum(&w, s.1, x),
+            |acc, sum| add_sum(acc, s.0, sum, x)
+        );
+    };
+}
+
+signed_halves!(iq4_xs, Codes::U4, iq4_signed, 1.0);
+signed_halves!(wholes, Codes::U8, eight_bits_signed, 1.0);
+signed_halves!(quarters, Codes::U8, eight_bits_signed, 0.25);
+signed_halves!(eighths, Codes::U8, eight_bits_signed, 0.125);
 
 /// Calls a function of this level.
 fn run(add: AddPieces, parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 /// The packed products of a level: its table, and a module for each format, but for those with codes of eight bits, `q8_0`,
-/// `iq4_nl` and `iq4_xs`, which the level adds.
+/// `iq4_nl`, `iq4_xs`, `wholes`, `quarters` and `eighths`, which the level adds.
 ///
 /// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
 /// halves times their scales, which stand in both halves of each lane. `SUMS` products of pairs fit 16 bits. Its `run` calls
@@ -35,6 +35,14 @@ macro_rules! packed_products {
             table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
             table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
             table[Format::MXFP4 as usize] = Some(mxfp4::product);
+            table[Format::IQ1_S as usize] = Some(eighths::product);
+            table[Format::IQ1_M as usize] = Some(eighths::product);
+            table[Format::IQ2_XXS as usize] = Some(eighths::product);
+            table[Format::IQ2_XS as usize] = Some(eighths::product);
+            table[Format::IQ2_S as usize] = Some(eighths::product);
+            table[Format::IQ3_XXS as usize] = Some(quarters::product);
+            table[Format::IQ3_S as usize] = Some(wholes::product);
+            table[Format::TQ1_0 as usize] = Some(wholes::product);
             table
         };
 
@@ -192,9 +200,12 @@ macro_rules! super_blocks {
     };
 }
 
-/// A format with a signed scale per half piece in units of eight pieces.
+/// A format with a signed scale per half piece in units of eight pieces, of which `$factor` is taken.
 macro_rules! halves {
     ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt, $offset:expr) => {
+        halves!($features, $name, $codes, $read, $sums, $offset, 1.0);
+    };
+    ($features:literal, $name:ident, $codes:expr, $read:expr, $sums:tt, $offset:expr, $factor:expr) => {
         product!(
             $features,
             $name,
@@ -202,7 +213,7 @@ macro_rules! halves {
             Scales::Halves,
             $read,
             (halves $sums),
-            |parts, i, h| -> HalfLine { half_scales(parts, i, h, $offset as f32) },
+            |parts, i, h| -> HalfLine { half_scales(parts, i, h, $offset as f32, $factor) },
             |w, s, x| scaled_sum::<$sums>(&w, s.1, x),
             |acc, sum| add_halves(acc, s.0, sum, x, s.2)
         );

@@ -337,4 +337,7 @@ super_blocks!(q4_k, Codes::U4, nibble::<0>);
 super_blocks!(q5_k, Codes::U5, five_bits::<0>);
 halves!(q3_k, Codes::U4, nibble::<5>, 32.0);
 halves!(q6_k, Codes::U6, six_bits_times_4, 4.0);
+halves!(wholes, Codes::U8, eight_bits, 1.0);
+halves!(quarters, Codes::U8, eight_bits, 4.0);
+halves!(eighths, Codes::U8, eight_bits, 8.0);
 halves!(iq4_xs, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &IQ4)), 1.0);

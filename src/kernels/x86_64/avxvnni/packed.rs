@@ -18,6 +18,9 @@ packed_products!("avx2,fma,f16c,avxvnni");
 scaled!("avx2,fma,f16c,avxvnni", q8_0, Codes::U8, eight_bits, 1, 128, Scales::F16, load_f16);
 scaled!("avx2,fma,f16c,avxvnni", iq4_nl, Codes::U4, iq4, 1, 128, Scales::F16, load_f16);
 halves!("avx2,fma,f16c,avxvnni", iq4_xs, Codes::U4, iq4, 1, 128);
+halves!("avx2,fma,f16c,avxvnni", wholes, Codes::U8, eight_bits, 1, 128);
+halves!("avx2,fma,f16c,avxvnni", quarters, Codes::U8, eight_bits, 1, 128, 0.25);
+halves!("avx2,fma,f16c,avxvnni", eighths, Codes::U8, eight_bits, 1, 128, 0.125);
 
 /// Calls a function of this level.
 fn run(add: AddPieces, parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
