@@ -23,7 +23,7 @@ pub(super) const fn unpack<const BYTES: usize, const N: usize, const LEN: usize>
 }
 
 /// All bits of byte `i` where bit `i` of the number is set.
-static MASKS: [[u8; 8]; 256] = {
+const MASKS: [[u8; 8]; 256] = {
     let mut masks = [[0; 8]; 256];
     let mut i = 0;
     while i < 8 * masks.len() {
@@ -33,30 +33,36 @@ static MASKS: [[u8; 8]; 256] = {
     masks
 };
 
-/// Negates value `i` where bit `i` of `signs` is set. No value is 0, so that what is added to a byte stays in it.
+/// Negates value `i` where bit `i` of `signs` is set. No value is 0.
 #[inline]
 pub(super) fn signed(values: [i8; 8], signs: u8) -> [i8; 8] {
-    let (values, mask) = (u64::from_ne_bytes(values.map(i8::cast_unsigned)), MASKS[usize::from(signs)]);
-    let mask = u64::from_ne_bytes(mask);
+    static ALL: [[u8; 8]; 256] = MASKS;
+    negated(values, ALL[usize::from(signs)])
+}
+
+/// Negates the values whose bytes of `mask` have all bits. No value is 0, so that what is added to a byte stays in it.
+#[inline]
+fn negated(values: [i8; 8], mask: [u8; 8]) -> [i8; 8] {
+    let (values, mask) = (u64::from_ne_bytes(values.map(i8::cast_unsigned)), u64::from_ne_bytes(mask));
     let negated = (values ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101);
     negated.to_ne_bytes().map(u8::cast_signed)
 }
 
-/// Seven bits, and an eighth that makes the number of those that are set even.
-static EVEN: [u8; 128] = {
-    let mut even = [0; 128];
-    let mut bits = 0u8;
-    while bits < 128 {
-        even[bits as usize] = bits | (bits.count_ones() as u8 & 1) << 7;
+/// [`MASKS`] of seven bits and an eighth, which makes the number of those that are set even.
+static EVEN_MASKS: [[u8; 8]; 128] = {
+    let mut masks = [[0; 8]; 128];
+    let mut bits = 0;
+    while bits < masks.len() {
+        masks[bits] = MASKS[bits | (bits.count_ones() as usize & 1) << 7];
         bits += 1;
     }
-    even
+    masks
 };
 
-/// Eight signs from the seven lowest bits: the eighth makes the number of negative values even.
+/// As [`signed`], with signs from the seven lowest bits: the eighth makes the number of negative values even.
 #[inline]
-pub(super) fn even_signs(bits: u32) -> u8 {
-    EVEN[(bits & 0x7f) as usize]
+pub(super) fn signed_evenly(values: [i8; 8], bits: u32) -> [i8; 8] {
+    negated(values, EVEN_MASKS[(bits & 0x7f) as usize])
 }
 
 /// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.

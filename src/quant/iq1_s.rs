@@ -52,14 +52,26 @@ struct Packed {
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
-/// The points.
-static GRID: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
+/// The points in eighths, plus 128.
+static EIGHTHS: [[u8; 8]; 2048] = {
+    let grid: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
+    let mut eighths = [[0; 8]; 2048];
+    let mut i = 0;
+    while i < 8 * grid.len() {
+        eighths[i / 8][i % 8] = (128 + 8 * grid[i / 8][i % 8] as i16) as u8;
+        i += 1;
+    }
+    eighths
+};
 
 /// A shifted point, in eighths. Of the number the lowest eleven bits count.
 #[inline]
 pub(super) fn shifted(point: usize, down: bool) -> [i8; 8] {
-    let shift = if down { -1 } else { 1 };
-    GRID[point & 2047].map(|value| 8 * value + shift)
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let point = u64::from_ne_bytes(EIGHTHS[point & 2047]);
+    // Nothing is carried from byte to byte.
+    let shifted = if down { point - ONES } else { point + ONES };
+    (shifted ^ 128 * ONES).to_ne_bytes().map(u8::cast_signed)
 }
 
 #[inline]

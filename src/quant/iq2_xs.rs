@@ -5,7 +5,7 @@
 
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
-use super::grid::{self, even_signs, signed};
+use super::grid::{self, signed_evenly};
 use super::pack::{Rows, Transpose, pack_groups};
 use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -59,7 +59,7 @@ fn unpack(packed: &Packed) -> Groups<16, 16> {
     let mut q = [[0; 8]; 32];
     for (q, point) in q.iter_mut().zip(packed.points) {
         let bits = u16::from_le_bytes(point);
-        *q = signed(GRID[usize::from(bits & 511)], even_signs(u32::from(bits >> 9)));
+        *q = signed_evenly(GRID[usize::from(bits & 511)], u32::from(bits >> 9));
     }
     Groups { d: scale(packed.d) / 8.0, scales: odd_scales(&packed.scales), q: bytemuck::cast(q) }
 }

@@ -5,7 +5,7 @@
 
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
-use super::grid::{self, even_signs, signed};
+use super::grid::{self, signed_evenly};
 use super::pack::{Rows, Transpose, pack_groups};
 use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -61,7 +61,7 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
         let bits = u32::from_le_bytes(bits);
         *scale = 2 * (bits >> 28) as i8 + 1;
         for (j, (q, point)) in q.as_chunks_mut::<8>().0.iter_mut().zip([p0, p1, p2, p3]).enumerate() {
-            *q = signed(GRID[usize::from(point)], even_signs(bits >> (7 * j)));
+            *q = signed_evenly(GRID[usize::from(point)], bits >> (7 * j));
         }
     }
     block

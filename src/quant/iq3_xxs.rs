@@ -5,7 +5,7 @@
 
 use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
-use super::grid::{self, even_signs, signed};
+use super::grid::{self, signed_evenly};
 use super::pack::{Rows, Transpose, pack_groups};
 use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
@@ -64,7 +64,7 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
         *scale = 2 * (bits >> 28) as i8 + 1;
         for (j, (q, pair)) in q.as_chunks_mut::<8>().0.iter_mut().zip(points).enumerate() {
             let values = pair.map(|point| GRID[usize::from(point)]);
-            *q = signed(bytemuck::cast(values), even_signs(bits >> (7 * j)));
+            *q = signed_evenly(bytemuck::cast(values), bits >> (7 * j));
         }
     }
     block

@@ -169,6 +169,7 @@ pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>
     let codes = codes.chunks_exact_mut(STRIP * kind.bytes());
     let scales = scales.chunks_exact_mut(STRIP * scale_kind.bytes());
     let units = units.chunks_exact_mut(scale_kind.unit_bytes());
+    touch(rows.bytes);
     let mut values = [[128u8; SUPER]; ROWS];
     for (b, ((codes, scales), units)) in codes.zip(scales).zip(units).enumerate() {
         let at = b * size_of::<B>();
@@ -186,6 +187,15 @@ pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>
         }
         transpose(&Rows { bytes: values.as_flattened(), row_bytes: SUPER }, 0, codes);
     }
+}
+
+/// Reads something of each line of memory, in order. The blocks of sixteen rows lie apart from each other, and each would be waited
+/// for.
+#[inline]
+fn touch(bytes: &[u8]) {
+    const LINE: usize = 64;
+    let firsts = bytes.iter().step_by(LINE);
+    std::hint::black_box(firsts.fold(0, |sum: u8, byte| sum ^ byte));
 }
 
 /// Writes the two bytes of each row side by side, as many as there is room for.
