@@ -115,7 +115,7 @@ class ChatParser(Single):
 
     def _events(self, pointer: int) -> list[ReplyEvent]:
         raw = ember_chat_event(struct_size=ctypes.sizeof(ember_chat_event))
-        events = []
+        events: list[ReplyEvent] = []
         while True:
             call(lib.ember_chat_parser_next, pointer, ctypes.byref(raw))
             if raw.kind == ChatEventKind.NONE:

@@ -43,6 +43,8 @@ def _full_callback(function: Callable[[int, int, int], int]) -> Any:
     """A function for C that calls this one, and keeps what it raises."""
 
     def run(n_tokens: int, n_ctx: int, n_turns: int, _user_data: Any) -> int:
+        if Carried.refused():
+            return 0
         try:
             return unsigned("the number of turns to drop", function(n_tokens, n_ctx, n_turns))
         except BaseException as error:  # the call that began the reply raises it
@@ -112,11 +114,12 @@ class Conversation(Single):
         leases = [Lease(self._handle), Lease(self._context._handle)]
         with self._handle as pointer:
             self._context._forget_logits()
-            if self._sampler is None:
-                call(lib.ember_conversation_begin, pointer, raw, len(raw), None)
-            else:
-                with self._sampler._handle as draw:
-                    call(lib.ember_conversation_begin, pointer, raw, len(raw), draw)
+            with Carried(self._context._token):  # a function of set_on_full
+                if self._sampler is None:
+                    call(lib.ember_conversation_begin, pointer, raw, len(raw), None)
+                else:
+                    with self._sampler._handle as draw:
+                        call(lib.ember_conversation_begin, pointer, raw, len(raw), draw)
         return self._events(n, leases)
 
     def _events(self, n: int, leases: list[Lease]) -> Iterator[ReplyEvent]:
