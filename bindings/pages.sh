@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests the packages of Java and Node, and their one-page examples, on the bundled model: their text is the golden one. Chat is
-# tested with smollm2, if scripts/fetch-model.sh fetched it.
+# Tests the packages of Java and Node, and their one-page examples, on the bundled model: their text is the golden one. Chat and
+# tools are tested with smollm2, if scripts/fetch-model.sh fetched it.
 #
 #   bindings/pages.sh LIBDIR
 #
@@ -25,23 +25,28 @@ expect() {
     fi
 }
 chat_model=${EMBER_MODELS:-$HOME/.cache/ember/models}/SmolLM2-135M-Instruct.Q4_1.gguf
-[ -d bindings/node/node_modules/koffi ] || (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
-EMBER_LIBRARY=$lib expect node bindings/node/generate.mjs
-EMBER_LIBRARY=$lib EMBER_CHAT_MODEL=$chat_model node --test bindings/node/ember.test.mjs
-echo "the package and the page for Node are fine"
-expect "${JAVA:-java}" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" bindings/java/Generate.java
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# block LANGUAGE prints the README's block in it.
-block() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" bindings/java/README.md | sed '/^`/d'; }
-# The README's program is a file of its own; javac stands beside java.
+[ ! -f "$chat_model" ] || python3 bindings/tool_model.py "$chat_model" "$out/tools.gguf"
+[ -d bindings/node/node_modules/koffi ] || (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
+EMBER_LIBRARY=$lib expect node bindings/node/generate.mjs
+EMBER_LIBRARY=$lib EMBER_CHAT_MODEL=$chat_model EMBER_TOOLS_MODEL=$out/tools.gguf node --test bindings/node/*.test.mjs
+echo "the package and the page for Node are fine"
+expect "${JAVA:-java}" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" bindings/java/Generate.java
+# block LANGUAGE [N] prints the README's first block in it, or the N-th.
+block() { awk -v start="^\`\`\`$1\$" -v n="${2:-1}" '/^```$/ { on = 0 } on; $0 ~ start { on = ++i == n }' bindings/java/README.md; }
+# The README's programs are files of their own; javac stands beside java.
 block java >"$out/Chat.java"
-[ "$(wc -l <"$out/Chat.java")" -lt 20 ]
+block java 2 >"$out/Weather.java"
+for program in Chat Weather; do [ "$(grep -c . "$out/$program.java")" -lt 20 ]; done
 bin=$(dirname "$(readlink -f "$(command -v "${JAVA:-java}")")")
 "$bin/javac" -Xlint:all,-restricted -Werror -d "$out/tests" bindings/java/ember/*.java bindings/java/test/*.java
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" EmberTest \
     examples/models/ember-tales.gguf "$chat_model" "$prompt" "$n" "$(golden text)"
+"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ChatTest examples/models/ember-tales.gguf "$out/tools.gguf"
 if [ -f "$chat_model" ]; then
+    "$bin/javac" -cp "$out/tests" -d "$out/tests" "$out/Weather.java"
+    "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" Weather "$out/tools.gguf" | grep -q "sunny.*21 degrees"
     block sh | sed -e "s|classes|$out/classes|g" -e "s|Chat.java|$out/Chat.java|" -e "s|build/lib/libember.so|$lib|" -e "s|model.gguf|$chat_model|" |
         PATH=$bin:$PATH sh -eu | grep -q "^L'Étoile," # llama.cpp begins this answer in the same way
 fi

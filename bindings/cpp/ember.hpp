@@ -1,11 +1,11 @@
 // ember.hpp - Ember for C++17 and later: headers alone, over the C functions of ember.h, which say what everything means.
 //
-// - Model, Context, Sampler, Generator, Engine and Request own a handle and can be moved, not copied; a moved-from one may only be assigned
-//   to or destroyed. They keep alive in Ember what they need of each other, so they may be destroyed in any order.
+// - Model, Tokenizer, Context, Sampler, Generator, Conversation, ChatParser, Engine and Request own a handle and can be moved, not
+//   copied; a moved-from one may only be assigned to or destroyed. They keep alive in Ember what they need of each other, so they may be destroyed in any order.
 // - What fails throws ember::Error, which has the ember_status and Ember's sentence. Destructors throw nothing.
 // - Text goes in as std::string_view (UTF-8, of any content) and comes out as std::string. Views that point into Ember's
-//   memory (Event, Context::logits) say how long they live.
-// - Threads: a Model may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
+//   memory (Event, ChatEvent, Context::logits) say how long they live.
+// - Threads: a Model, a Tokenizer and a Constraint may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
 // - Engine may be used by any number of threads at once.
 // - A context that guesses tokens (GenerateOptions::draft) is at work during the calls that it guesses for.
 // - Generation is pulled, event by event. What a function throws that C calls (a stage of a sampler, the progress of a load)
@@ -13,315 +13,23 @@
 #ifndef EMBER_HPP
 #define EMBER_HPP
 
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
-#include <ios>
-#include <istream>
-#include <memory>
-#include <optional>
-#include <ostream>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "ember/base.hpp"
+#include "ember/chat.hpp"
+#include "ember/constraint.hpp"
+#include "ember/context.hpp"
+#include "ember/conversation.hpp"
 #include "ember/engine.hpp"
 #include "ember/event.hpp"
 #include "ember/model.hpp"
 #include "ember/options.hpp"
 #include "ember/sampler.hpp"
+#include "ember/tokenizer.hpp"
 
 namespace ember {
-
-// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
-// was generated stays in the context, but for the token of the last event, which the next one would have run; behind the
-// end all of it is there, unless that was a cancelling. Do not move it while a loop goes over it.
-class Generator {
-public:
-    using Iterator = detail::EventIterator<Generator>;
-    // The next event; after the last one, that one again.
-    const Event &next() {
-        ember_event *raw = detail::raw(event_);
-        detail::relayed([&] { detail::call(ember_generator_next, handle_.get(), raw); });
-        return event_;
-    }
-    // The event that next() gave last.
-    const Event &event() const noexcept { return event_; }
-    // Takes the next event: the first runs the prompt.
-    Iterator begin() {
-        next();
-        return Iterator(this);
-    }
-    Iterator end() noexcept { return Iterator(nullptr); }
-    // Takes all events that are left and returns their text.
-    std::string text() {
-        std::string text;
-        do
-            text += next().text();
-        while (!event_.is_end());
-        return text;
-    }
-    // What it did so far.
-    Usage usage() const {
-        Usage usage{};
-        usage.struct_size = sizeof usage;
-        detail::call(ember_generator_usage, handle_.get(), &usage);
-        return usage;
-    }
-    ember_generator *get() const noexcept { return handle_.get(); }
-
-private:
-    friend class Context;
-    using Handle = detail::Handle<ember_generator, ember_generator_free>;
-    Generator(Handle handle, detail::Stages stages) noexcept : stages_(std::move(stages)), handle_(std::move(handle)) {}
-    detail::Stages stages_;
-    Handle handle_;
-    Event event_;
-};
-
-// Vectors of n_embd numbers, one after the other.
-struct Embeddings {
-    std::vector<float> values;
-    std::size_t n_embd = 0;
-    std::size_t size() const noexcept { return n_embd == 0 ? 0 : values.size() / n_embd; }
-    Span<const float> operator[](std::size_t i) const noexcept { return {values.data() + i * n_embd, n_embd}; }
-};
-
-struct Score {
-    double logprob = 0;
-    bool is_greedy = false;
-    std::uint32_t n_prompt = 0;
-    std::uint32_t n_reused = 0;
-    std::vector<TokenScore> tokens;
-};
-
-// What Context::decode runs: the arrays are empty or as long as `tokens`; empty ones mean what NULL does in C.
-struct Batch {
-    Span<const Token> tokens;
-    Span<const std::uint32_t> positions = {};
-    Span<const std::uint32_t> sequences = {};
-    Span<const std::uint8_t> want_logits = {};
-};
-
-class Context {
-public:
-    explicit Context(const Model &model, const ContextOptions &options = {})
-        : handle_(detail::make<Handle>(ember_context_new, model.get(), options.handle().get())) {
-        ModelInfo info = model.info();
-        n_vocab_ = info.n_vocab;
-        n_embd_ = info.n_embd;
-    }
-    Context(Context &&) noexcept = default;
-    Context &operator=(Context &&) noexcept = default;
-
-    ContextInfo info() const {
-        ContextInfo info{};
-        info.struct_size = sizeof info;
-        detail::call(ember_context_info_get, get(), &info);
-        return info;
-    }
-    // What the context takes, and its model.
-    Memory memory() const { return detail::memory(ember_context_memory, get()); }
-    // What the context has done since it was made, or since reset_timings.
-    Timings timings() const {
-        Timings timings{};
-        timings.struct_size = sizeof timings;
-        detail::call(ember_context_timings_get, get(), &timings);
-        return timings;
-    }
-    void reset_timings() { detail::call(ember_context_timings_reset, get()); }
-    // The token that may end the calls from now on; std::nullopt: none.
-    void set_cancel_token(const std::optional<CancelToken> &token) {
-        detail::call(ember_context_set_cancel_token, get(), token ? token->get() : nullptr);
-    }
-
-    // The sampler, greedy without one, may be a temporary: the generator keeps it. Its random numbers move on.
-    Generator generate(std::string_view prompt, const GenerateOptions &options = {}) {
-        return start(ember_generator_new, prompt.data(), prompt.size(), options, nullptr);
-    }
-    Generator generate(std::string_view prompt, const GenerateOptions &options, const Sampler &sampler) {
-        return start(ember_generator_new, prompt.data(), prompt.size(), options, &sampler);
-    }
-    Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options = {}) {
-        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, nullptr);
-    }
-    Generator generate_tokens(Span<const Token> prompt, const GenerateOptions &options, const Sampler &sampler) {
-        return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, &sampler);
-    }
-
-    // `texts` is any range of what is text: std::vector<std::string>, for example.
-    template <class Texts> Embeddings embed(const Texts &texts, const EmbedOptions &options = {}) {
-        std::vector<const char *> pointers;
-        std::vector<std::size_t> lengths;
-        for (std::string_view text : texts) {
-            pointers.push_back(text.data());
-            lengths.push_back(text.size());
-        }
-        auto handle = options.handle();
-        return vectors(pointers.size(), [&](float *out, std::size_t n, auto... rest) {
-            return ember_embed(get(), pointers.data(), lengths.data(), pointers.size(), handle.get(), out, n, rest...);
-        });
-    }
-    Embeddings embed(std::initializer_list<std::string_view> texts, const EmbedOptions &options = {}) {
-        return embed<std::initializer_list<std::string_view>>(texts, options);
-    }
-    // Of texts that are token ids, one after the other, `lengths[i]` of them for text i.
-    Embeddings embed_tokens(Span<const Token> tokens, Span<const std::size_t> lengths, const EmbedOptions &options = {}) {
-        auto handle = options.handle();
-        return vectors(lengths.size(), [&](float *out, std::size_t n, auto... rest) {
-            return ember_embed_tokens(get(), tokens.data(), tokens.size(), lengths.data(), lengths.size(), handle.get(), out,
-                                      n, rest...);
-        });
-    }
-
-    Score score(std::string_view prompt, std::string_view continuation, const GenerateOptions &options = {}) {
-        auto handle = options.handle();
-        return scored(continuation.size() / 2 + 8, [&](auto... rest) {
-            return ember_score(get(), prompt.data(), prompt.size(), continuation.data(), continuation.size(), handle.get(),
-                               rest...);
-        });
-    }
-    Score score_tokens(Span<const Token> tokens, std::size_t n_prompt, const GenerateOptions &options = {}) {
-        auto handle = options.handle();
-        return scored(tokens.size() + 1, [&](auto... rest) {
-            return ember_score_tokens(get(), tokens.data(), tokens.size(), n_prompt, handle.get(), rest...);
-        });
-    }
-
-    void decode(const Batch &batch) {
-        std::size_t n = batch.tokens.size();
-        for (std::size_t other : {batch.positions.size(), batch.sequences.size(), batch.want_logits.size()})
-            if (other != 0 && other != n)
-                throw Error(EMBER_E_INVALID_ARGUMENT, "the arrays of a batch differ in length");
-        detail::call(ember_context_decode, get(), batch.tokens.data(), pointer(batch.positions), pointer(batch.sequences),
-                     pointer(batch.want_logits), n);
-    }
-    void decode(Span<const Token> tokens) { decode(Batch{tokens}); }
-    // The logits of token `index` of the last decode: the context's own, until its next decode, generation or rewind.
-    Span<const float> logits(std::size_t index) const {
-        const float *out = nullptr;
-        detail::call(ember_context_logits, get(), index, &out);
-        return {out, n_vocab_};
-    }
-    std::uint32_t n_past(std::uint32_t sequence = 0) const {
-        std::uint32_t n = 0;
-        detail::call(ember_context_n_past, get(), sequence, &n);
-        return n;
-    }
-    // The tokens of a sequence, in order: after a shift those that are left.
-    std::vector<Token> tokens(std::uint32_t sequence = 0) const {
-        return detail::fill<std::vector<Token>>(n_past(sequence), [&](Token *out, std::size_t n, auto... rest) {
-            return ember_context_tokens(get(), sequence, out, n, rest...);
-        });
-    }
-    void rewind(std::uint32_t n_past, std::uint32_t sequence = 0) {
-        detail::call(ember_context_rewind, get(), sequence, n_past);
-    }
-    // Makes sequence `to` the first `n_tokens` tokens of sequence `from`. They share memory until they differ.
-    void copy_sequence(std::uint32_t from, std::uint32_t to, std::uint32_t n_tokens) {
-        detail::call(ember_context_sequence_copy, get(), from, to, n_tokens);
-    }
-    // Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room; those behind them move forward.
-    void shift_sequence(std::uint32_t sequence, std::uint32_t n_keep, std::uint32_t n_drop) {
-        detail::call(ember_context_sequence_shift, get(), sequence, n_keep, n_drop);
-    }
-    // Empties all sequences but this one.
-    void keep_sequence(std::uint32_t sequence) { detail::call(ember_context_sequence_keep, get(), sequence); }
-    // Makes a sequence as much of the beginning of `tokens` as the KV cache has, and says how many those are. To leave the last
-    // one, for its logits, give all but that.
-    std::size_t reuse(Span<const Token> tokens, std::uint32_t sequence = 0) {
-        std::size_t n = 0;
-        detail::call(ember_context_sequence_reuse, get(), sequence, pointer(tokens), tokens.size(), tokens.size(), &n);
-        return n;
-    }
-
-    // The state of a sequence, or of the whole context, for load_state in any process with the same model.
-    std::vector<std::byte> save_state(std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
-        return detail::fill<std::vector<std::byte>>(0, [&](std::byte *out, std::size_t n, auto... rest) {
-            return ember_context_state_save(get(), sequence, reinterpret_cast<std::uint8_t *>(out), n, rest...);
-        });
-    }
-    void load_state(Span<const std::byte> state, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
-        auto *bytes = reinterpret_cast<const std::uint8_t *>(state.data());
-        detail::call(ember_context_state_load, get(), sequence, bytes, state.size());
-    }
-    // The same with a file: if anything fails, one that was there before is as it was.
-    void save_state_file(std::string_view path, std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
-        detail::call(ember_context_state_save_file, get(), sequence, path.data(), path.size());
-    }
-    void load_state_file(std::string_view path, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
-        detail::call(ember_context_state_load_file, get(), sequence, path.data(), path.size());
-    }
-    // The same with a stream of bytes, part by part. One that fails is a std::ios_base::failure; it is read to its end.
-    void save_state(std::ostream &stream, std::uint32_t sequence = EMBER_ALL_SEQUENCES) const {
-        ember_write_callback callback = [](const std::uint8_t *data, std::size_t n, void *user_data) {
-            return detail::Relay::run([&] {
-                auto &to = *static_cast<std::ostream *>(user_data);
-                if (!to.write(reinterpret_cast<const char *>(data), static_cast<std::streamsize>(n)))
-                    throw std::ios_base::failure("the stream did not take the state");
-            });
-        };
-        void *user_data = &stream;
-        detail::relayed([&] { detail::call(ember_context_state_write, get(), sequence, callback, user_data); });
-    }
-    void load_state(std::istream &stream, std::uint32_t sequence = EMBER_ALL_SEQUENCES) {
-        ember_read_callback callback = [](std::uint8_t *buffer, std::size_t capacity, void *user_data) {
-            std::int64_t n = 0;
-            bool threw = detail::Relay::run([&] {
-                auto &from = *static_cast<std::istream *>(user_data);
-                if (!from)
-                    throw std::ios_base::failure("the stream did not give the state");
-                n = from.rdbuf()->sgetn(reinterpret_cast<char *>(buffer), static_cast<std::streamsize>(capacity));
-            }) != 0;
-            return threw ? std::int64_t{-1} : n;
-        };
-        void *user_data = &stream;
-        detail::relayed([&] { detail::call(ember_context_state_read, get(), sequence, callback, user_data); });
-    }
-    ember_context *get() const noexcept { return handle_.get(); }
-
-private:
-    friend class GenerateOptions;
-    using Handle = detail::Handle<ember_context, ember_context_free>;
-    template <class T> static T *pointer(Span<T> span) { return span.empty() ? nullptr : span.data(); }
-    template <class Function, class T>
-    Generator start(Function *function, const T *prompt, std::size_t n, const GenerateOptions &options,
-                    const Sampler *sampler) {
-        auto stages = sampler == nullptr ? detail::Stages() : sampler->stages_;
-        auto *raw = sampler == nullptr ? nullptr : sampler->get();
-        auto handle = detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), raw);
-        return Generator(std::move(handle), std::move(stages));
-    }
-    template <class Function> Embeddings vectors(std::size_t n_texts, Function &&function) {
-        return {detail::fill<std::vector<float>>(n_texts * n_embd_, function), n_embd_};
-    }
-    template <class Function> Score scored(std::size_t guess, Function &&function) {
-        ember_score_result result{};
-        result.struct_size = sizeof result;
-        Score score;
-        score.tokens = detail::fill<std::vector<TokenScore>>(
-            guess, [&](TokenScore *out, std::size_t n, std::size_t *needed, ember_error **err) {
-                return function(out, n, needed, &result, err);
-            });
-        score.logprob = result.logprob;
-        score.is_greedy = result.is_greedy != 0;
-        score.n_prompt = result.n_prompt;
-        score.n_reused = result.n_reused;
-        return score;
-    }
-    std::shared_ptr<ember_context> handle_; // options have it too when it is their draft
-    std::size_t n_vocab_ = 0;
-    std::size_t n_embd_ = 0;
-};
-
-inline GenerateOptions &GenerateOptions::draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence) {
-    draft_ = context.handle_;
-    n_draft_ = n_draft;
-    draft_sequence_ = sequence;
-    return *this;
-}
 
 // Sends log lines to Function, a void(ember_log_level, std::string_view). What it throws is dropped.
 template <auto Function> void set_log(ember_log_level max_level) {

@@ -60,6 +60,25 @@ func WithWhitespace(most int) ConstraintOption {
 	}}
 }
 
+// ConstraintLimit is a bound on the work and memory of a [Constraint].
+type ConstraintLimit int32
+
+const (
+	LimitSource  ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_SOURCE  // bytes of the schema, the expression, the grammar, or all choices
+	LimitGrammar ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_GRAMMAR // symbols of the compiled grammar
+	LimitCompile ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_COMPILE // steps of compiling
+	LimitMask    ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_MASK    // steps in the expressions for one token
+	LimitItems   ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_ITEMS   // items of the parser for one token
+	LimitStates  ConstraintLimit = C.EMBER_CONSTRAINT_LIMIT_STATES  // states of the expressions in one text
+)
+
+// WithConstraintLimit sets a bound. Where it is reached, making the constraint fails, or the generation ends with an error.
+func WithConstraintLimit(limit ConstraintLimit, most uint64) ConstraintOption {
+	return constraintSetting(func(o *C.ember_constraint_options, err **C.ember_error) C.ember_status {
+		return C.ember_constraint_options_set_limit(o, C.int32_t(limit), C.uint64_t(most), err)
+	})
+}
+
 // JSONSchema makes a constraint: the text is JSON that this JSON Schema describes. ErrUnsupported names what of it the library cannot
 // hold to, and ErrInvalidArgument tells of one that is none, or that no JSON meets; ember_constraint_new_json_schema in ember.h lists the
 // keywords.

@@ -2,6 +2,8 @@ package ember
 
 /*
 #include "callback.h"
+
+extern uint32_t emberGoFull(uint32_t n_tokens, uint32_t n_ctx, uint32_t n_turns, void *user_data);
 */
 import "C"
 
@@ -9,8 +11,10 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"math"
 	"runtime"
 	"time"
+	"unsafe"
 )
 
 // ReplyEnd is the last event of a reply of a [Conversation]: Finish says why it ended.
@@ -65,6 +69,7 @@ type Conversation struct {
 	context  *Context
 	sampler  *Sampler
 	switcher *tokenOwner
+	full     *fullFunc
 }
 
 // tokenOwner has a token that a conversation and its forks share closed when none of them is left.
@@ -125,26 +130,38 @@ func (c *Context) newConversation(chat []ChatOption, generate []GenerateOption,
 }
 
 func (c *Context) conversation(p *C.ember_conversation, sampler *Sampler, owner *tokenOwner) *Conversation {
+	full := &fullFunc{}
 	conversation := &Conversation{
-		h:        newHandle(p, func(p *C.ember_conversation) { C.ember_conversation_free(p) }),
+		h: newHandle(p, func(p *C.ember_conversation) {
+			C.ember_conversation_free(p)
+			full.set(nil)
+		}),
 		context:  c,
 		sampler:  sampler,
 		switcher: owner,
+		full:     full,
 	}
 	own(conversation, conversation.h)
 	return conversation
 }
 
-// Add adds a message without having it answered: the result of a tool, say, or what was said elsewhere.
-func (c *Conversation) Add(message any) error {
-	data, err := json.Marshal(message)
-	if err != nil {
-		return invalid("message: " + err.Error())
+// Add adds messages without having them answered: the results of tools, say ([Message]), or what was said elsewhere. An error is that of
+// the first which is refused; those before it are added.
+func (c *Conversation) Add(messages ...any) error {
+	for _, message := range messages {
+		data, err := json.Marshal(message)
+		if err != nil {
+			return invalid("message: " + err.Error())
+		}
+		err = c.with(func(p *C.ember_conversation) error {
+			var cerr *C.ember_error
+			return check(C.ember_conversation_add(p, elements[C.char](data), C.size_t(len(data)), &cerr), &cerr)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return c.with(func(p *C.ember_conversation) error {
-		var cerr *C.ember_error
-		return check(C.ember_conversation_add(p, elements[C.char](data), C.size_t(len(data)), &cerr), &cerr)
-	})
+	return nil
 }
 
 // Send adds a user's message and yields the reply's events; "": it has the messages answered that were added. The last event is a
@@ -172,6 +189,12 @@ func (c *Conversation) Send(ctx context.Context, text string) iter.Seq2[ReplyEve
 		}
 		var raised C.uintptr_t // how a stage that is a Go function failed
 		for {
+			if ctx.Err() != nil { // the goroutine that watches may come later
+				if p, closed := c.switcher.token.use(); closed == nil {
+					C.ember_cancel_token_cancel(p)
+					c.switcher.token.done()
+				}
+			}
 			event, err := c.next(&raised)
 			if err == nil && event.Kind == ReplyEnd && event.Finish == FinishCancelled {
 				err = settled(raised, cancelled(ctx))
@@ -200,7 +223,8 @@ func (c *Conversation) begin(text string) error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error
 		start, n := chars(text)
-		return check(C.ember_conversation_begin(p, start, n, sampler, &cerr), &cerr)
+		err := check(C.ember_conversation_begin(p, start, n, sampler, &cerr), &cerr)
+		return c.full.settle(err)
 	})
 }
 
@@ -300,6 +324,61 @@ func (c *Conversation) SetWhenFull(when WhenFull, reserve uint32) error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error
 		return check(C.ember_conversation_set_when_full(p, C.int32_t(when), C.uint32_t(reserve), &cerr), &cerr)
+	})
+}
+
+// fullFunc is a Go function that C has, for as long as a conversation lives.
+type fullFunc struct {
+	f     func(needed, size, turns int) int
+	ref   unsafe.Pointer // to this, for C
+	ended outcome
+}
+
+// set keeps f, which may be nil, and gives what C calls it by.
+func (full *fullFunc) set(f func(needed, size, turns int) int) {
+	if full.ref != nil {
+		freeReference(full.ref)
+		full.ref = nil
+	}
+	if full.f = f; f != nil {
+		full.ref = newReference(full)
+	}
+}
+
+// settle goes on with a panic of the function.
+func (full *fullFunc) settle(err error) error {
+	ended := full.ended
+	full.ended = outcome{}
+	return ended.settle(err)
+}
+
+//export emberGoFull
+func emberGoFull(tokens, size, turns C.uint32_t, user unsafe.Pointer) C.uint32_t {
+	full := referenced[*fullFunc](user)
+	n := 0
+	if full.ended.run(func() error {
+		n = full.f(int(tokens), int(size), int(turns))
+		return nil
+	}) {
+		return 0
+	}
+	return C.uint32_t(min(max(n, 0), math.MaxInt32))
+}
+
+// SetOnFull has f say how many turns are dropped, the oldest first, where the conversation becomes too long: of the tokens needed, those
+// that a sequence holds, and the turns that can be dropped. 0, or less: the reply is [ErrContextFull]. [Conversation.Send] calls it. nil:
+// as few as need be. Forks do without. f must not call runtime.Goexit.
+func (c *Conversation) SetOnFull(f func(needed, size, turns int) int) error {
+	return c.with(func(p *C.ember_conversation) error {
+		var cerr *C.ember_error
+		if err := check(C.ember_conversation_set_on_full(p, nil, nil, &cerr), &cerr); err != nil {
+			return err
+		}
+		c.full.set(f)
+		if f == nil {
+			return nil
+		}
+		return check(C.ember_conversation_set_on_full(p, C.ember_full_callback(unsafe.Pointer(C.emberGoFull)), c.full.ref, &cerr), &cerr)
 	})
 }
 

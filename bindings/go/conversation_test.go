@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 const plainTemplate = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>"
@@ -64,7 +63,6 @@ func TestConversations(t *testing.T) {
 	for event, err := range conversation.Send(ctx, "") {
 		if n++; n == 1 {
 			cancel()
-			time.Sleep(time.Millisecond)
 		} else if event.Kind == ReplyEnd {
 			equal(t, "cancelled", is(err, ErrCancelled), true)
 		}
@@ -124,4 +122,82 @@ func TestRerank(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWhatIsDroppedIsAskedFor(t *testing.T) {
+	c := newContext(t, WithSize(96))
+	conversation, err := c.NewConversation("", []ChatOption{WithTemplate(plainTemplate)}, WithMaxTokens(8))
+	must(t, err)
+	defer conversation.Close()
+	talk := func() error {
+		for range 10 {
+			for _, err := range conversation.Send(context.Background(), "Tell of the sea and the moon.") {
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	answer, asked := 0, 0
+	must(t, conversation.SetOnFull(func(needed, size, turns int) int {
+		asked++
+		equal(t, "arguments", needed > size && size == 96 && turns > 0, true)
+		if answer == 7 {
+			panic("full")
+		}
+		return answer
+	}))
+	equal(t, "refused", is(talk(), ErrContextFull), true)
+	answer = 7
+	func() {
+		defer func() { equal(t, "panic", recover(), any("full")) }()
+		t.Error(talk())
+	}()
+	answer = 1
+	must(t, talk())
+	must(t, conversation.SetOnFull(nil))
+	n := asked
+	must(t, talk())
+	equal(t, "asked", asked, n)
+	equal(t, "asked at all", asked > 3, true)
+}
+
+// A model calls a tool by itself, and answers with its result. EMBER_TOOLS_MODEL is what bindings/tool_model.py writes.
+func TestTools(t *testing.T) {
+	path := os.Getenv("EMBER_TOOLS_MODEL")
+	if path == "" {
+		t.Skip("EMBER_TOOLS_MODEL names no model")
+	}
+	m, err := Load(context.Background(), path)
+	must(t, err)
+	defer m.Close()
+	c, err := m.NewContext()
+	must(t, err)
+	defer c.Close()
+	tools := WithTools(json.RawMessage(`[{"type": "function", "function": {"name": "weather", "parameters":
+		{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]`))
+	conversation, err := c.NewConversation("", []ChatOption{tools}, WithMaxTokens(40))
+	must(t, err)
+	defer conversation.Close()
+	var pieces string
+	var call ReplyEvent
+	for event, err := range conversation.Send(context.Background(), "What is the weather in Paris?") {
+		must(t, err)
+		switch event.Kind {
+		case ReplyCallArguments:
+			pieces += event.Text
+		case ReplyCallDone:
+			call = event
+		}
+	}
+	var arguments struct{ City string }
+	must(t, json.Unmarshal([]byte(call.Text), &arguments))
+	equal(t, "call", call.Name+" "+arguments.City, "weather Paris")
+	equal(t, "pieces", pieces, call.Text)
+	must(t, conversation.Add(Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "It is sunny, 21 degrees."}))
+	answer := said(t, conversation, "")
+	equal(t, "answer: "+answer, strings.Contains(answer, "sunny"), true)
+	_, err = c.NewConversation("", []ChatOption{tools, WithToolChoice("sing")})
+	refusal(t, err, ErrInvalidArgument, "tool_choice")
 }

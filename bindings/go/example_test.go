@@ -3,6 +3,7 @@ package ember_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,11 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"ember.example/ember"
@@ -127,6 +132,75 @@ func Example_chat() {
 		fmt.Print(event.Text)
 	}
 	// Output: , I was in
+}
+
+// The model calls tools. Nothing is printed here that a test could compare; TestReadmeCallsATool runs it.
+func Example_tools() {
+	model := try(ember.Load(ctx, os.Getenv("EMBER_TOOLS_MODEL")))
+	defer model.Close()
+	c := try(model.NewContext())
+	defer c.Close()
+
+	tools := ember.WithTools(json.RawMessage(`[{"type": "function", "function": {"name": "weather", "parameters":
+		{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]`))
+	conversation, err := c.NewConversation("", []ember.ChatOption{tools})
+	for message, results := "What is the weather in Paris?", []any{nil}; err == nil && len(results) > 0; message = "" {
+		results = nil
+		for event, failed := range conversation.Send(ctx, message) { // without a message, what was added is answered
+			switch err = failed; event.Kind {
+			case ember.ReplyText:
+				fmt.Print(event.Text)
+			case ember.ReplyCallDone: // event.Text is {"city": "Paris"}
+				results = append(results, ember.Message{Role: "tool", Name: event.Name, ToolCallID: event.ID, Content: "It is sunny, 21 degrees."})
+			}
+		}
+		err = errors.Join(err, conversation.Add(results...))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func Example_constraint() {
+	model, c := open()
+	defer model.Close()
+	defer c.Close()
+
+	schema, err := model.JSONSchema([]byte(`{"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}},
+		"required": ["answer"], "additionalProperties": false}`), ember.WithWhitespace(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer schema.Close()
+	answer, err := c.Complete(ctx, "Is water wet? ", ember.WithConstraint(schema))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Text, answer.Usage.Progress == ember.ProgressComplete)
+	// Output: {"answer":"no"} true
+}
+
+func Example_tokenizer() {
+	path := modelPath
+
+	tokenizer, err := ember.LoadTokenizer(path) // or model.Tokenizer()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tokenizer.Close()
+	n, err := tokenizer.Count("Once upon a time", ember.AddSpecial)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n)
+	if tokenizer.Info().FIMMiddle != ember.NoToken {
+		prompt, err := tokenizer.FIMPrompt("def add(a, b):\n    return ", "\n") // for GenerateTokens
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(len(prompt))
+	}
+	// Output: 5
 }
 
 func Example_embed() {
@@ -364,4 +438,28 @@ func Example_guesses() {
 	}
 	fmt.Println(answer.Text) // answer.Usage: DraftedTokens were guessed, of which AcceptedTokens came true
 	// Output: , I was in the habit of making a little more of the matter. I was in the habit of making a very good deal of money. I
+}
+
+// The README's streamed chat with a tool is short, and it works.
+func TestReadmeCallsATool(t *testing.T) {
+	readme := string(try(os.ReadFile("README.md")))
+	block := regexp.MustCompile("(?s)```go\n(tools := .*?)```").FindStringSubmatch(readme)
+	if lines := strings.Count(block[1], "\n"); lines >= 20 {
+		t.Fatalf("it has %d lines", lines)
+	}
+	if os.Getenv("EMBER_TOOLS_MODEL") == "" {
+		t.Skip("EMBER_TOOLS_MODEL names no model")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = w
+	Example_tools()
+	os.Stdout = stdout
+	w.Close()
+	if said := try(io.ReadAll(r)); !regexp.MustCompile("sunny.*21 degrees").Match(said) {
+		t.Fatalf("it says %q", said)
+	}
 }

@@ -121,3 +121,95 @@ func DRY(model *Model, lastN int, multiplier, base float32, allowed int, breaker
 			texts, lengths, C.size_t(len(breakers)), &cerr), &cerr)
 	}}
 }
+
+// TopNSigma keeps the tokens whose logits are at most n standard deviations of all candidates' logits below the largest; 0 keeps all.
+func TopNSigma(n float32) Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		var cerr *C.ember_error
+		return check(C.ember_sampler_add_top_n_sigma(s, C.float(n), &cerr), &cerr)
+	}}
+}
+
+// AdaptiveP makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have the
+// probability target (0 to 1) on average. An accepted token counts decay times (0 to 0.99; 0.9 is usual) as much as the one behind it.
+// It is the last stage as a rule, behind MinP.
+func AdaptiveP(target, decay float32) Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		var cerr *C.ember_error
+		return check(C.ember_sampler_add_adaptive_p(s, C.float(target), C.float(decay), &cerr), &cerr)
+	}}
+}
+
+// MirostatV1 is the first version of [Mirostat], which looks at the m likeliest tokens; 100 is usual.
+func MirostatV1(tau, eta float32, m int) Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		n, err := number("the number of likeliest tokens", m)
+		if err != nil {
+			return err
+		}
+		var cerr *C.ember_error
+		return check(C.ember_sampler_add_mirostat_1(s, C.float(tau), C.float(eta), n, &cerr), &cerr)
+	}}
+}
+
+// Infill is for filling a gap in a text: behind TopK and TopP, it rather ends the text than go on with something unlikely. The model is
+// the one to sample for.
+func Infill(model *Model) Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		if model == nil {
+			return ErrClosed
+		}
+		m, err := model.h.use()
+		if err != nil {
+			return err
+		}
+		defer model.h.done()
+		var cerr *C.ember_error
+		return check(C.ember_sampler_add_infill(s, m, &cerr), &cerr)
+	}}
+}
+
+// Constrained keeps the tokens that may be next in a text that follows constraint; [WithConstraint] is the same as an option. Make it
+// the first stage.
+func Constrained(constraint *Constraint) Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		if constraint == nil {
+			return ErrClosed
+		}
+		p, err := constraint.h.use()
+		if err != nil {
+			return err
+		}
+		defer constraint.h.done()
+		var cerr *C.ember_error
+		return check(C.ember_sampler_add_constraint(s, p, &cerr), &cerr)
+	}}
+}
+
+// Progress tells how far the text is that follows a constraint of the sampler.
+func (s *Sampler) Progress() (Progress, error) {
+	p, err := s.h.useAlone()
+	if err != nil {
+		return ProgressNone, err
+	}
+	defer s.h.done()
+	var cerr *C.ember_error
+	var out C.int32_t
+	err = check(C.ember_sampler_progress(p, &out, &cerr), &cerr)
+	return Progress(out), err
+}
+
+// Sampler makes a sampler with the stages that the model's file proposes. [ErrNotFound] for a file that proposes nothing.
+func (m *Model) Sampler(seed uint64) (*Sampler, error) {
+	model, err := m.h.use()
+	if err != nil {
+		return nil, err
+	}
+	defer m.h.done()
+	var cerr *C.ember_error
+	var p *C.ember_sampler
+	if err := check(C.ember_model_sampler(model, C.uint64_t(seed), &p, &cerr), &cerr); err != nil {
+		return nil, err
+	}
+	return newSamplerOf(p, &callees{}), nil
+}

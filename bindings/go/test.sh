@@ -20,6 +20,13 @@ trap 'rm -rf "$out"' EXIT
 unformatted=$("$(go env GOROOT)/bin/gofmt" -l .)
 [ -z "$unformatted" ] || { echo "gofmt would change: $unformatted" >&2; exit 1; }
 
+# Tools are tested with smollm2, if scripts/fetch-model.sh fetched it.
+chat_model=${EMBER_MODELS:-$HOME/.cache/ember/models}/SmolLM2-135M-Instruct.Q4_1.gguf
+if [ -f "$chat_model" ]; then
+    export EMBER_TOOLS_MODEL="$out/tools.gguf"
+    python3 ../tool_model.py "$chat_model" "$EMBER_TOOLS_MODEL"
+fi
+
 export CGO_CFLAGS="-I$include -O2 -g -Wall -Werror"
 export CGO_LDFLAGS="-L$lib -Wl,-rpath,$lib"
 echo "== flags"

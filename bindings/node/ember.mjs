@@ -1,7 +1,10 @@
 // Ember for Node: language models on the CPU, inside the process, without blocking the event loop.
-import { EmberError, Handle, call, callAsync, made, newEvent, textOf, utf8 } from "./native.mjs";
+import { Constraint } from "./constraint.mjs";
+import { Conversation } from "./conversation.mjs";
+import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
+import { CHAT, Cancel, GENERATE, chatOptions, filled, generateOptions, only, optionsHandle, samplerOf } from "./options.mjs";
 
-export { EmberError };
+export { Constraint, Conversation, EmberError };
 
 const modelLoad = callAsync("ember_model_load", "uint8_t *path, size_t n, void *options, _Out_ void **out");
 const modelRetain = call.pointer("ember_model_retain", "void *model");
@@ -11,9 +14,9 @@ const applyTemplate = call(
   "ember_chat_apply_template",
   "void *model, uint8_t *messages, size_t n, void *options, uint8_t *buffer, size_t capacity, _Out_ size_t *needed",
 );
-const chatOptionsNew = call("ember_chat_options_new", "_Out_ void **out");
-const chatSetters = Object.fromEntries(
-  ["tools", "variables", "template"].map((name) => [name, call(`ember_chat_options_set_${name}`, "void *options, uint8_t *text, size_t n")]),
+const tokenizeChat = call(
+  "ember_chat_tokenize",
+  "void *model, uint8_t *messages, size_t n, void *options, uint32_t *tokens, size_t capacity, _Out_ size_t *needed",
 );
 const tokenize = call(
   "ember_model_tokenize",
@@ -26,56 +29,15 @@ const contextSetters = {
 };
 const contextNew = call("ember_context_new", "void *model, void *options, _Out_ void **out");
 const rewind = call("ember_context_rewind", "void *context, uint32_t sequence, uint32_t n_past");
-const generateOptionsNew = call("ember_generate_options_new", "_Out_ void **out");
-const generateSetters = {
-  maxTokens: call("ember_generate_options_set_max_tokens", "void *options, uint32_t n"),
-  reusePrefix: call("ember_generate_options_set_reuse_prefix", "void *options, bool reuse"),
-  ignoreEog: call("ember_generate_options_set_ignore_eog", "void *options, bool ignore"),
-  logprobs: call("ember_generate_options_set_logprobs", "void *options, bool logprobs"),
-};
-const addStop = call("ember_generate_options_add_stop", "void *options, uint8_t *text, size_t n");
-const setToken = call("ember_generate_options_set_cancel_token", "void *options, void *token");
-const samplerNew = call("ember_sampler_new", "uint64_t seed, _Out_ void **out");
-const samplerStages = [
-  ["topK", call("ember_sampler_add_top_k", "void *sampler, uint32_t k")],
-  ["topP", call("ember_sampler_add_top_p", "void *sampler, float p")],
-  ["minP", call("ember_sampler_add_min_p", "void *sampler, float p")],
-  ["temperature", call("ember_sampler_add_temperature", "void *sampler, float t")],
-];
-const tokenNew = call("ember_cancel_token_new", "_Out_ void **out");
-const tokenCancel = call.void("ember_cancel_token_cancel", "void *token");
 const generatorNew = call(
   "ember_generator_new_tokens",
   "void *context, uint32_t *tokens, size_t n, void *options, void *sampler, _Out_ void **out",
 );
 const generatorNext = callAsync("ember_generator_next", "void *generator, _Inout_ ember_event *event");
+const generatorUsage = call("ember_generator_usage", "void *generator, _Inout_ ember_generate_result *usage");
 
 const KIND = ["echo", "token", "end"];
-const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];
-const SEED_RANDOM = 0xffffffffffffffffn;
-
-const isSet = (value) => value !== undefined && value !== null;
-
-/** Refuses names that are none of an options object's. */
-function only(options, what, names) {
-  for (const name of Object.keys(options)) {
-    if (!names.includes(name)) throw new EmberError(`${what} has no option "${name}"; it has ${names.join(", ")}`, "INVALID_ARGUMENT");
-  }
-}
-
-/** Calls the setters of the options that are there, if there are any. */
-function optionsHandle(what, create, free, options, setters) {
-  const handle = new Handle(what, made(create), free);
-  try {
-    for (const [name, set] of Object.entries(setters)) {
-      if (isSet(options[name])) handle.use((p) => set(p, options[name]));
-    }
-  } catch (error) {
-    handle.close();
-    throw error;
-  }
-  return handle;
-}
+const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
 /** A model: immutable, for any number of contexts, which keep it. */
 export class Model {
@@ -90,7 +52,7 @@ export class Model {
     only(rest, "Model.load", ["signal"]);
     signal?.throwIfAborted();
     const token = new Cancel(signal);
-    const options = optionsHandle("options", modelOptionsNew, "ember_model_options_free", {}, {});
+    const options = optionsHandle(modelOptionsNew, "ember_model_options_free", {}, {});
     try {
       token.handle.use((t) => options.use((o) => modelOptionsToken(o, t)));
       return new Model(new Handle("model", await options.use((o) => made(modelLoad, ...utf8(path), o)), "ember_model_release"));
@@ -102,23 +64,26 @@ export class Model {
     }
   }
 
-  /** The text of a conversation as the model was trained on it. */
-  applyChatTemplate(messages, { tools, variables, template, ...rest } = {}) {
-    only(rest, "applyChatTemplate", ["tools", "variables", "template"]);
-    const json = (set) => (options, value) => set(options, ...utf8(JSON.stringify(value)));
-    const setters = {
-      tools: json(chatSetters.tools),
-      variables: json(chatSetters.variables),
-      template: (options, text) => chatSetters.template(options, ...utf8(text)),
-    };
-    const options = optionsHandle("options", chatOptionsNew, "ember_chat_options_free", { tools, variables, template }, setters);
+  /** The text of a conversation as the model was trained on it. Options: tools, variables, template, templateName, thinking. */
+  applyChatTemplate(messages, options = {}) {
+    only(options, "applyChatTemplate", CHAT);
+    return Buffer.from(this.#chat(messages, options, applyTemplate, 2, (n) => new Uint8Array(n))).toString();
+  }
+
+  /** Its tokens, a Uint32Array: no text of a message or tool can spell a control token. */
+  tokenizeChat(messages, options = {}) {
+    only(options, "tokenizeChat", CHAT);
+    return this.#chat(messages, options, tokenizeChat, 1, (n) => new Uint32Array(n));
+  }
+
+  #chat(messages, options, f, room, make) {
+    const how = chatOptions(options);
     try {
       const text = utf8(JSON.stringify(messages));
-      const fill = (buffer, needed) =>
-        this.use((m) => options.use((o) => applyTemplate(m, ...text, o, buffer, buffer.length, needed)));
-      return Buffer.from(filled(2 * text[1] + 256, (n) => new Uint8Array(n), fill)).toString();
+      const fill = (buffer, needed) => this.use((m) => how.use((o) => f(m, ...text, o, buffer, buffer.length, needed)));
+      return filled(room * text[1] + 256, make, fill);
     } finally {
-      options.close();
+      how.close();
     }
   }
 
@@ -133,7 +98,7 @@ export class Model {
   /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`. */
   context(options = {}) {
     only(options, "context", ["nCtx", "nThreads"]);
-    const handle = optionsHandle("options", contextOptionsNew, "ember_context_options_free", options, contextSetters);
+    const handle = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
     try {
       const pointer = this.use((m) => handle.use((o) => made(contextNew, m, o)));
       const model = new Model(new Handle("model", this.use(modelRetain), "ember_model_release"));
@@ -153,46 +118,6 @@ export class Model {
   }
 }
 
-/** Asks with a buffer and, if that was too small, again. */
-function filled(room, make, fill) {
-  const needed = [0];
-  let buffer = make(room);
-  try {
-    fill(buffer, needed);
-  } catch (error) {
-    if (error.code !== "BUFFER_TOO_SMALL") throw error;
-    buffer = make(Number(needed[0]));
-    fill(buffer, needed);
-  }
-  return buffer.subarray(0, Number(needed[0]));
-}
-
-/** An AbortSignal as a token of the library. */
-class Cancel {
-  handle = new Handle("token", made(tokenNew), "ember_cancel_token_free");
-  #signal;
-  #turn = () => this.handle.use(tokenCancel);
-
-  constructor(signal) {
-    this.#signal = signal;
-    signal?.addEventListener("abort", this.#turn, { once: true });
-  }
-
-  /** What is thrown in place of an error that the signal led to. */
-  reason(error) {
-    return this.#signal?.aborted && error.code === "CANCELLED" ? this.#signal.reason : error;
-  }
-
-  throwIfAborted() {
-    this.#signal?.throwIfAborted();
-  }
-
-  close() {
-    this.#signal?.removeEventListener("abort", this.#turn);
-    this.handle.close();
-  }
-}
-
 /** A text that is worked on, one generation at a time: a second one gets an EmberError with the code "BUSY". */
 export class Context {
   #handle;
@@ -205,35 +130,45 @@ export class Context {
     this.#handle = handle;
   }
 
-  /**
-   * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
-   * the end: { kind: "token" | "end", text, token, logprob, finishReason }. The texts of all events in a row are the whole text.
-   *
-   * Options: maxTokens, stop (texts), temperature, topK, topP, minP, seed (with any of these tokens are drawn, otherwise the
-   * likeliest is taken), logprobs, reusePrefix, ignoreEog, and signal, an AbortSignal, whose reason is thrown when it ends the
-   * generation. Leaving the loop ends it, too.
-   */
-  async *generate(prompt, options = {}) {
-    only(options, "generate", [...Object.keys(generateSetters), ...samplerStages.map(([name]) => name), "seed", "stop", "signal"]);
-    options.signal?.throwIfAborted();
+  /** Has the context to itself until the function that this gives is called. */
+  #take() {
     if (this.#running) throw new EmberError("the context is at work: a generation of its own has not ended", "BUSY");
     this.#running = true;
+    return () => (this.#running = false);
+  }
+
+  /**
+   * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
+   * the end: { kind: "token" | "end", text, token, logprob, finishReason }. The texts of all events in a row are the whole text. That of
+   * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, forcedTokens, progress }; progress is "complete" where the
+   * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
+   *
+   * Options: maxTokens, stop (texts), temperature, topK, topP, minP, seed (with any of these tokens are drawn, otherwise the
+   * likeliest is taken), constraint, logprobs, reusePrefix, ignoreEog, renderSpecial, and signal, an AbortSignal, whose reason is
+   * thrown when it ends the generation. Leaving the loop ends it, too.
+   */
+  async *generate(prompt, options = {}) {
+    only(options, "generate", [...GENERATE, "signal"]);
+    options.signal?.throwIfAborted();
+    const release = this.#take();
     try {
       yield* this.#events(prompt, options);
     } finally {
-      this.#running = false;
+      release();
     }
   }
 
   async *#events(prompt, options) {
     const tokens = typeof prompt === "string" ? this.#model.tokenize(prompt) : Uint32Array.from(prompt);
-    const made = []; // what is closed at the end
+    const closing = [];
+    const closed = (handle) => (handle === undefined || closing.unshift(handle), handle);
     try {
-      const cancel = new Cancel(options.signal);
-      made.push(cancel);
-      const generator = this.#generator(tokens, options, cancel, made);
-      made.unshift(generator);
-      for (let event = newEvent(), kind; kind !== "end"; ) {
+      const cancel = closed(new Cancel(options.signal));
+      const how = closed(generateOptions(options, cancel));
+      const sampler = closed(samplerOf(options));
+      const create = (s) => this.#handle.use((c) => how.use((o) => made(generatorNew, c, tokens, tokens.length, o, s)));
+      const generator = closed(new Handle("generation", sampler ? sampler.use(create) : create(null), "ember_generator_free"));
+      for (let event = newStruct("ember_event"), kind; kind !== "end"; ) {
         try {
           // The context must not be freed meanwhile, and neither must the generator.
           await this.#handle.use(() => generator.use((g) => generatorNext(g, event)));
@@ -243,39 +178,30 @@ export class Context {
         kind = KIND[event.kind];
         const finishReason = FINISH[event.finish_reason];
         if (finishReason === "cancelled") cancel.throwIfAborted();
-        const token = kind === "token" ? event.token : undefined;
-        yield { kind, text: textOf(event), token, logprob: event.logprob, finishReason };
+        const one = { kind, text: textOf(event), logprob: event.logprob, finishReason };
+        if (kind === "token") one.token = event.token;
+        if (kind === "end") one.usage = usageOf(generator);
+        yield one;
       }
     } finally {
-      for (const one of made) one.close();
+      for (const one of closing) one.close();
     }
-  }
-
-  #generator(tokens, options, cancel, closing) {
-    const how = optionsHandle("options", generateOptionsNew, "ember_generate_options_free", options, generateSetters);
-    closing.push(how);
-    for (const text of [options.stop ?? []].flat()) how.use((o) => addStop(o, ...utf8(text)));
-    how.use((o) => cancel.handle.use((t) => setToken(o, t)));
-    const create = (sampler) =>
-      this.#handle.use((c) => how.use((o) => made(generatorNew, c, tokens, tokens.length, o, sampler)));
-    const stages = samplerStages.filter(([name]) => isSet(options[name]));
-    if (stages.length === 0 && !isSet(options.seed)) return new Handle("generation", create(null), "ember_generator_free");
-    const seed = isSet(options.seed) ? BigInt(options.seed) : SEED_RANDOM;
-    if (isSet(options.seed) && (seed < 0n || seed >= SEED_RANDOM)) throw new EmberError(`seed must be 0 to 2^64 - 2, not ${seed}`, "INVALID_ARGUMENT");
-    const sampler = new Handle("sampler", made(samplerNew, seed), "ember_sampler_free");
-    closing.push(sampler);
-    for (const [name, add] of stages) sampler.use((s) => add(s, options[name]));
-    return new Handle("generation", sampler.use(create), "ember_generator_free");
   }
 
   /**
    * The answer to a conversation, by the model's chat template; options are those of generate and of applyChatTemplate. Give all of the
-   * conversation each time: what the context holds of it already is not run again.
+   * conversation each time: what the context holds of it already is not run again. No text of a message can spell a control token.
    */
-  async *chat(messages, { tools, variables, template, ...options } = {}) {
-    const text = this.#model.applyChatTemplate(messages, { tools, variables, template });
-    const tokens = this.#model.tokenize(text, { addSpecial: false, parseSpecial: true });
-    yield* this.generate(tokens, { reusePrefix: true, ...options });
+  async *chat(messages, options = {}) {
+    only(options, "chat", [...CHAT, ...GENERATE, "signal"]);
+    const chat = Object.fromEntries(CHAT.map((name) => [name, options[name]]));
+    const rest = Object.fromEntries(Object.entries(options).filter(([name]) => !CHAT.includes(name)));
+    yield* this.generate(this.#model.tokenizeChat(messages, chat), { reusePrefix: true, ...rest });
+  }
+
+  /** A conversation that keeps what was said, for a promise; Conversation says with which options. */
+  conversation(options = {}) {
+    return Conversation.make(this.#handle, () => this.#take(), options);
   }
 
   /** Forgets what is behind position n. */
@@ -288,4 +214,16 @@ export class Context {
     this.#handle.close();
     this.#model.close();
   }
+}
+
+function usageOf(generator) {
+  const usage = newStruct("ember_generate_result");
+  generator.use((g) => generatorUsage(g, usage));
+  return {
+    promptTokens: usage.n_prompt,
+    reusedTokens: usage.n_reused,
+    generatedTokens: usage.n_generated,
+    forcedTokens: usage.n_forced,
+    progress: PROGRESS[usage.progress],
+  };
 }

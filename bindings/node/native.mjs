@@ -22,6 +22,48 @@ koffi.struct("ember_event", {
   finish_reason: "int32_t",
 });
 
+koffi.struct("ember_chat_event", {
+  struct_size: "size_t",
+  text: "void *",
+  text_len: "size_t",
+  name: "void *",
+  name_len: "size_t",
+  id: "void *",
+  id_len: "size_t",
+  reason: "void *",
+  reason_len: "size_t",
+  index: "uint32_t",
+  kind: "int32_t",
+  finish_reason: "int32_t",
+});
+koffi.struct("ember_generate_result", {
+  struct_size: "size_t",
+  prefill_ns: "uint64_t",
+  decode_ns: "uint64_t",
+  n_prompt: "uint32_t",
+  n_generated: "uint32_t",
+  finish_reason: "int32_t",
+  n_reused: "uint32_t",
+  n_drafted: "uint32_t",
+  n_accepted: "uint32_t",
+  n_shifted: "uint64_t",
+  n_forced: "uint32_t",
+  progress: "int32_t",
+});
+koffi.struct("ember_conversation_usage", {
+  struct_size: "size_t",
+  prefill_ns: "uint64_t",
+  decode_ns: "uint64_t",
+  n_prompt: "uint32_t",
+  n_reused: "uint32_t",
+  n_generated: "uint32_t",
+  n_thinking: "uint32_t",
+  n_dropped_turns: "uint32_t",
+  n_forgotten: "uint32_t",
+  finish_reason: "int32_t",
+  reserved: "int32_t",
+});
+
 const errorMessage = library.func("const char *ember_error_message(void *error)");
 const errorFree = library.func("void ember_error_free(void *error)");
 
@@ -124,6 +166,10 @@ export class Handle {
     this.#free(this.#pointer);
   }
 
+  get closed() {
+    return this.#closed;
+  }
+
   close() {
     if (this.#closed) return;
     this.#closed = true;
@@ -131,9 +177,13 @@ export class Handle {
   }
 }
 
-/** The text of an event, which is the library's memory. */
-export function textOf(event) {
-  return event.text_len > 0 ? koffi.decode.string(event.text, event.text_len) : "";
+/** The text of an event, which is the library's memory; that of another field by its name. */
+export function textOf(event, field = "text") {
+  const length = Number(event[`${field}_len`]);
+  return length > 0 ? koffi.decode.string(event[field], length) : "";
 }
 
-export const newEvent = () => ({ struct_size: koffi.sizeof("ember_event") });
+/** A struct for the library to write to. */
+export const newStruct = (name) => ({ struct_size: koffi.sizeof(name) });
+
+export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];

@@ -15,6 +15,11 @@ done
 lib=$(cd "$1" && pwd -P)
 chat_model=$(cd "$(dirname "$2")" && pwd -P)/$(basename "$2")
 here=$(cd "$(dirname "$0")" && pwd)
+# The model that calls tools; the Debian system, which sees the repository, has no Python.
+if command -v python3 >/dev/null; then
+    mkdir -p "$here/../../build"
+    python3 "$here/../tool_model.py" "$chat_model" "$here/../../build/tools.gguf"
+fi
 if ! command -v swift >/dev/null; then
     exec "$here/chroot.sh" --share "$lib" --share "$(dirname "$chat_model")" ./test.sh "$lib" "$chat_model"
 fi
@@ -31,10 +36,10 @@ echo "== style"
 swift format lint --strict --recursive --configuration bindings/swift/.swift-format bindings/swift/Package.swift \
     bindings/swift/Sources bindings/swift/Examples bindings/swift/Overhead bindings/swift/Tests
 
-# Generations are pulled; keys and values have types of their own; a reference is held by an object; statuses come with errors; engines
+# Generations and replies are pulled; keys and values have types of their own; a reference is held by an object; statuses come with errors; engines
 # have threads of their own.
 echo "== every function of the header is used"
-left_out=" ember_generate ember_generate_tokens ember_context_options_set_kv_type ember_model_retain ember_error_status ember_engine_step "
+left_out=" ember_generate ember_generate_tokens ember_context_options_set_kv_type ember_model_retain ember_error_status ember_engine_step ember_conversation_send ember_tokenizer_retain "
 for function in $(sh tests/capi/functions.sh); do
     case $left_out in *" $function "*) continue ;; esac
     grep -qrw "$function" bindings/swift/Sources/Ember || { echo "the Swift package does not use $function" >&2; exit 1; }
@@ -47,7 +52,7 @@ echo "== package"
 swift build --package-path bindings/swift --scratch-path "$scratch" --build-tests $flags 2>"$out/log" >&2 ||
     { cat "$out/log" >&2; exit 1; }
 # shellcheck disable=SC2086
-EMBER_CHAT_MODEL=$chat_model swift test --package-path bindings/swift --scratch-path "$scratch" --skip-build --no-parallel $flags
+EMBER_CHAT_MODEL=$chat_model EMBER_TOOLS_MODEL=$root/build/tools.gguf swift test --package-path bindings/swift --scratch-path "$scratch" --skip-build --no-parallel $flags
 
 echo "== what the compiler must refuse"
 bin=$scratch/debug

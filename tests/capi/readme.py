@@ -42,8 +42,9 @@ int main(void)
     return failed;
 }
 """
-# The functions that blocks of C show: the model that they are for, and what tells that they did it.
+# The functions that blocks of C show, what is special first: the model that they are for, and what tells that they did it.
 PARTS = {
+    "ember_chat_options_set_tools": ("tools.gguf", "ember_conversation_free(chat);\n        ember_chat_options_free(options);"),
     "ember_conversation_new": ("chat.gguf", "ember_conversation_free(conversation);"),
     "ember_embed": ("minilm", 'printf("%zu %.4f\\n", n, (double)vectors[0]);'),
 }
@@ -134,8 +135,10 @@ def main(folder: str, pages: list[str]) -> None:
                 continue
             elif language == "c" and "int main(" not in block:
                 parts = [part for part in PARTS if f"{part}(" in block]
-                if len(parts) != 1:
+                if not parts:
                     refuse(page, block, "this part of a program is for no model that is known")
+                if parts[0] == "ember_chat_options_set_tools" and block.count("\n") >= 20:
+                    refuse(page, block, "the streamed chat with a tool has 20 lines or more")
                 model, show = PARTS[parts[0]]
                 program = PROGRAM % {"model": model, "block": block, "show": show}
                 (pathlib.Path(folder) / f"{parts[0]}.c").write_text(program, encoding="utf-8")

@@ -30,6 +30,7 @@ ln -s "$root/scripts" "$work/scripts"
 ln -s "$root/examples/models/ember-tales.gguf" "$work/tales.gguf"
 ln -s "$chat_model" "$work/chat.gguf"
 ln -s "$embed_model" "$work/minilm"
+python3 bindings/tool_model.py "$chat_model" "$work/tools.gguf"
 cd "$work"
 # part NAME WANT: the part of a program prints something that has WANT in it.
 part() {
@@ -38,8 +39,9 @@ part() {
     grep -q "$2" "$1.out" || { cat "$1.out" >&2; die "the program with $1 does not print \"$2\""; }
 }
 part ember_conversation_new 'problem is 4'
+part ember_chat_options_set_tools 'sunny.*21 degrees'
 part ember_embed '^768 -\{0,1\}0\.'
-[ "$(find . -maxdepth 1 -name '*.c' | wc -l)" -eq 2 ] || die "there are parts of programs that are not run"
+[ "$(find . -maxdepth 1 -name '*.c' | wc -l)" -eq 3 ] || die "there are parts of programs that are not run"
 sh -eu commands >out 2>err || { cat out err >&2; die "the commands fail"; }
 grep -q '^Hello' out || { cat out err >&2; die "no text continues \"Hello\""; }
 [ "$(grep -cE '^-?[0-9.e-]+( -?[0-9.e-]+){383}$' out)" -eq 2 ] || { cut -c 1-100 out >&2; die "there are not two vectors of 384 numbers"; }

@@ -49,14 +49,14 @@ inline ember_event *raw(Event &event) noexcept {
     return &event.raw_;
 }
 
-// Goes over the events of a Generator or a Request.
-template <class Source> class EventIterator {
+// Goes over the events of a Generator, a Request or a Reply.
+template <class Source, class Value = Event> class EventIterator {
 public:
     using iterator_category = std::input_iterator_tag;
-    using value_type = Event;
+    using value_type = Value;
     using difference_type = std::ptrdiff_t;
-    using pointer = const Event *;
-    using reference = const Event &;
+    using pointer = const Value *;
+    using reference = const Value &;
     explicit EventIterator(Source *source) noexcept : source_(source) {}
     reference operator*() const noexcept { return source_->event(); }
     pointer operator->() const noexcept { return &source_->event(); }

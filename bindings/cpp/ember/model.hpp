@@ -12,6 +12,7 @@
 
 #include "base.hpp"
 #include "options.hpp"
+#include "tokenizer.hpp"
 
 namespace ember {
 
@@ -95,11 +96,33 @@ public:
             return ember_chat_apply_template(get(), json.data(), json.size(), handle.get(), detail::bytes(out), n, rest...);
         });
     }
+    // As apply_chat_template, but the tokens. No text of a message or tool can spell a control token.
+    std::vector<Token> tokenize_chat(Span<const Message> messages, const ChatOptions &options = {}) const {
+        return tokenize_chat(to_json(messages), options);
+    }
+    std::vector<Token> tokenize_chat(const std::string &json, const ChatOptions &options = {}) const {
+        auto handle = options.handle();
+        return detail::fill<std::vector<Token>>(json.size() / 2 + 256, [&](Token *out, std::size_t n, auto... rest) {
+            return ember_chat_tokenize(get(), json.data(), json.size(), handle.get(), out, n, rest...);
+        });
+    }
     // The text of one of the model's templates, the default one without a name.
     std::string chat_template(std::string_view name = "") const {
         return detail::fill<std::string>(4096, [&](char *out, std::size_t n, auto... rest) {
             return ember_model_chat_template(get(), name.data(), name.size(), detail::bytes(out), n, rest...);
         });
+    }
+
+    // The model's own tokenizer, which may outlive it.
+    Tokenizer tokenizer() const { return Tokenizer(detail::make<Tokenizer::Handle>(ember_model_tokenizer, get())); }
+    // What Context::classify scores, in the order of the scores.
+    std::vector<std::string> labels() const {
+        std::vector<std::string> labels(value<std::size_t>(ember_model_label_count));
+        for (std::size_t i = 0; i < labels.size(); i++)
+            labels[i] = detail::fill<std::string>(32, [&](char *out, std::size_t n, auto... rest) {
+                return ember_model_label(get(), i, detail::bytes(out), n, rest...);
+            });
+        return labels;
     }
 
     // Metadata of the file. A key that is not there is EMBER_E_NOT_FOUND, one of another type EMBER_E_INVALID_ARGUMENT.

@@ -218,6 +218,7 @@ private:
     std::shared_ptr<const ember_context_options> context_;
 };
 
+class Constraint;
 class Context;
 
 // stop() may be called several times.
@@ -255,6 +256,8 @@ public:
     // What is made with these options uses it during generate and next(); its sequence becomes the beginning of the text. These
     // options and generators keep what they need of it, so that it may be destroyed.
     GenerateOptions &draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence = 0);
+    // What the text has to follow; Usage::progress tells whether it is complete. These options keep what they need of it.
+    GenerateOptions &constraint(const Constraint &constraint);
     using Handle = detail::Handle<ember_generate_options, ember_generate_options_free>;
     Handle handle() const {
         auto options = detail::make<Handle>(ember_generate_options_new);
@@ -277,6 +280,8 @@ public:
             detail::call(ember_generate_options_set_lookup, options.get(), lookup_->first, lookup_->second);
         if (draft_)
             detail::call(ember_generate_options_set_draft, options.get(), draft_.get(), draft_sequence_, n_draft_);
+        if (constraint_)
+            detail::call(ember_generate_options_set_constraint, options.get(), constraint_.get());
         for (const std::string &text : stops_)
             detail::call(ember_generate_options_add_stop, options.get(), text.data(), text.size());
         return options;
@@ -286,6 +291,7 @@ private:
     std::vector<std::string> stops_;
     std::optional<std::pair<std::uint32_t, std::uint32_t>> shift_, lookup_;
     std::shared_ptr<ember_context> draft_;
+    std::shared_ptr<const ember_constraint> constraint_;
     std::uint32_t draft_sequence_ = 0, n_draft_ = 0;
 };
 
@@ -305,9 +311,33 @@ public:
     }
 };
 
-// Of Model::apply_chat_template; texts are those of ember.h: tools a JSON array, variables a JSON object.
+// Of Context::classify and Context::rerank.
+class ClassifyOptions {
+    EMBER_OPTION(ClassifyOptions, ember_classify_activation, activation)
+    EMBER_OPTION(ClassifyOptions, bool, truncate)
+    EMBER_OPTION(ClassifyOptions, std::string, template_text)
+    EMBER_OPTION(ClassifyOptions, bool, yes_no)
+
+public:
+    using Handle = detail::Handle<ember_classify_options, ember_classify_options_free>;
+    Handle handle() const {
+        auto options = detail::make<Handle>(ember_classify_options_new);
+        detail::set(options, ember_classify_options_set_activation, activation_);
+        detail::set(options, ember_classify_options_set_truncate, truncate_);
+        detail::set_text(options, ember_classify_options_set_template, template_text_);
+        detail::set(options, ember_classify_options_set_yes_no, yes_no_);
+        return options;
+    }
+};
+
+// How a conversation becomes text, and how its replies are read. Texts are those of ember.h: tools a JSON array, variables a JSON
+// object, tool_choice "auto", "none", "required" or a tool's name.
 class ChatOptions {
     EMBER_OPTION(ChatOptions, std::string, tools)
+    EMBER_OPTION(ChatOptions, std::string, tool_choice)
+    EMBER_OPTION(ChatOptions, bool, parallel_calls)
+    EMBER_OPTION(ChatOptions, bool, strict_tools)
+    EMBER_OPTION(ChatOptions, bool, thinking)
     EMBER_OPTION(ChatOptions, std::string, variables)
     EMBER_OPTION(ChatOptions, std::string, template_text)
     EMBER_OPTION(ChatOptions, std::string, template_name)
@@ -319,6 +349,12 @@ public:
     Handle handle() const {
         auto options = detail::make<Handle>(ember_chat_options_new);
         detail::set_text(options, ember_chat_options_set_tools, tools_);
+        detail::set_text(options, ember_chat_options_set_tool_choice, tool_choice_);
+        detail::set(options, ember_chat_options_set_parallel_calls, parallel_calls_);
+        detail::set(options, ember_chat_options_set_strict_tools, strict_tools_);
+        if (thinking_)
+            detail::call(ember_chat_options_set_thinking, options.get(),
+                         std::int32_t{*thinking_ ? EMBER_THINKING_ON : EMBER_THINKING_OFF});
         detail::set_text(options, ember_chat_options_set_variables, variables_);
         detail::set_text(options, ember_chat_options_set_template, template_text_);
         detail::set_text(options, ember_chat_options_set_template_name, template_name_);
@@ -327,12 +363,80 @@ public:
         return options;
     }
 };
+
+// Of Constraint. The triggers and limit() may be called several times.
+class ConstraintOptions {
+    EMBER_OPTION(ConstraintOptions, std::uint32_t, whitespace)
+    EMBER_OPTION(ConstraintOptions, bool, repeat)
+
+public:
+    // The text is free until this was generated, and the constraint begins behind it.
+    ConstraintOptions &trigger(std::string_view text) {
+        texts_.emplace_back(text);
+        return *this;
+    }
+    ConstraintOptions &trigger_token(Token token) {
+        tokens_.push_back(token);
+        return *this;
+    }
+    ConstraintOptions &limit(ember_constraint_limit limit, std::uint64_t value) {
+        limits_.emplace_back(limit, value);
+        return *this;
+    }
+    using Handle = detail::Handle<ember_constraint_options, ember_constraint_options_free>;
+    Handle handle() const {
+        auto options = detail::make<Handle>(ember_constraint_options_new);
+        detail::set(options, ember_constraint_options_set_whitespace, whitespace_);
+        detail::set(options, ember_constraint_options_set_repeat, repeat_);
+        for (const std::string &text : texts_)
+            detail::call(ember_constraint_options_add_trigger_text, options.get(), text.data(), text.size());
+        for (Token token : tokens_)
+            detail::call(ember_constraint_options_add_trigger_token, options.get(), token);
+        for (const auto &[limit, value] : limits_)
+            detail::call(ember_constraint_options_set_limit, options.get(), static_cast<std::int32_t>(limit), value);
+        return options;
+    }
+
+private:
+    std::vector<std::string> texts_;
+    std::vector<Token> tokens_;
+    std::vector<std::pair<ember_constraint_limit, std::uint64_t>> limits_;
+};
+
+// Of Tokenizer::fim_prompt: names of the repository and of the file that has the gap, and other files before it.
+class FimOptions {
+    EMBER_OPTION(FimOptions, ember_fim_order, order)
+    EMBER_OPTION(FimOptions, std::string, repository)
+    EMBER_OPTION(FimOptions, std::string, file)
+
+public:
+    FimOptions &add_file(std::string_view name, std::string_view text) {
+        files_.emplace_back(name, text);
+        return *this;
+    }
+    using Handle = detail::Handle<ember_fim_options, ember_fim_options_free>;
+    Handle handle() const {
+        auto options = detail::make<Handle>(ember_fim_options_new);
+        detail::set(options, ember_fim_options_set_order, order_);
+        detail::set_text(options, ember_fim_options_set_repository, repository_);
+        detail::set_text(options, ember_fim_options_set_file, file_);
+        for (const auto &[name, text] : files_)
+            detail::call(ember_fim_options_add_file, options.get(), name.data(), name.size(), text.data(), text.size());
+        return options;
+    }
+
+private:
+    std::vector<std::pair<std::string, std::string>> files_;
+};
 #undef EMBER_OPTION
 
-// What somebody says in a conversation: the role is "system", "user" or "assistant".
+// What somebody says in a conversation: the role is "system", "user" or "assistant"; or "tool", for the result of a call with the
+// name and the id of that.
 struct Message {
     std::string_view role;
     std::string_view content;
+    std::string_view name = {};
+    std::string_view tool_call_id = {};
 };
 
 namespace detail {
@@ -352,16 +456,25 @@ inline void add_json_string(std::string &out, std::string_view text) {
 }
 } // namespace detail
 
+namespace detail {
+inline std::string message_json(const Message &message) {
+    std::string out = "{\"role\":";
+    add_json_string(out, message.role);
+    out += ",\"content\":";
+    add_json_string(out, message.content);
+    if (!message.name.empty())
+        add_json_string(out += ",\"name\":", message.name);
+    if (!message.tool_call_id.empty())
+        add_json_string(out += ",\"tool_call_id\":", message.tool_call_id);
+    return out + "}";
+}
+} // namespace detail
+
 // Messages as the JSON that Model::apply_chat_template takes.
 inline std::string to_json(Span<const Message> messages) {
     std::string out = "[";
-    for (const Message &message : messages) {
-        out += out.size() > 1 ? ",{\"role\":" : "{\"role\":";
-        detail::add_json_string(out, message.role);
-        out += ",\"content\":";
-        detail::add_json_string(out, message.content);
-        out += '}';
-    }
+    for (const Message &message : messages)
+        out += (out.size() > 1 ? "," : "") + detail::message_json(message);
     return out + "]";
 }
 

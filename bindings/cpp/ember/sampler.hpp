@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base.hpp"
+#include "constraint.hpp"
 #include "model.hpp"
 
 namespace ember {
@@ -57,6 +58,10 @@ struct DryOptions {
 class Sampler {
 public:
     explicit Sampler(std::uint64_t seed) : handle_(detail::make<Handle>(ember_sampler_new, seed)) {}
+    // A sampler with the stages that the model's file proposes; EMBER_E_NOT_FOUND for one that proposes nothing.
+    static Sampler of(const Model &model, std::uint64_t seed = EMBER_SEED_RANDOM) {
+        return Sampler(detail::make<Handle>(ember_model_sampler, model.get(), seed), {});
+    }
     Sampler &greedy() & { return add(ember_sampler_add_greedy); }
     Sampler &temperature(float t) & { return add(ember_sampler_add_temperature, t); }
     Sampler &top_k(std::uint32_t k) & { return add(ember_sampler_add_top_k, k); }
@@ -102,6 +107,21 @@ public:
     Sampler stage(std::function<void(Span<const Token>, Span<float>)> function) && {
         return std::move(stage(std::move(function)));
     }
+    Sampler &top_n_sigma(float n) & { return add(ember_sampler_add_top_n_sigma, n); }
+    // Tokens are the likelier, the nearer their probability is to a target that moves; the last stage, behind min_p.
+    Sampler &adaptive_p(float target, float decay = 0.9f) & { return add(ember_sampler_add_adaptive_p, target, decay); }
+    // For filling a gap in a text: behind top_k and top_p, it rather ends the text than go on with something unlikely.
+    Sampler &infill(const Model &model) & { return add(ember_sampler_add_infill, model.get()); }
+    // Keeps the tokens that may be next in a text that follows the constraint. Add it first.
+    Sampler &constraint(const Constraint &one) & { return add(ember_sampler_add_constraint, one.get()); }
+    // How far the text is that follows a constraint of the sampler.
+    ember_constraint_progress progress() const {
+        std::int32_t out = EMBER_CONSTRAINT_NONE;
+        detail::call(ember_sampler_progress, get(), &out);
+        return static_cast<ember_constraint_progress>(out);
+    }
+    // Mirostat's first version, which looks at the `m` likeliest tokens.
+    Sampler &mirostat_1(float tau, float eta, std::uint32_t m = 100) & { return add(ember_sampler_add_mirostat_1, tau, eta, m); }
     Sampler &mirostat(float tau, float eta) & { return add(ember_sampler_add_mirostat, tau, eta); }
     Sampler &bias(Span<const std::pair<Token, float>> biases) & {
         std::vector<Token> tokens;
@@ -118,6 +138,12 @@ public:
     Sampler temperature(float t) && { return std::move(temperature(t)); }
     Sampler top_k(std::uint32_t k) && { return std::move(top_k(k)); }
     Sampler top_p(float p) && { return std::move(top_p(p)); }
+    Sampler min_p(float p) && { return std::move(min_p(p)); }
+    Sampler top_n_sigma(float n) && { return std::move(top_n_sigma(n)); }
+    Sampler adaptive_p(float target, float decay = 0.9f) && { return std::move(adaptive_p(target, decay)); }
+    Sampler infill(const Model &model) && { return std::move(infill(model)); }
+    Sampler constraint(const Constraint &one) && { return std::move(constraint(one)); }
+    Sampler mirostat_1(float tau, float eta, std::uint32_t m = 100) && { return std::move(mirostat_1(tau, eta, m)); }
     // A copy of the sampler as it stands.
     Sampler clone() const { return Sampler(detail::make<Handle>(ember_sampler_clone, get()), stages_); }
     std::uint64_t seed() const {
@@ -144,6 +170,7 @@ private:
     using Handle = detail::Handle<ember_sampler, ember_sampler_free>;
     Sampler(Handle handle, detail::Stages stages) noexcept : stages_(std::move(stages)), handle_(std::move(handle)) {}
     friend class Context;
+    friend class Conversation;
     friend class Engine;
     detail::Stages stages_;
     Handle handle_;

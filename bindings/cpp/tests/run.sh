@@ -67,6 +67,10 @@ mkdir "$out/readme"
 ln -s "$model" "$out/readme/model.gguf"
 ln -s "$model" "$out/readme/small.gguf"
 ln -s "$chat_model" "$out/readme/chat.gguf"
+python3 bindings/tool_model.py "$chat_model" "$out/readme/tools.gguf"
+# The streamed chat with a tool is short.
+tools=$(grep -l tools.gguf "$out"/readme_*.cpp)
+[ "$(grep -c . "$tools")" -lt 20 ] || { echo "the README's chat with a tool has 20 lines or more" >&2; exit 1; }
 n=0
 for compiler in ${CXX:-} g++ clang++; do
     command -v "$compiler" >/dev/null || continue
@@ -87,10 +91,12 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
         "$out/test_engine" "$model" "$out"
         "$out/test_guesses" "$model" tests/fixtures/models
+        "$out/test_chat" "$model" "$out/readme/tools.gguf" tests/fixtures
         "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
         refuses 1 "$out/chat" -m "$model"
         for program in "$out"/readme_*.cpp; do
-            (cd "$out/readme" && "${program%.cpp}" >/dev/null) || { echo "$program of the README failed" >&2; exit 1; }
+            (cd "$out/readme" && "${program%.cpp}" >"$out/printed") || { echo "$program of the README failed" >&2; exit 1; }
+            if [ "$program" = "$tools" ]; then grep -q "21 degrees" "$out/printed"; fi
         done
         expect "Once upon a time, I was in the" "$out/generate" -m "$model" -p "Once upon a time" -n 5 --temp 0
         # The last digits are those of the instructions and of the cache, which is of another type on x86-64 than elsewhere.

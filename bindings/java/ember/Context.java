@@ -2,6 +2,7 @@ package ember;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
@@ -27,7 +28,22 @@ public final class Context implements AutoCloseable {
      * thread that is interrupted meanwhile ends it with an event whose `finish` is CANCELLED, and stays interrupted.
      */
     public Stream<Event> chat(List<Message> messages, Options options) {
-        return stream(model.tokenize(model.applyChatTemplate(messages), false, true), options, true);
+        return chat(messages, new ChatOptions(), options);
+    }
+
+    /** As before, with tools, variables and the like. No text of a message can spell a control token. */
+    public Stream<Event> chat(List<Message> messages, ChatOptions chat, Options options) {
+        return stream(model.tokenizeChat(messages, chat), options, true);
+    }
+
+    /** A conversation that keeps what was said. `system` is the system text, if there is one; `options` say how replies are generated. */
+    public Conversation conversation(String system, ChatOptions chat, Options options) {
+        return new Conversation(handle, "ember_conversation_new", system.getBytes(StandardCharsets.UTF_8), chat, options);
+    }
+
+    /** What `Conversation.save` gave goes on, with options of its own. */
+    public Conversation conversation(byte[] saved, ChatOptions chat, Options options) {
+        return new Conversation(handle, "ember_conversation_load", saved, chat, options);
     }
 
     /** Continues the context by a prompt and by what the model says to it, as chat does. */

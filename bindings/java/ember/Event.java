@@ -7,10 +7,14 @@ package ember;
  * @param token the token, or -1 at the end
  * @param logprob its log-probability, or NaN when not asked for
  * @param finish why the generation ended; null before
+ * @param progress how far the text is that follows a constraint; null before the end
  */
-public record Event(String text, int token, float logprob, Finish finish) {
+public record Event(String text, int token, float logprob, Finish finish, Progress progress) {
     /** Why a generation ended. */
     public enum Finish { MAX_TOKENS, EOG, STOPPED, CONTEXT_FULL, STOP_STRING, CANCELLED, TIME_LIMIT, FAILED }
+
+    /** How far a text is: there is no constraint, no trigger came, the text was cut off, or it is what it has to be. */
+    public enum Progress { NONE, WAITING, UNFINISHED, COMPLETE }
 
     /** Whether this is the last event. */
     public boolean isEnd() {

@@ -9,11 +9,11 @@ import java.util.function.Consumer;
 
 /** A generation under way: the source of a stream of events. */
 final class Generation extends Spliterators.AbstractSpliterator<Event> implements AutoCloseable {
-    private static final long TEXT = Native.offset("text");
-    private static final long TEXT_LEN = Native.offset("text_len");
-    private static final long TOKEN = Native.offset("token");
-    private static final long LOGPROB = Native.offset("logprob");
-    private static final long FINISH = Native.offset("finish_reason");
+    private static final long TEXT = Native.offset(Native.EVENT, "text");
+    private static final long TEXT_LEN = Native.offset(Native.EVENT, "text_len");
+    private static final long TOKEN = Native.offset(Native.EVENT, "token");
+    private static final long LOGPROB = Native.offset(Native.EVENT, "logprob");
+    private static final long FINISH = Native.offset(Native.EVENT, "finish_reason");
 
     private final Handle context;
     private final Handle cancel;
@@ -49,15 +49,14 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
         }
         Event event;
         try (var arena = Arena.ofConfined()) {
-            var raw = arena.allocate(Native.EVENT);
-            raw.set(JAVA_LONG, 0, Native.EVENT.byteSize());
+            var raw = Native.allocate(arena, Native.EVENT);
             // Neither the context nor the generator is freed meanwhile.
             event = context.use(c -> generator.use(g -> {
                 Native.call(arena, "ember_generator_next", g, raw);
                 var text = raw.get(ADDRESS, TEXT).reinterpret(raw.get(JAVA_LONG, TEXT_LEN));
                 int finish = raw.get(JAVA_INT, FINISH);
                 return new Event(Native.text(text), raw.get(JAVA_INT, TOKEN), raw.get(JAVA_FLOAT, LOGPROB),
-                        finish < 0 ? null : Event.Finish.values()[finish]);
+                        finish < 0 ? null : Event.Finish.values()[finish], finish < 0 ? null : progress(arena, g));
             }));
         } catch (RuntimeException e) {
             close();
@@ -66,6 +65,12 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
         if (event.isEnd()) close();
         action.accept(event);
         return true;
+    }
+
+    private static Event.Progress progress(Arena arena, MemorySegment generator) {
+        var raw = Native.allocate(arena, Native.RESULT);
+        Native.call(arena, "ember_generator_usage", generator, raw);
+        return Event.Progress.values()[Native.number(raw, Native.RESULT, "progress")];
     }
 
     @Override

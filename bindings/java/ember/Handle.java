@@ -44,6 +44,10 @@ final class Handle implements AutoCloseable {
         }
     }
 
+    synchronized boolean isClosed() {
+        return closed;
+    }
+
     @Override
     public void close() {
         synchronized (this) {

@@ -5,8 +5,7 @@ import static java.lang.foreign.ValueLayout.*;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
-import java.util.function.BiConsumer;
-import java.util.function.LongFunction;
+import java.util.function.Function;
 
 /** A loaded model: immutable, for any number of threads and contexts, which keep it. */
 public final class Model implements AutoCloseable {
@@ -49,13 +48,24 @@ public final class Model implements AutoCloseable {
 
     /** The text of a conversation as the model was trained on it. */
     public String applyChatTemplate(List<Message> messages) {
-        try (var arena = Arena.ofConfined()) {
+        return applyChatTemplate(messages, new ChatOptions());
+    }
+
+    /** The text of a conversation as the model was trained on it, with tools, variables and the like. */
+    public String applyChatTemplate(List<Message> messages, ChatOptions options) {
+        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
             var json = Native.utf8(arena, Message.json(messages));
-            var bytes = filled(arena, 2 * json.byteSize() + 256, arena::allocate, (buffer, needed) -> handle.use(m -> {
-                Native.call(arena, "ember_chat_apply_template", m, json, json.byteSize(), MemorySegment.NULL, buffer, buffer.byteSize(), needed);
-                return null;
-            }));
-            return Native.text(bytes.buffer.asSlice(0, bytes.n));
+            return Native.text(handle.use(m -> how.use(o -> Native.filled(arena, JAVA_BYTE, 2 * json.byteSize() + 256,
+                    "ember_chat_apply_template", m, json, json.byteSize(), o))));
+        }
+    }
+
+    /** The tokens of a conversation. No text of a message can spell a control token. */
+    public int[] tokenizeChat(List<Message> messages, ChatOptions options) {
+        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
+            var json = Native.utf8(arena, Message.json(messages));
+            return handle.use(m -> how.use(o -> Native.filled(arena, JAVA_INT, json.byteSize() + 256,
+                    "ember_chat_tokenize", m, json, json.byteSize(), o).toArray(JAVA_INT)));
         }
     }
 
@@ -63,29 +73,13 @@ public final class Model implements AutoCloseable {
     public int[] tokenize(String text, boolean addSpecial, boolean parseSpecial) {
         try (var arena = Arena.ofConfined()) {
             var bytes = Native.utf8(arena, text);
-            var tokens = filled(arena, bytes.byteSize() + 8, n -> arena.allocate(JAVA_INT, n), (buffer, needed) -> handle.use(m -> {
-                Native.call(arena, "ember_model_tokenize", m, bytes, bytes.byteSize(), addSpecial, parseSpecial, buffer, buffer.byteSize() / 4, needed);
-                return null;
-            }));
-            return tokens.buffer.asSlice(0, 4 * tokens.n).toArray(JAVA_INT);
+            return handle.use(m -> Native.filled(arena, JAVA_INT, bytes.byteSize() + 8,
+                    "ember_model_tokenize", m, bytes, bytes.byteSize(), addSpecial, parseSpecial).toArray(JAVA_INT));
         }
     }
 
-    /** A buffer and how many elements of it were written. */
-    private record Filled(MemorySegment buffer, long n) {}
-
-    /** Asks with a buffer and, if that was too small, again. */
-    private static Filled filled(Arena arena, long room, LongFunction<MemorySegment> make, BiConsumer<MemorySegment, MemorySegment> fill) {
-        var needed = arena.allocate(JAVA_LONG);
-        var buffer = make.apply(room);
-        try {
-            fill.accept(buffer, needed);
-        } catch (EmberException tooSmall) {
-            if (tooSmall.status() != 9) throw tooSmall; // EMBER_E_BUFFER_TOO_SMALL
-            buffer = make.apply(needed.get(JAVA_LONG, 0));
-            fill.accept(buffer, needed);
-        }
-        return new Filled(buffer, needed.get(JAVA_LONG, 0));
+    <T> T use(Function<MemorySegment, T> f) {
+        return handle.use(f);
     }
 
     /** Gives the model back; contexts over it go on working. */

@@ -24,8 +24,46 @@ final class Native {
             JAVA_INT.withName("kind"), JAVA_INT.withName("token"), JAVA_FLOAT.withName("logprob"),
             JAVA_INT.withName("finish_reason"));
 
-    static long offset(String field) {
-        return EVENT.byteOffset(MemoryLayout.PathElement.groupElement(field));
+    /** ember_chat_event. */
+    static final StructLayout CHAT_EVENT = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), ADDRESS.withName("text"), JAVA_LONG.withName("text_len"),
+            ADDRESS.withName("name"), JAVA_LONG.withName("name_len"), ADDRESS.withName("id"), JAVA_LONG.withName("id_len"),
+            ADDRESS.withName("reason"), JAVA_LONG.withName("reason_len"), JAVA_INT.withName("index"), JAVA_INT.withName("kind"),
+            JAVA_INT.withName("finish_reason"), MemoryLayout.paddingLayout(4));
+
+    /** ember_generate_result. */
+    static final StructLayout RESULT = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), JAVA_LONG.withName("prefill_ns"), JAVA_LONG.withName("decode_ns"),
+            JAVA_INT.withName("n_prompt"), JAVA_INT.withName("n_generated"), JAVA_INT.withName("finish_reason"),
+            JAVA_INT.withName("n_reused"), JAVA_INT.withName("n_drafted"), JAVA_INT.withName("n_accepted"),
+            JAVA_LONG.withName("n_shifted"), JAVA_INT.withName("n_forced"), JAVA_INT.withName("progress"));
+
+    /** ember_conversation_usage. */
+    static final StructLayout USAGE = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), JAVA_LONG.withName("prefill_ns"), JAVA_LONG.withName("decode_ns"),
+            JAVA_INT.withName("n_prompt"), JAVA_INT.withName("n_reused"), JAVA_INT.withName("n_generated"),
+            JAVA_INT.withName("n_thinking"), JAVA_INT.withName("n_dropped_turns"), JAVA_INT.withName("n_forgotten"),
+            JAVA_INT.withName("finish_reason"), JAVA_INT.withName("reserved"));
+
+    static long offset(StructLayout struct, String field) {
+        return struct.byteOffset(MemoryLayout.PathElement.groupElement(field));
+    }
+
+    /** A struct for the library to write to. */
+    static MemorySegment allocate(Arena arena, StructLayout struct) {
+        var raw = arena.allocate(struct);
+        raw.set(JAVA_LONG, 0, struct.byteSize());
+        return raw;
+    }
+
+    /** A number of a struct. */
+    static int number(MemorySegment raw, StructLayout struct, String field) {
+        return raw.get(JAVA_INT, offset(struct, field));
+    }
+
+    /** A text of a struct, which is the library's memory. */
+    static String text(MemorySegment raw, StructLayout struct, String field) {
+        return text(raw.get(ADDRESS, offset(struct, field)).reinterpret(raw.get(JAVA_LONG, offset(struct, field + "_len"))));
     }
 
     private static MethodHandle function(String name, FunctionDescriptor type) {
@@ -85,6 +123,24 @@ final class Native {
     /** Calls a function of one pointer that returns nothing. */
     static void run(String name, MemorySegment argument) {
         invoke(function(name, FunctionDescriptor.ofVoid(ADDRESS)), argument);
+    }
+
+    /** What a function writes to a buffer, whose room and needed length are its last arguments but the error. */
+    static MemorySegment filled(Arena arena, ValueLayout element, long room, String name, Object... arguments) {
+        var needed = arena.allocate(JAVA_LONG);
+        var all = Arrays.copyOf(arguments, arguments.length + 3);
+        all[arguments.length + 2] = needed;
+        for (;; room = needed.get(JAVA_LONG, 0)) {
+            var buffer = arena.allocate(element, room);
+            all[arguments.length] = buffer;
+            all[arguments.length + 1] = room;
+            try {
+                call(arena, name, all);
+                return buffer.asSlice(0, element.byteSize() * needed.get(JAVA_LONG, 0));
+            } catch (EmberException tooSmall) {
+                if (tooSmall.status() != 9) throw tooSmall; // EMBER_E_BUFFER_TOO_SMALL
+            }
+        }
     }
 
     /** A number for the library, which has no negative ones. */

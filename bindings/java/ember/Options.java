@@ -18,6 +18,7 @@ public final class Options {
     private boolean logprobs;
     private boolean ignoreEog;
     private Boolean reusePrefix;
+    private Constraint constraint;
 
     /** The most tokens to generate; by default 128. */
     public Options maxTokens(int n) {
@@ -80,6 +81,12 @@ public final class Options {
         return this;
     }
 
+    /** Has the generated text follow this; `Event.progress` of the last event tells whether it is complete. */
+    public Options constraint(Constraint constraint) {
+        this.constraint = constraint;
+        return this;
+    }
+
     /** The ember_generate_options. */
     Handle handle(Arena arena, MemorySegment cancel, boolean chat) {
         var handle = new Handle("options", Native.made(arena, "ember_generate_options_new"), "ember_generate_options_free");
@@ -89,6 +96,12 @@ public final class Options {
             Native.call(arena, "ember_generate_options_set_ignore_eog", o, ignoreEog);
             Native.call(arena, "ember_generate_options_set_reuse_prefix", o, reusePrefix == null ? chat : reusePrefix);
             Native.call(arena, "ember_generate_options_set_cancel_token", o, cancel);
+            if (constraint != null) {
+                constraint.handle.use(c -> {
+                    Native.call(arena, "ember_generate_options_set_constraint", o, c);
+                    return null;
+                });
+            }
             for (var stop : stops) {
                 var text = Native.utf8(arena, stop);
                 Native.call(arena, "ember_generate_options_add_stop", o, text, text.byteSize());

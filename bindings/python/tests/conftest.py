@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 
 import ember
 import pytest
@@ -36,6 +38,14 @@ def chat_path():
     found = models / "SmolLM2-135M-Instruct.Q4_1.gguf"
     assert found.is_file(), f"there is no {found}: run scripts/fetch-model.sh smollm2"
     return found
+
+
+@pytest.fixture(scope="session")
+def tools_path(chat_path, tmp_path_factory):
+    """A model that calls tools."""
+    made = tmp_path_factory.mktemp("tools") / "tools.gguf"
+    subprocess.run([sys.executable, ROOT / "bindings/tool_model.py", chat_path, made], check=True)
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,19 @@ import sys
 import pytest
 
 
-def test_readme(root, path, chat_path, tmp_path, monkeypatch, capsys):
+def test_readme(root, path, chat_path, tools_path, tmp_path, monkeypatch, capsys):
     readme = (root / "bindings/python/README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5
     (tmp_path / "model.gguf").symlink_to(path)
     (tmp_path / "small.gguf").symlink_to(path)
     (tmp_path / "chat.gguf").symlink_to(chat_path)
+    (tmp_path / "tools.gguf").symlink_to(tools_path)
     monkeypatch.chdir(tmp_path)
+    (tools,) = (block for block in blocks if "tools.gguf" in block)
+    assert len(tools.splitlines()) < 20
+    exec(compile(tools, "README.md", "exec"), {})  # a program as it stands
+    assert re.search("sunny.*21 degrees", capsys.readouterr().out)
     names = {}
     for block in blocks:  # one after the other, as one reads
         exec(compile(block, "README.md", "exec"), names)

@@ -3,7 +3,11 @@
 from ._abi import (
     Backend,
     ChatEventKind,
+    ClassifyActivation,
+    ConstraintLimit,
+    ConstraintProgress,
     EventKind,
+    FimOrder,
     FinishReason,
     KvType,
     LogLevel,
@@ -17,8 +21,10 @@ from ._cancel import CancelToken
 from ._candidates import Stage
 from ._library import lib
 from ._log import set_log
-from .context import Context, GenerateOptions
-from .conversation import ChatOptions, Conversation, ConversationUsage, ReplyEvent
+from .chat import ChatOptions, ChatParser, ReplyEvent, ReplyFormat
+from .constraint import Constraint, ConstraintOptions
+from .context import ClassifyOptions, Context, GenerateOptions
+from .conversation import Conversation, ConversationUsage
 from .engine import AsyncRequest, Engine, EngineMetrics, Request
 from .errors import (
     BufferTooSmallError,
@@ -44,6 +50,7 @@ from .model import Model, ModelInfo
 from .options import ContextOptions, EngineOptions, LoadOptions, Memory, estimate_memory, inspect
 from .results import ContextInfo, Embeddings, Score, Timings, TokenScore
 from .sampler import Sampler
+from .tokenizer import Tokenizer, TokenizerInfo
 
 
 def version() -> str:
@@ -73,8 +80,15 @@ __all__ = [
     "CancelledError",
     "ChatEventKind",
     "ChatOptions",
+    "ChatParser",
+    "ClassifyActivation",
+    "ClassifyOptions",
     "ClosedError",
     "Completion",
+    "Constraint",
+    "ConstraintLimit",
+    "ConstraintOptions",
+    "ConstraintProgress",
     "Context",
     "ContextFullError",
     "ContextInfo",
@@ -88,6 +102,7 @@ __all__ = [
     "EngineOptions",
     "Event",
     "EventKind",
+    "FimOrder",
     "FinishReason",
     "FormatError",
     "GenerateOptions",
@@ -110,6 +125,7 @@ __all__ = [
     "Pooling",
     "QueueFullError",
     "ReplyEvent",
+    "ReplyFormat",
     "Request",
     "Sampler",
     "Score",
@@ -118,6 +134,8 @@ __all__ = [
     "Timings",
     "TokenLogprob",
     "TokenScore",
+    "Tokenizer",
+    "TokenizerInfo",
     "UnsupportedError",
     "Usage",
     "Utf8Error",

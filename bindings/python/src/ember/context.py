@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypedDict
 
-from ._abi import Pooling, ember_score_result, ember_timings, ember_token_score
+from ._abi import ClassifyActivation, Pooling, ember_score_result, ember_timings, ember_token_score
 from ._arguments import (
     elements,
     flag,
@@ -17,6 +17,7 @@ from ._arguments import (
     member,
     real,
     signed,
+    text as text_of,
     text_arrays,
     texts as text_list,
     unsigned,
@@ -26,6 +27,7 @@ from ._arguments import (
 from ._cancel import CancelToken, FollowingToken, interruptible
 from ._library import Handle, Lease, call, fill, lib
 from ._typing import Floats, Unpack
+from .constraint import Constraint
 from .errors import InvalidArgumentError
 from .generation import Completion, Generation, completion_of
 from .model import Model
@@ -79,7 +81,17 @@ class GenerateOptions(TypedDict, total=False):
     draft: Context | None
     n_draft: int | None  # most tokens for it to guess, 32 at most; 8
     draft_sequence: int | None  # of it, for each generation another; 0. It becomes the beginning of the text, whatever it held
+    constraint: Constraint | None  # what the generated text has to follow; Usage.progress tells whether it is complete
     cancel_token: CancelToken | None
+
+
+class ClassifyOptions(TypedDict, total=False):
+    """How texts are scored: keyword arguments of Context.classify and Context.rerank. None stands for the default."""
+
+    activation: ClassifyActivation | None  # what is done to the head's outputs; what the model's source says
+    truncate: bool | None  # of a text that is too long what fits is taken, instead of refusing it
+    template: str | None  # the prompt of rerankers that are decoders, with the places {query} and {document}
+    yes_no: bool | None  # the score of a model without a head is the probability of "yes" against "no"
 
 
 _PROMPT = "a str or a list of token ids"
@@ -152,6 +164,9 @@ def options_handle(options: GenerateOptions) -> Handle:
         stops = [stop] if isinstance(stop, str) else stop
         for raw in text_list("stop", stops, "a str or a list of texts"):
             call(lib.ember_generate_options_add_stop, pointer, raw, len(raw))
+        if "constraint" in wanted:
+            with instance("constraint", wanted["constraint"], Constraint)._handle as constraint:
+                call(lib.ember_generate_options_set_constraint, pointer, constraint)
         if "cancel_token" in wanted:
             with instance("cancel_token", wanted["cancel_token"], CancelToken)._handle as token:
                 call(lib.ember_generate_options_set_cancel_token, pointer, token)
@@ -298,6 +313,34 @@ class Context(Sequences):
                 lambda: fill(ctypes.c_float, n * self._n_embd, function, *arguments), self._token
             )
         return Embeddings(values, self._n_embd)
+
+    def classify(self, texts: Sequence[str], **options: Unpack[ClassifyOptions]) -> list[list[float]]:
+        """The scores of each text, one for each of Model.labels. Texts run together: give many at once."""
+        raw = text_list("texts", texts)
+        numbers = self._scores(len(raw), options, lib.ember_classify, *text_arrays(raw))
+        width = len(numbers) // max(1, len(raw))
+        return [numbers[i * width : (i + 1) * width] for i in range(len(raw))]
+
+    def rerank(self, query: str, documents: Sequence[str], **options: Unpack[ClassifyOptions]) -> list[float]:
+        """How well each document answers the query: a score for each, the higher the better. Give many at once."""
+        asked, raw = text_of("query", query), text_list("documents", documents)
+        return self._scores(len(raw), options, lib.ember_rerank, asked, len(asked), *text_arrays(raw))
+
+    def _scores(self, n: int, options: ClassifyOptions, function: Any, *arguments: Any) -> list[float]:
+        wanted = given(options, ClassifyOptions)
+        handle = Handle("options object", lib.ember_classify_options_free, lib.ember_classify_options_new)
+        with handle as opt, self._handle as pointer:
+            if "activation" in wanted:
+                activation = member("activation", wanted["activation"], ClassifyActivation)
+                call(lib.ember_classify_options_set_activation, opt, activation)
+            for name in ("truncate", "yes_no"):
+                if name in wanted:
+                    call(getattr(lib, f"ember_classify_options_set_{name}"), opt, flag(name, wanted[name]))
+            if "template" in wanted:
+                raw = text_of("template", wanted["template"])
+                call(lib.ember_classify_options_set_template, opt, raw, len(raw))
+            run = lambda: fill(ctypes.c_float, n, function, pointer, *arguments, opt)  # noqa: E731
+            return list(interruptible(run, self._token))
 
     def score(
         self, prompt: str | Sequence[int], continuation: str | Sequence[int], **options: Unpack[GenerateOptions]

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from ._abi import (
     ChatEventKind,
     FinishReason,
-    Thinking,
     WhenFull,
     ember_chat_event,
     ember_conversation_usage,
+    ember_full_callback,
 )
-from ._arguments import contents, flag, given, instance, json_of, mapping, member, objects, signed, text, unsigned
+from ._arguments import contents, function as checked, instance, json_of, mapping, member, text, unsigned
 from ._cancel import interruptible
 from ._ending import Carried
-from ._library import Handle, Lease, Single, call, fill, lib
+from ._library import Handle, Lease, Single, call, fill, keep_raised, lib
 from ._typing import Unpack
+from .chat import ChatOptions, ReplyEvent, chat_options, event_of
 from .context import Context, GenerateOptions, options_handle, sampler_of
-
-
-class ReplyEvent(NamedTuple):
-    """A piece of a reply."""
-
-    kind: ChatEventKind
-    text: str  # of the answer, of a thought, of arguments (JSON), or what the model wrote of a call that is broken
-    name: str  # of the tool that is called
-    id: str  # of the call
-    call: int  # its place among the calls of the reply
-    reason: str  # why a call is broken
-    finish_reason: FinishReason | None  # of ChatEventKind.END
 
 
 class ConversationUsage(NamedTuple):
@@ -50,56 +39,19 @@ class ConversationUsage(NamedTuple):
     finish_reason: FinishReason
 
 
-class ChatOptions(TypedDict, total=False):
-    """How a conversation is written: keyword arguments of Conversation. None stands for the default."""
+def _full_callback(function: Callable[[int, int, int], int]) -> Any:
+    """A function for C that calls this one, and keeps what it raises."""
 
-    tools: Sequence[Mapping[str, object]] | None  # descriptions of the tools that the model may call
-    tool_choice: str | None  # "auto", "none", "required", or a tool's name
-    parallel_calls: bool | None  # whether a reply may have several calls; True
-    strict_tools: bool | None  # whether calls follow the schemas of the tools, so that they always parse; True
-    thinking: bool | None  # whether the model thinks before it answers; as the template has it
-    variables: Mapping[str, object] | None  # more variables for the template
-    template: str | None  # in place of the model's
-    template_name: str | None  # one of the model's templates
-    now: int | None  # what the template's clock shows: seconds since 1970 on the local clock
+    def run(n_tokens: int, n_ctx: int, n_turns: int, _user_data: Any) -> int:
+        if Carried.refused():
+            return 0
+        try:
+            return unsigned("the number of turns to drop", function(n_tokens, n_ctx, n_turns))
+        except BaseException as error:  # the call that began the reply raises it
+            keep_raised(error)
+            return 0
 
-
-def chat_options(options: ChatOptions) -> Handle:
-    """The options object of the C library."""
-    wanted = given(options, ChatOptions)
-    handle = Handle("options object", lib.ember_chat_options_free, lib.ember_chat_options_new)
-    with handle as pointer:
-        texts: dict[str, str] = {name: wanted[name] for name in ("tool_choice", "template", "template_name") if name in wanted}
-        if "tools" in wanted:
-            texts["tools"] = objects("tools", wanted["tools"], "a list of tools")
-        if "variables" in wanted:
-            texts["variables"] = json_of("variables", dict(mapping("variables", wanted["variables"])))
-        for name, value in texts.items():
-            raw = text(name, value)
-            call(getattr(lib, f"ember_chat_options_set_{name}"), pointer, raw, len(raw))
-        for name in ("parallel_calls", "strict_tools"):
-            if name in wanted:
-                call(getattr(lib, f"ember_chat_options_set_{name}"), pointer, flag(name, wanted[name]))
-        if "thinking" in wanted:
-            mode = Thinking.ON if flag("thinking", wanted["thinking"]) else Thinking.OFF
-            call(lib.ember_chat_options_set_thinking, pointer, mode)
-        if "now" in wanted:
-            call(lib.ember_chat_options_set_now, pointer, signed("now", wanted["now"], 64))
-    return handle
-
-
-def event_of(raw: Any) -> ReplyEvent:
-    """A copy of an event, whose pointers are Ember's."""
-    kind = ChatEventKind(raw.kind)
-    return ReplyEvent(
-        kind,
-        raw.text[: raw.text_len].decode(),
-        raw.name[: raw.name_len].decode(),
-        raw.id[: raw.id_len].decode(),
-        raw.index,
-        raw.reason[: raw.reason_len].decode(),
-        FinishReason(raw.finish_reason) if kind is ChatEventKind.END else None,
-    )
+    return ember_full_callback(run)
 
 
 class Conversation(Single):
@@ -120,6 +72,7 @@ class Conversation(Single):
         self._context = instance("context", context, Context)
         self._sampler = sampler_of(options)
         self._n = 0  # replies that were begun
+        self._on_full: object = None  # which C has the address of
         with chat_options(chat or {}) as how, options_handle(options) as opt, context._handle as pointer:
             if saved is None:
                 raw = text("system", system)
@@ -161,11 +114,12 @@ class Conversation(Single):
         leases = [Lease(self._handle), Lease(self._context._handle)]
         with self._handle as pointer:
             self._context._forget_logits()
-            if self._sampler is None:
-                call(lib.ember_conversation_begin, pointer, raw, len(raw), None)
-            else:
-                with self._sampler._handle as draw:
-                    call(lib.ember_conversation_begin, pointer, raw, len(raw), draw)
+            with Carried(self._context._token):  # a function of set_on_full
+                if self._sampler is None:
+                    call(lib.ember_conversation_begin, pointer, raw, len(raw), None)
+                else:
+                    with self._sampler._handle as draw:
+                        call(lib.ember_conversation_begin, pointer, raw, len(raw), draw)
         return self._events(n, leases)
 
     def _events(self, n: int, leases: list[Lease]) -> Iterator[ReplyEvent]:
@@ -230,6 +184,7 @@ class Conversation(Single):
         """The same conversation in another sequence of the context; both go on by themselves."""
         other = Conversation.__new__(Conversation)
         other._context, other._sampler, other._n = self._context, self._sampler, 0
+        other._on_full = None
         number = unsigned("sequence", sequence)
         with self._handle as pointer:
             other._handle = Handle(
@@ -249,6 +204,15 @@ class Conversation(Single):
         with self._handle as pointer:
             call(lib.ember_conversation_set_when_full, pointer, *numbers)
 
+    def set_on_full(self, function: Callable[[int, int, int], int] | None) -> None:
+        """A function that says how many turns are dropped, the oldest first, where the conversation becomes too long: of the tokens
+        needed, those that a sequence holds, and the turns that can be dropped. 0: the reply is a ContextFullError. `send` calls it, and
+        what it raises comes out of that. None: as few as need be. Copies of the conversation do without."""
+        callback = ember_full_callback() if function is None else _full_callback(checked("function", function))
+        with self._handle as pointer:
+            call(lib.ember_conversation_set_on_full, pointer, callback, None)
+            self._on_full = callback
+
     @property
     def closed(self) -> bool:
         return self._handle.closed
@@ -264,5 +228,3 @@ class Conversation(Single):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
-
-

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from ._abi import EventKind, FinishReason, ember_event, ember_generate_result
+from ._abi import ConstraintProgress, EventKind, FinishReason, ember_event, ember_generate_result
 from ._cancel import interruptible
 from ._ending import Carried
 from ._library import Handle, Lease, Single, call, lib, settle
@@ -49,6 +49,8 @@ class Usage(NamedTuple):
     n_drafted: int  # tokens that were guessed and run ahead (lookup, draft)
     n_accepted: int  # of these, those that came true
     n_shifted: int  # tokens that were forgotten for room (shift)
+    n_forced: int  # tokens that a constraint left no choice for and that were run together with others
+    progress: ConstraintProgress  # how far the text is that follows a constraint; one that is cut off is UNFINISHED
 
 
 _KINDS = {int(kind): kind for kind in EventKind}
@@ -84,7 +86,8 @@ def usage_of(function: Any, pointer: int) -> Usage:
     raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
     call(function, pointer, ctypes.byref(raw))
     counts = raw.n_prompt, raw.n_generated, raw.n_reused, raw.prefill_ns, raw.decode_ns
-    return Usage(*counts, FinishReason(raw.finish_reason), raw.n_drafted, raw.n_accepted, raw.n_shifted)
+    guessed = raw.n_drafted, raw.n_accepted, raw.n_shifted, raw.n_forced
+    return Usage(*counts, FinishReason(raw.finish_reason), *guessed, ConstraintProgress(raw.progress))
 
 
 class Completion(NamedTuple):

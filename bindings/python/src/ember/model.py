@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from ._abi import EMBER_TOKEN_NONE, Pooling, Status, ember_model_info
+from ._abi import EMBER_TOKEN_NONE, Pooling, Status, Thinking, ember_model_info
 from ._arguments import (
     contents,
     flag,
@@ -31,6 +31,7 @@ from ._typing import Buffer, Self, Unpack
 from .errors import InvalidArgumentError, reading
 from .metadata import Metadata
 from .options import LoadOptions, Memory, memory_of, model_options
+from .tokenizer import Tokenizer
 
 
 class OpenFile(Protocol):
@@ -53,6 +54,7 @@ def _chat(
     template_name: str,
     add_generation_prompt: bool,
     now: int | None,
+    thinking: bool | None,
 ) -> tuple[bytes, Handle]:
     """Messages, and the options object of what writes them."""
     content = objects("messages", messages, "a list of messages").encode()
@@ -68,6 +70,9 @@ def _chat(
             call(getattr(lib, f"ember_chat_options_set_{name}"), opt, raw, len(raw))
         beginning = flag("add_generation_prompt", add_generation_prompt)
         call(lib.ember_chat_options_set_add_generation_prompt, opt, beginning)
+        if thinking is not None:
+            mode = Thinking.ON if flag("thinking", thinking) else Thinking.OFF
+            call(lib.ember_chat_options_set_thinking, opt, mode)
         if now is not None:
             call(lib.ember_chat_options_set_now, opt, signed("now", now, 64))
     return content, options
@@ -257,10 +262,13 @@ class Model(Single):
         template_name: str = "",
         add_generation_prompt: bool = True,
         now: int | None = None,
+        thinking: bool | None = None,
     ) -> str:
         """The text of a conversation as the model was trained on it: messages have "role", "content" and what else the
         template looks at. It spells control tokens: tokenize it with parse_special and without add_special."""
-        content, options = _chat(messages, tools, variables, template, template_name, add_generation_prompt, now)
+        content, options = _chat(
+            messages, tools, variables, template, template_name, add_generation_prompt, now, thinking
+        )
         with options as opt, self._handle as pointer:
             guess = len(content) + 1024
             out = fill(ctypes.c_char, guess, lib.ember_chat_apply_template, pointer, content, len(content), opt)
@@ -276,9 +284,12 @@ class Model(Single):
         template_name: str = "",
         add_generation_prompt: bool = True,
         now: int | None = None,
+        thinking: bool | None = None,
     ) -> list[int]:
         """The token ids of what apply_chat_template writes. No text of a message or tool can spell a control token."""
-        content, options = _chat(messages, tools, variables, template, template_name, add_generation_prompt, now)
+        content, options = _chat(
+            messages, tools, variables, template, template_name, add_generation_prompt, now, thinking
+        )
         with options as opt, self._handle as pointer:
             guess = len(content) // 2 + 256
             ids = fill(ctypes.c_uint32, guess, lib.ember_chat_tokenize, pointer, content, len(content), opt)
@@ -290,6 +301,21 @@ class Model(Single):
         with self._handle as pointer:
             out = fill(ctypes.c_char, 8192, lib.ember_model_chat_template, pointer, raw, len(raw))
         return str(out.raw, "utf-8")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own tokenizer, which may outlive it."""
+        with self._handle as pointer:
+            return Tokenizer._of(lib.ember_model_tokenizer, pointer)
+
+    @property
+    def labels(self) -> list[str]:
+        """What Context.classify scores, in the order of the scores."""
+        n = ctypes.c_size_t()
+        with self._handle as pointer:
+            call(lib.ember_model_label_count, pointer, ctypes.byref(n))
+            labels = [fill(ctypes.c_char, 64, lib.ember_model_label, pointer, i).raw for i in range(n.value)]
+        return [str(label, "utf-8") for label in labels]
 
     @property
     def closed(self) -> bool:

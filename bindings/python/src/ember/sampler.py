@@ -7,12 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._abi import ConstraintProgress
 from ._arguments import elements, instance, mapping, real, text_arrays, texts, unsigned, whole_numbers
 from ._candidates import Stage, candidates_callback
 from ._ending import Carried
 from ._library import Handle, Single, call, lib
+from .constraint import Constraint
 from .errors import InvalidArgumentError
 from .model import Model
+
+
+def _seed(seed: int | None) -> int:
+    return int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
 
 
 class Sampler(Single):
@@ -33,12 +39,8 @@ class Sampler(Single):
     ) -> None:
         """The arguments are stages, in this order. The three penalties are one, of the latest 64 tokens; 1, 0 and 0 do nothing.
         The seed 2**64 - 1 (EMBER_SEED_RANDOM) stands for one that is drawn, as None does."""
-        number = int.from_bytes(os.urandom(4), "little") if seed is None else unsigned("seed", seed, 64)
-        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, number)
-        told = ctypes.c_uint64()
-        with self._handle as pointer:
-            call(lib.ember_sampler_seed, pointer, ctypes.byref(told))
-        self.seed = told.value
+        self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, _seed(seed))
+        self.seed = self._told_seed()
         self._callbacks: list[object] = []  # which C has the addresses of
         penalties = {
             "repeat_penalty": repeat_penalty,
@@ -55,6 +57,11 @@ class Sampler(Single):
             self.min_p(min_p)
         if temperature is not None:
             self.temperature(temperature)
+
+    def _told_seed(self) -> int:
+        told = ctypes.c_uint64()
+        self._add(lib.ember_sampler_seed, ctypes.byref(told))
+        return told.value
 
     def _add(self, function: Any, *arguments: Any, names: Mapping[str, str] | None = None) -> Sampler:
         with self._handle as pointer:
@@ -145,6 +152,46 @@ class Sampler(Single):
         with self._handle as pointer:
             copy._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_clone, pointer)
         return copy
+
+    @classmethod
+    def of(cls, model: Model, seed: int | None = None) -> Sampler:
+        """A sampler with the stages that the model's file proposes; a NotFoundError for a file that proposes nothing."""
+        made = cls.__new__(cls)
+        with instance("model", model, Model)._handle as pointer:
+            made._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_model_sampler, pointer, _seed(seed))
+        made.seed = made._told_seed()
+        made._callbacks = []
+        return made
+
+    def top_n_sigma(self, n: float) -> Sampler:
+        """Keeps the tokens whose logits are at most n standard deviations of all below the largest; 0 keeps all."""
+        return self._add(lib.ember_sampler_add_top_n_sigma, real("n", n))
+
+    def adaptive_p(self, target: float, decay: float = 0.9) -> Sampler:
+        """Makes tokens the likelier, the nearer their probability is to a target, which moves so that chosen tokens have the probability
+        `target` on average; the last stage, as a rule, behind min_p."""
+        return self._add(lib.ember_sampler_add_adaptive_p, real("target", target), real("decay", decay))
+
+    def infill(self, model: Model) -> Sampler:
+        """For filling a gap in a text: behind top_k and top_p, it rather ends the text than go on with something unlikely."""
+        with instance("model", model, Model)._handle as pointer:
+            return self._add(lib.ember_sampler_add_infill, pointer)
+
+    def constraint(self, constraint: Constraint) -> Sampler:
+        """Keeps the tokens that may be next in a text that follows the constraint. Add it first."""
+        with instance("constraint", constraint, Constraint)._handle as pointer:
+            return self._add(lib.ember_sampler_add_constraint, pointer)
+
+    @property
+    def progress(self) -> ConstraintProgress:
+        """How far the text is that follows a constraint of the sampler."""
+        out = ctypes.c_int32()
+        self._add(lib.ember_sampler_progress, ctypes.byref(out))
+        return ConstraintProgress(out.value)
+
+    def mirostat_1(self, tau: float, eta: float, m: int = 100) -> Sampler:
+        """Mirostat's first version, which looks at the `m` likeliest tokens; the last stage, as a rule."""
+        return self._add(lib.ember_sampler_add_mirostat_1, real("tau", tau), real("eta", eta), unsigned("m", m))
 
     def mirostat(self, tau: float, eta: float) -> Sampler:
         """Follows the surprise `tau` at the rate `eta` (Mirostat 2); the last stage, as a rule."""

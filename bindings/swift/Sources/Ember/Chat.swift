@@ -47,6 +47,10 @@ public struct Message: Codable, Hashable, Sendable {
     public static func user(_ content: String) -> Message { Message(role: "user", content: content) }
     /// What the model says.
     public static func assistant(_ content: String) -> Message { Message(role: "assistant", content: content) }
+    /// The result of a call that a reply had.
+    public static func tool(_ content: String, for call: ReplyEvent) -> Message {
+        Message(role: "tool", content: content, name: call.name, toolCallID: call.id)
+    }
 
     /// The message as templates get it.
     var json: JSON {
@@ -60,10 +64,19 @@ public struct Message: Codable, Hashable, Sendable {
     }
 }
 
-/// How a conversation becomes text.
+/// How a conversation becomes text, and how its replies are read.
 public struct ChatOptions: Hashable, Sendable {
     /// The tools that the model may call, as a rule objects with "type" and "function".
     public var tools: [JSON] = []
+    /// Whether the model calls tools: "auto", "none", "required", or a tool's name. For ``Conversation``, ``ChatParser`` and
+    /// ``Constraint/chat(_:options:prompt:)``.
+    public var toolChoice = "auto"
+    /// Whether a reply may have several calls.
+    public var parallelCalls = true
+    /// Whether a ``Conversation`` constrains calls to the schemas of the tools, so that they always parse.
+    public var strictTools = true
+    /// Whether the model thinks before it answers; nil: as the template has it.
+    public var thinking: Bool?
     /// More variables for the template, for example `["enable_thinking": false]`; which matter is the template's to say.
     public var variables: [String: JSON] = [:]
     /// A template to use instead of the model's, in the Jinja language.
@@ -80,10 +93,15 @@ public struct ChatOptions: Hashable, Sendable {
 
     /// The defaults, or what differs from them.
     public init(
-        tools: [JSON] = [], variables: [String: JSON] = [:], template: String? = nil, templateName: String? = nil,
+        tools: [JSON] = [], toolChoice: String = "auto", parallelCalls: Bool = true, strictTools: Bool = true,
+        thinking: Bool? = nil, variables: [String: JSON] = [:], template: String? = nil, templateName: String? = nil,
         addGenerationPrompt: Bool = true, now: Date? = nil, timeZone: TimeZone = .gmt
     ) {
         self.tools = tools
+        self.toolChoice = toolChoice
+        self.parallelCalls = parallelCalls
+        self.strictTools = strictTools
+        self.thinking = thinking
         self.variables = variables
         self.template = template
         self.templateName = templateName
@@ -99,6 +117,15 @@ public struct ChatOptions: Hashable, Sendable {
             try JSON.array(tools).description.withChars { text, count in
                 try check { ember_chat_options_set_tools(options, text, count, $0) }
             }
+        }
+        try toolChoice.withChars { choice, count in
+            try check { ember_chat_options_set_tool_choice(options, choice, count, $0) }
+        }
+        try check { ember_chat_options_set_parallel_calls(options, parallelCalls, $0) }
+        try check { ember_chat_options_set_strict_tools(options, strictTools, $0) }
+        if let thinking {
+            let mode = thinking ? number(of: EMBER_THINKING_ON) : number(of: EMBER_THINKING_OFF)
+            try check { ember_chat_options_set_thinking(options, mode, $0) }
         }
         if !variables.isEmpty {
             let members = variables.sorted { $0.key < $1.key }.map { JSON.Member($0.key, $0.value) }
@@ -149,21 +176,25 @@ extension Model {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The tokens of a conversation, through the model's chat template.
-    func tokenize(_ messages: [Message], _ options: ChatOptions) throws -> [Token] {
-        try tokenize(applyChatTemplate(messages, options: options), addSpecial: false, parseSpecial: true)
+    /// The tokens of what ``applyChatTemplate(_:options:)`` writes. No text of a message or tool can spell a control token.
+    public func tokenizeChat(_ messages: [Message], options: ChatOptions = ChatOptions()) throws -> [Token] {
+        try options.withHandle { options in
+            try JSON.array(messages.map(\.json)).description.withChars { text, count in
+                try fill(count / 2 + 256) { ember_chat_tokenize(handle, text, count, options, $0, $1, $2, $3) }
+            }
+        }
     }
 }
 
 extension Context {
     /// The answer to a conversation, which the model's chat template writes. Give all of the conversation each time; what the
-    /// sequence holds of it is not run again, whatever `reusePrefix` says.
+    /// sequence holds of it is not run again, whatever `reusePrefix` says. No text of a message can spell a control token.
     public func chat(
         _ messages: [Message], chatOptions: ChatOptions = ChatOptions(), options: GenerateOptions = GenerateOptions(),
         sampler: Sampler? = nil, cancelToken: CancelToken? = nil
     ) throws -> Generation {
         var options = options
         options.reusePrefix = true
-        return try start(.tokens(model.tokenize(messages, chatOptions)), options, sampler, cancelToken)
+        return try start(.tokens(model.tokenizeChat(messages, options: chatOptions)), options, sampler, cancelToken)
     }
 }

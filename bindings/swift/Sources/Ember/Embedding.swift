@@ -12,6 +12,9 @@ public enum Pooling: Int32, Hashable, Sendable {
     case cls = 2
     /// The last token's.
     case last = 3
+    /// No vector: scores, which ``Context/classify(_:options:)`` and ``Context/rerank(_:_:options:)`` give. In ``ModelInfo``
+    /// alone; such a model embeds only with another pooling.
+    case rank = 4
 }
 
 /// How to embed.

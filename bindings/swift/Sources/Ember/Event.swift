@@ -116,6 +116,10 @@ public struct Usage: Hashable, Sendable {
     public let acceptedTokens: Int
     /// Tokens that were forgotten for room (``GenerateOptions/shift``).
     public let shiftedTokens: Int
+    /// Tokens that a constraint left no choice for and that were run together with others.
+    public let forcedTokens: Int
+    /// How far the text is that follows a constraint; one that is cut off is ``Constraint/Progress/unfinished``.
+    public let progress: Constraint.Progress
     /// Time spent on the prompt.
     public let prefill: Duration
     /// Time spent on the generated tokens, the caller's own work between them not counted.
@@ -130,6 +134,8 @@ public struct Usage: Hashable, Sendable {
         draftedTokens = Int(result.n_drafted)
         acceptedTokens = Int(result.n_accepted)
         shiftedTokens = Int(result.n_shifted)
+        forcedTokens = Int(result.n_forced)
+        progress = Constraint.Progress(rawValue: result.progress) ?? .none
         prefill = duration(result.prefill_ns)
         decode = duration(result.decode_ns)
         finishReason = FinishReason(ifAny: result.finish_reason)

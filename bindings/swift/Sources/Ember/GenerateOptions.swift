@@ -36,6 +36,8 @@ public struct GenerateOptions: Hashable, Sendable {
     public var lookup: Lookup?
     /// Whether tokens are guessed by a smaller model.
     public var draft: Draft?
+    /// What the generated text has to follow; ``Usage/progress`` tells whether it is complete.
+    public var constraint: Constraint?
 
     /// Tokens to forget, as ``Context/shift(keep:drop:sequence:)`` does it, each time the sequence is full. A prompt that does
     /// not fit is an error all the same. Not for models with learned positions (GPT-2), and not in an engine.
@@ -95,7 +97,8 @@ public struct GenerateOptions: Hashable, Sendable {
         maxTokens: Int = 128, sequence: Int = 0, parseSpecial: Bool = false, renderSpecial: Bool = false,
         ignoreEndOfGeneration: Bool = false, stop: [String] = [], includeStop: Bool = false, reusePrefix: Bool = false,
         echo: Bool = false, logprobs: Bool = false, topLogprobs: Int = 0, timeLimit: Duration? = nil,
-        priority: Int32 = 0, shift: Shift? = nil, lookup: Lookup? = nil, draft: Draft? = nil
+        priority: Int32 = 0, shift: Shift? = nil, lookup: Lookup? = nil, draft: Draft? = nil,
+        constraint: Constraint? = nil
     ) {
         self.maxTokens = maxTokens
         self.sequence = sequence
@@ -113,6 +116,7 @@ public struct GenerateOptions: Hashable, Sendable {
         self.shift = shift
         self.lookup = lookup
         self.draft = draft
+        self.constraint = constraint
     }
 
     func withHandle<R>(_ cancelToken: CancelToken?, _ body: (OpaquePointer) throws -> R) throws -> R {
@@ -160,6 +164,11 @@ public struct GenerateOptions: Hashable, Sendable {
             let count = try number("the number of tokens to draft", draft.count)
             try withExtendedLifetime(draft) {
                 try check { ember_generate_options_set_draft(options, draft.context.handle, sequence, count, $0) }
+            }
+        }
+        if let constraint {
+            try withExtendedLifetime(constraint) {
+                try check { ember_generate_options_set_constraint(options, constraint.handle, $0) }
             }
         }
         try withExtendedLifetime(cancelToken) {

@@ -48,6 +48,18 @@ public final class Sampler: @unchecked Sendable {
         /// Keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in bits, at the
         /// rate `eta`. It is the last stage as a rule.
         case mirostat(tau: Float, eta: Float)
+        /// Mirostat's first version, which looks at the `candidates` likeliest tokens. It is the last stage as a rule.
+        case mirostat1(tau: Float, eta: Float, candidates: Int = 100)
+        /// Keeps the tokens whose logits are at most so many standard deviations of all below the largest; 0 keeps all.
+        case topNSigma(Float)
+        /// Makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have
+        /// the probability `target` on average. It is the last stage as a rule, behind `minP`.
+        case adaptiveP(target: Float, decay: Float = 0.9)
+        /// For filling a gap in a text: behind `topK` and `topP`, it rather ends the text than go on with something unlikely.
+        /// The model is the one to sample for.
+        case infill(Model)
+        /// Keeps the tokens that may be next in a text that follows the constraint. Make it the first stage.
+        case constraint(Constraint)
         /// Adds to the logits of tokens; minus infinity rules a token out.
         case bias([Token: Float])
         /// Keeps these tokens only. When none of them is left, sampling fails.
@@ -70,6 +82,11 @@ public final class Sampler: @unchecked Sendable {
 
     /// As ``init(seed:_:)-(UInt64?,[Stage])``.
     public convenience init(seed: UInt64? = nil, _ stages: Stage...) throws { try self.init(seed: seed, stages) }
+
+    /// A sampler with the stages that the model's file proposes. ``EmberError/Status/notFound`` for a file that proposes nothing.
+    public init(of model: Model, seed: UInt64? = nil) throws {
+        handle = try make { ember_model_sampler(model.handle, seed ?? EMBER_SWIFT_SEED_RANDOM, $0, $1) }
+    }
 
     private init(_ original: Sampler, taking handle: OpaquePointer) {
         self.handle = handle
@@ -120,6 +137,17 @@ public final class Sampler: @unchecked Sendable {
             try stage.give(to: handle)
         case .mirostat(let tau, let eta):
             try check { ember_sampler_add_mirostat(handle, tau, eta, $0) }
+        case .mirostat1(let tau, let eta, let candidates):
+            let candidates = try number("the number of likeliest tokens", candidates)
+            try check { ember_sampler_add_mirostat_1(handle, tau, eta, candidates, $0) }
+        case .topNSigma(let n):
+            try check { ember_sampler_add_top_n_sigma(handle, n, $0) }
+        case .adaptiveP(let target, let decay):
+            try check { ember_sampler_add_adaptive_p(handle, target, decay, $0) }
+        case .infill(let model):
+            try check { ember_sampler_add_infill(handle, model.handle, $0) }
+        case .constraint(let constraint):
+            try check { ember_sampler_add_constraint(handle, constraint.handle, $0) }
         case .bias(let biases):
             let tokens = biases.keys.sorted()
             let values = tokens.map { biases[$0] ?? 0 }
@@ -152,6 +180,13 @@ public final class Sampler: @unchecked Sendable {
 
     /// A copy: the stages and their state, the random numbers where they stand.
     public func copy() throws -> Sampler { Sampler(self, taking: try make { ember_sampler_clone(handle, $0, $1) }) }
+
+    /// How far the text is that follows a constraint of the sampler.
+    public var progress: Constraint.Progress {
+        get throws {
+            Constraint.Progress(rawValue: try read(0) { ember_sampler_progress(handle, $0, $1) }) ?? .none
+        }
+    }
 
     /// The seed of the random numbers.
     public var seed: UInt64 {

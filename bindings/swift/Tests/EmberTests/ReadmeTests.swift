@@ -157,6 +157,52 @@ import Testing
         try context.shift(keep: 8, drop: 16)  // the same by hand
     }
 
+    /// The tests of conversations look at what a model says with a tool.
+    @Test func toolChat() throws {
+        let path = toolsModelPath
+
+        let city: JSON = ["type": "object", "properties": ["city": ["type": "string"]], "required": ["city"]]
+        let weather: JSON = ["type": "function", "function": ["name": "weather", "parameters": city]]
+        let conversation = try Conversation(Context(Model(path)), chat: ChatOptions(tools: [weather]))
+        var (message, calls) = ("What is the weather in Paris?", [ReplyEvent]())
+        repeat {
+            calls = []
+            try conversation.send(message).forEach { event in
+                if event.kind == .text { print(event.text, terminator: "") }
+                if event.kind == .callDone { calls.append(event) }  // event.text is {"city": "Paris"}
+            }
+            for call in calls { try conversation.add(.tool("It is sunny, 21 degrees.", for: call)) }
+            message = ""  // what was added is answered
+        } while !calls.isEmpty
+    }
+
+    @Test func toolChatIsShort() throws {
+        let readme = try readFile("bindings/swift/README.md")
+        let blocks = readme.components(separatedBy: "```swift\n").map { $0.components(separatedBy: "```")[0] }
+        let block = try #require(blocks.first { $0.contains(".callDone") })
+        #expect(block.split(separator: "\n").count < 20)
+    }
+
+    @Test func form() throws {
+        let context = try Context(model)
+
+        let answer: JSON = ["type": "object", "properties": ["ok": ["enum": ["yes", "no"]]], "required": ["ok"]]
+        let schema = try Constraint(model, .jsonSchema(answer), options: ConstraintOptions(whitespace: 0))
+        let done = try context.complete("Is water wet? ", options: GenerateOptions(constraint: schema))
+        print(done.text, done.usage.progress == .complete)  // or it was cut off
+    }
+
+    @Test func tokenizerAlone() throws {
+        let path = modelPath
+
+        let tokenizer = try Tokenizer(path)  // or a tokenizer.json; model.tokenizer is a model's own
+        print(try tokenizer.count("Once upon a time"), tokenizer.info.vocabularySize)
+        if tokenizer.info.fimMiddle != nil {
+            // For generate(tokens:).
+            print(try tokenizer.fimPrompt(prefix: "def add(a, b):\n    return ", suffix: "\n"))
+        }
+    }
+
     @Test func guesses() throws {
         let (context, smallModel) = (try Context(model), model)
 

@@ -1,0 +1,158 @@
+// Options of the package's functions, and what they have in common.
+import { EmberError, Handle, call, made, utf8 } from "./native.mjs";
+
+const chatOptionsNew = call("ember_chat_options_new", "_Out_ void **out");
+const chatText = (name) => {
+  const set = call(`ember_chat_options_set_${name}`, "void *options, uint8_t *text, size_t n");
+  return (options, text) => set(options, ...utf8(text));
+};
+const chatJson = (name) => {
+  const set = chatText(name);
+  return (options, value) => set(options, JSON.stringify(value));
+};
+const thinking = call("ember_chat_options_set_thinking", "void *options, int32_t thinking");
+const chatSetters = {
+  tools: chatJson("tools"),
+  variables: chatJson("variables"),
+  template: chatText("template"),
+  templateName: chatText("template_name"),
+  thinking: (options, thinks) => thinking(options, thinks ? 1 : 2),
+};
+const replySetters = {
+  toolChoice: chatText("tool_choice"),
+  parallelCalls: call("ember_chat_options_set_parallel_calls", "void *options, bool parallel"),
+  strictTools: call("ember_chat_options_set_strict_tools", "void *options, bool strict"),
+};
+const generateOptionsNew = call("ember_generate_options_new", "_Out_ void **out");
+const setConstraint = call("ember_generate_options_set_constraint", "void *options, void *constraint");
+const generateSetters = {
+  maxTokens: call("ember_generate_options_set_max_tokens", "void *options, uint32_t n"),
+  reusePrefix: call("ember_generate_options_set_reuse_prefix", "void *options, bool reuse"),
+  ignoreEog: call("ember_generate_options_set_ignore_eog", "void *options, bool ignore"),
+  logprobs: call("ember_generate_options_set_logprobs", "void *options, bool logprobs"),
+  renderSpecial: call("ember_generate_options_set_render_special", "void *options, bool render"),
+  constraint: (options, constraint) => constraint.use((c) => setConstraint(options, c)),
+};
+const addStop = call("ember_generate_options_add_stop", "void *options, uint8_t *text, size_t n");
+const setToken = call("ember_generate_options_set_cancel_token", "void *options, void *token");
+const samplerNew = call("ember_sampler_new", "uint64_t seed, _Out_ void **out");
+const samplerStages = [
+  ["topK", call("ember_sampler_add_top_k", "void *sampler, uint32_t k")],
+  ["topP", call("ember_sampler_add_top_p", "void *sampler, float p")],
+  ["minP", call("ember_sampler_add_min_p", "void *sampler, float p")],
+  ["temperature", call("ember_sampler_add_temperature", "void *sampler, float t")],
+];
+const tokenNew = call("ember_cancel_token_new", "_Out_ void **out");
+const tokenCancel = call.void("ember_cancel_token_cancel", "void *token");
+const tokenReset = call.void("ember_cancel_token_reset", "void *token");
+const SEED_RANDOM = 0xffffffffffffffffn;
+
+export const CHAT = Object.keys(chatSetters);
+export const REPLY = [...CHAT, ...Object.keys(replySetters)];
+export const GENERATE = [...Object.keys(generateSetters), ...samplerStages.map(([name]) => name), "seed", "stop"];
+
+export const isSet = (value) => value !== undefined && value !== null;
+
+/** Refuses names that are none of an options object's. */
+export function only(options, what, names) {
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) throw new EmberError(`${what} has no option "${name}"; it has ${names.join(", ")}`, "INVALID_ARGUMENT");
+  }
+}
+
+/** Calls the setters of the options that are there, if there are any. */
+export function optionsHandle(create, free, options, setters) {
+  const handle = new Handle("options", made(create), free);
+  try {
+    for (const [name, set] of Object.entries(setters)) {
+      if (isSet(options[name])) handle.use((p) => set(p, options[name]));
+    }
+  } catch (error) {
+    handle.close();
+    throw error;
+  }
+  return handle;
+}
+
+/** How a conversation is written. */
+export const chatOptions = (options) =>
+  optionsHandle(chatOptionsNew, "ember_chat_options_free", options, { ...chatSetters, ...replySetters });
+
+/** How to generate, until the cancel's signal. */
+export function generateOptions(options, cancel) {
+  if (isSet(options.constraint) && typeof options.constraint.use !== "function") {
+    throw new EmberError("constraint must be a Constraint", "INVALID_ARGUMENT");
+  }
+  const how = optionsHandle(generateOptionsNew, "ember_generate_options_free", options, generateSetters);
+  try {
+    for (const text of [options.stop ?? []].flat()) how.use((o) => addStop(o, ...utf8(text)));
+    how.use((o) => cancel.handle.use((t) => setToken(o, t)));
+  } catch (error) {
+    how.close();
+    throw error;
+  }
+  return how;
+}
+
+/** The sampler that options ask for, or none, which is greedy. */
+export function samplerOf(options) {
+  const stages = samplerStages.filter(([name]) => isSet(options[name]));
+  if (stages.length === 0 && !isSet(options.seed)) return undefined;
+  const seed = isSet(options.seed) ? BigInt(options.seed) : SEED_RANDOM;
+  if (isSet(options.seed) && (seed < 0n || seed >= SEED_RANDOM)) throw new EmberError(`seed must be 0 to 2^64 - 2, not ${seed}`, "INVALID_ARGUMENT");
+  const sampler = new Handle("sampler", made(samplerNew, seed), "ember_sampler_free");
+  try {
+    for (const [name, add] of stages) sampler.use((s) => add(s, options[name]));
+  } catch (error) {
+    sampler.close();
+    throw error;
+  }
+  return sampler;
+}
+
+/** Asks with a buffer and, if that was too small, again. */
+export function filled(room, make, fill) {
+  const needed = [0];
+  let buffer = make(room);
+  try {
+    fill(buffer, needed);
+  } catch (error) {
+    if (error.code !== "BUFFER_TOO_SMALL") throw error;
+    buffer = make(Number(needed[0]));
+    fill(buffer, needed);
+  }
+  return buffer.subarray(0, Number(needed[0]));
+}
+
+/** A token of the library, which an AbortSignal turns. */
+export class Cancel {
+  handle = new Handle("token", made(tokenNew), "ember_cancel_token_free");
+  #signal;
+  #turn = () => this.handle.use(tokenCancel);
+
+  constructor(signal) {
+    this.follow(signal);
+  }
+
+  /** Follows another signal, or none, from now on. */
+  follow(signal) {
+    this.#signal?.removeEventListener("abort", this.#turn);
+    this.#signal = signal;
+    this.handle.use(tokenReset);
+    signal?.addEventListener("abort", this.#turn, { once: true });
+  }
+
+  /** What is thrown in place of an error that the signal led to. */
+  reason(error) {
+    return this.#signal?.aborted && error.code === "CANCELLED" ? this.#signal.reason : error;
+  }
+
+  throwIfAborted() {
+    this.#signal?.throwIfAborted();
+  }
+
+  close() {
+    this.#signal?.removeEventListener("abort", this.#turn);
+    this.handle.close();
+  }
+}
