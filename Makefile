@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -125,6 +125,7 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	tests/capi/abi.sh build/lib examples/models/ember-tales.gguf $(OLD)
 	tests/capi/examples.sh build/bin examples/models/ember-tales.gguf "$$(scripts/fetch-model.sh smollm2)"
 	tests/capi/guide.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
+	tests/capi/ffi.sh build/lib examples/models/ember-tales.gguf
 	tests/capi/readme.sh build/lib build/bin "$$(scripts/fetch-model.sh smollm2)" "$$(scripts/fetch-model.sh minilm)"
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
@@ -259,6 +260,21 @@ fuzz: ## fuzzes TARGET (all of fuzz/fuzz_targets, one after the other, if none i
 		$(CARGO) +nightly fuzz run --debug-assertions $$target fuzz/found/$$target fuzz/corpus/$$target -- -max_len=4096 \
 			-rss_limit_mb=2048 -timeout=20 -max_total_time=$$(( $(or $(MINUTES),5) * 60 )) || exit 1; \
 	done
+
+faults: build/lib/libember.so ## each malloc, mmap, pread and pthread_create of a process fails, and its address space ends, one after the other
+	@mkdir -p build/bin
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_faults.c -o build/bin/faults -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread -ldl
+	build/bin/faults examples/models/ember-tales.gguf 1
+
+cancel-soon: build/lib/libember.so ## how long each function goes on after it was cancelled, on the worst input for it; MS=the most milliseconds that may be
+	@mkdir -p build/bin
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_cancel_soon.c -o build/bin/cancel-soon -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
+	build/bin/cancel-soon examples/models/ember-tales.gguf $(or $(MS),100)
+
+rounds: build/lib/libember.so ## the memory of a process after rounds of a thousand contexts
+	@mkdir -p build/bin
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_rounds.c -o build/bin/rounds -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
+	build/bin/rounds examples/models/ember-tales.gguf 1000 5
 
 alloc-failure: ## every allocation fails in its turn, of loading the bundled model too, which takes some minutes
 	$(CARGO) test --test alloc_failure -- --ignored --show-output

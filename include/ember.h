@@ -27,6 +27,9 @@
  *    call was using stays EMBER_E_BUSY; freeing them is fine.
  *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
  *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - A call takes at most 100 KB of the calling thread's stack, and callbacks what they take: threads need 112 KB.
+ *  - Calls compute in the usual floating-point environment (rounding to the nearest, no traps) and give the caller's back;
+ *    callbacks run in the caller's.
  *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
  *    standard error that says where.
  */
@@ -1568,9 +1571,11 @@ void ember_cancel_token_free(struct ember_cancel_token *token);
 
 /**
  * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
- * soon: a model's forward pass looks at the token before each layer, loading at each tensor, at each half megabyte
- * that it reads or packs and at every few thousand tokens of the vocabulary; generation ends with EMBER_FINISH_CANCELLED,
- * all else with EMBER_E_CANCELLED. The token does not wait for that. Any thread, and a signal handler too: all it does is
+ * soon: a model's forward pass looks at the token at each piece of work of a thread, within a layer too; encoding a text every
+ * thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
+ * that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
+ * all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving
+ * and loading states, and the functions of tokenizers. The token does not wait for that. Any thread, and a signal handler too: all it does is
  * one store to memory. NULL, or what is no token, is left alone.
  */
 void ember_cancel_token_cancel(const struct ember_cancel_token *token);
@@ -3645,7 +3650,7 @@ void ember_request_free(struct ember_request *request);
 
 /**
  * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
- * softmax of the logits. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+ * softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
  * same choices on every platform for the same logits.
  */
 ember_status ember_sampler_new(uint64_t seed,

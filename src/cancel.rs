@@ -56,6 +56,16 @@ impl<'a> Watch<'a> {
         Watch { tokens: [None, None], askers }
     }
 
+    /// Watches also whether all of `askers` are cancelled, if there are any.
+    pub fn or_all(self, askers: &'a [Asker]) -> Watch<'a> {
+        Watch { askers, ..self }
+    }
+
+    /// What it watches: tokens, and those that the call is done for.
+    pub fn parts(&self) -> ([Option<&'a CancelToken>; 2], &'a [Asker]) {
+        (self.tokens, self.askers)
+    }
+
     /// Watches `one` in place of the first.
     pub fn with(self, one: Option<&'a CancelToken>) -> Watch<'a> {
         Watch { tokens: [one, self.tokens[1]], ..self }

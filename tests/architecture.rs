@@ -40,7 +40,7 @@ const NARROW: [(&str, &[&str]); 8] = [
     ("quant", &["error", "gguf"]),
     ("tokenizer", &["error", "gguf"]),
     ("chat", &["error"]),
-    ("constrain", &["error", "memory", "gguf", "tokenizer"]),
+    ("constrain", &["error", "memory", "gguf", "threads", "tokenizer"]),
     ("sampler", &["error", "constrain"]),
 ];
 

@@ -30,13 +30,31 @@ fn the_lines_in_the_android_readme_are_those_that_are_built() {
     );
 }
 
+/// Values of macros and sizes of structs, which other languages take from the page.
+#[test]
+fn the_tables_for_other_languages_are_those_of_the_header() {
+    let (page, abi) = (read("docs/ffi.md"), read("tests/golden/abi.txt"));
+    let mut n = 0;
+    for line in abi.lines() {
+        let row = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["define", name, value] => format!("\n| `{name}` | {value} |"),
+            ["struct", name, _, size] => format!("\n| `{name}` | {size} |"),
+            _ => continue,
+        };
+        n += 1;
+        assert!(page.contains(&row), "docs/ffi.md lacks {row}");
+    }
+    assert_eq!(page.matches("\n| `").count(), n, "docs/ffi.md has rows that the header has not");
+}
+
 /// Pages with blocks of code, and what runs the blocks.
-const RUN_BY: [(&str, &str); 15] = [
+const RUN_BY: [(&str, &str); 16] = [
     ("README.md", "tests/capi/readme.sh"),
     ("bench/README.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),
     ("examples/models/README.md", "tests/capi/readme.sh"),
     ("docs/c.md", "tests/capi/guide.sh"),
+    ("docs/ffi.md", "tests/capi/ffi.sh"),
     ("bindings/cpp/README.md", "bindings/cpp/tests/run.sh"),
     ("bindings/go/README.md", "bindings/go/readme_test.go"),
     ("bindings/go/examples/server/README.md", "bindings/go/examples/server/clients/test.sh"),

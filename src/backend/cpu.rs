@@ -120,7 +120,7 @@ impl Backend for CpuBackend {
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        self.pass.stop.end()
     }
 
     fn begin(&mut self, pass: &Pass<'_>) -> Result<()> {
@@ -139,6 +139,9 @@ impl Backend for CpuBackend {
     fn matmul(&mut self, x: &Zeroed<f32>, n: usize, product: Product<'_, Self>) {
         let w = product.weight;
         for t in 0..n {
+            if self.pass.stop.says_so() {
+                return;
+            }
             let x = &x[t * w.n_cols..(t + 1) * w.n_cols];
             self.multiply(w, 0, x, &mut product.out[t * w.n_rows..(t + 1) * w.n_rows]);
         }
@@ -296,6 +299,9 @@ impl Backend for CpuBackend {
             args.out[..args.n * n_rows].fill(0.0);
         }
         for slot in 0..args.n * n_used {
+            if self.pass.stop.says_so() {
+                break;
+            }
             let (expert, share) = (args.route[2 * slot] as usize, args.route[2 * slot + 1]);
             let (row, out) = if args.reduce { (slot, slot / n_used) } else { (slot / n_used, slot) };
             self.multiply(

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::StatePlan;
+use crate::cancel::Watch;
 
 /// Consecutive batch rows of one sequence at consecutive positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,4 +46,6 @@ pub struct Pass<'a> {
     pub groups: &'a [PageTables],
     /// The recurrent states of `runs`.
     pub states: StatePlan<'a>,
+    /// What may end it: a backend may leave work out then, and gives `Cancelled` when it finishes.
+    pub watch: Watch<'a>,
 }

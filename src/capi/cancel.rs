@@ -48,9 +48,11 @@ pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token)
 }
 
 /// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
-/// soon: a model's forward pass looks at the token before each layer, loading at each tensor, at each half megabyte
-/// that it reads or packs and at every few thousand tokens of the vocabulary; generation ends with EMBER_FINISH_CANCELLED,
-/// all else with EMBER_E_CANCELLED. The token does not wait for that. Any thread, and a signal handler too: all it does is
+/// soon: a model's forward pass looks at the token at each piece of work of a thread, within a layer too; encoding a text every
+/// thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
+/// that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
+/// all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving
+/// and loading states, and the functions of tokenizers. The token does not wait for that. Any thread, and a signal handler too: all it does is
 /// one store to memory. NULL, or what is no token, is left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_cancel(token: *const ember_cancel_token) {

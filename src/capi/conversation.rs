@@ -12,7 +12,7 @@ use super::context::ember_context;
 use super::error::ember_error;
 use super::generate::{from_finish, sampler_or_greedy};
 use super::generate_options::{check_draft, ember_generate_options, options_or_default};
-use super::guard::{guard, guard_value};
+use super::guard::{guard, guard_value, host};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::sampler::ember_sampler;
 #[cfg(feature = "chat")]
@@ -126,7 +126,7 @@ fn to_on_full(callback: ember_full_callback, user_data: UserData) -> Option<OnFu
     Some(Box::new(move |n_tokens, n_ctx, n_turns| {
         let user_data = &user_data;
         // SAFETY: the host's function with the host's pointer, given together.
-        unsafe { callback(n_tokens as u32, n_ctx as u32, n_turns as u32, user_data.0) as usize }
+        host(|| unsafe { callback(n_tokens as u32, n_ctx as u32, n_turns as u32, user_data.0) as usize })
     }))
 }
 
@@ -165,7 +165,7 @@ fn forward(
     Ok(move |event: &ember_chat_event| {
         let user_data = &user_data;
         // SAFETY: the callback and its data were given together by the caller, for this use.
-        let stop = unsafe { callback(event, user_data.0) };
+        let stop = host(|| unsafe { callback(event, user_data.0) });
         if stop == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
 }

@@ -25,9 +25,9 @@ impl CType for ember_error {
     const NAME: &'static str = "ember_error";
 }
 
-/// Hands `error` to the caller. A NUL inside the sentence (from a file's key, say) is left out: C text ends there.
+/// Hands `error` to the caller. A NUL inside the sentence (from a file's key, say) is written `\0`: C text ends there.
 pub fn error_into_raw(error: &Error) -> *mut ember_error {
-    let bytes: Vec<u8> = error.message().bytes().filter(|&b| b != 0).collect();
+    let bytes = error.message().replace('\0', "\\0");
     into_raw::<ember_error>(ErrorObject {
         status: error.status(),
         message: CString::new(bytes).unwrap_or_default(),
@@ -96,7 +96,7 @@ mod tests {
         let message = unsafe { ember_error_message(error) };
         // SAFETY: its message, NUL-terminated.
         let message = unsafe { std::ffi::CStr::from_ptr(message) };
-        assert_eq!(message.to_bytes(), b"the key \"ab\" is bad");
+        assert_eq!(message.to_bytes(), b"the key \"a\\0b\" is bad");
         // SAFETY: made above, used no more.
         unsafe { ember_error_free(error) };
     }

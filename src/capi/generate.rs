@@ -10,7 +10,7 @@ use super::constraint::from_progress;
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::generate_options::{check_draft, ember_generate_options, options_or_default};
-use super::guard::guard;
+use super::guard::{guard, host};
 use super::handle::Exclusive;
 use super::sampler::ember_sampler;
 use crate::error::{Error, Result, ember_status};
@@ -245,7 +245,7 @@ pub(super) fn forward(
         let event = to_event(event, &mut tops);
         let user_data = &user_data;
         // SAFETY: the callback and its data were given together by the caller, for this use.
-        let stop = unsafe { callback(&event, user_data.0) };
+        let stop = host(|| unsafe { callback(&event, user_data.0) });
         if stop == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
 }

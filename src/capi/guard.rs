@@ -6,19 +6,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::error::{ember_error, error_into_raw};
 use crate::error::{Error, Result, ember_status};
 use crate::memory::reserve::{self, Mark};
+use crate::threads::FloatEnv;
 
 thread_local! {
     /// When the call that this thread is in began.
     static BEGAN: Cell<Mark> = const { Cell::new(Mark::START) };
+    /// What the caller of that call computes in.
+    static CALLERS: Cell<FloatEnv> = const { Cell::new(FloatEnv::OURS) };
 }
 
 /// Runs the body of a call, which may be inside another one's callback. Not for what signal handlers may call: the first
 /// use of a thread's variable may allocate.
 fn call<T>(body: impl FnOnce() -> T) -> T {
-    let outer = BEGAN.replace(reserve::mark());
-    let result = body();
-    BEGAN.set(outer);
+    let outer = (BEGAN.replace(reserve::mark()), CALLERS.replace(FloatEnv::current()));
+    let result = FloatEnv::OURS.run(body);
+    BEGAN.set(outer.0);
+    CALLERS.set(outer.1);
     result
+}
+
+/// Calls a function of the host's, which computes in the environment that the host had when it called Ember.
+pub fn host<T>(function: impl FnOnce() -> T) -> T {
+    CALLERS.get().run(function)
 }
 
 /// `NoMemory` when memory ran out while the call at hand was at work, so that nothing new may stay.
@@ -46,7 +55,7 @@ pub fn guard(err: *mut *mut ember_error, body: impl FnOnce() -> Result<()>) -> e
 
 /// Runs an export that returns a value and cannot fail; `default` stands in for a panic or a bad handle.
 pub fn guard_value<T>(default: T, body: impl FnOnce() -> Result<T>) -> T {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match FloatEnv::OURS.run(|| catch_unwind(AssertUnwindSafe(body))) {
         Ok(Ok(value)) => value,
         Ok(Err(_)) | Err(_) => default,
     }

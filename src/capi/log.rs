@@ -8,7 +8,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::args::UserData;
 use super::error::ember_error;
-use super::guard::guard;
+use super::guard::{guard, host};
 use crate::error::{Error, Result, ember_status};
 use crate::threads::Mutex;
 
@@ -75,9 +75,9 @@ impl Log for Forward {
             return;
         }
         // SAFETY: the callback and its data were given together by the caller, for this use.
-        unsafe {
+        host(|| unsafe {
             (sink.callback)(level as i32, line.as_ptr().cast::<c_char>(), line.len(), sink.user_data.0)
-        };
+        });
         AT_WORK.set(false);
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use super::args::{UserData, array, fill, fill_struct, free_handle, handle, lasting_array, output, text};
 use super::embed::{ember_pooling, from_pooling};
 use super::error::ember_error;
-use super::guard::{guard, guard_value};
+use super::guard::{guard, guard_value, host};
 use super::handle::{CType, try_into_raw};
 use super::model_options::{ember_model_options, options_or_default};
 use crate::error::{Error, Result, ember_status};
@@ -144,7 +144,7 @@ impl Drop for Loan {
             && self.taken.load(SeqCst)
         {
             // SAFETY: the host's function with the host's pointer, as its documentation says.
-            unsafe { release(self.user_data.0) }
+            host(|| unsafe { release(self.user_data.0) })
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::args::{UserData, free_handle, handle, output, text};
 use super::cancel::{ember_cancel_token, token_or_none};
 use super::error::ember_error;
-use super::guard::{guard, guard_value};
+use super::guard::{guard, guard_value, host};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::{GgufString, Value};
@@ -76,12 +76,12 @@ struct HostAllocator {
 unsafe impl Allocator for HostAllocator {
     fn allocate(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         // SAFETY: the host's function with the host's pointer, as its documentation says.
-        NonNull::new(unsafe { (self.allocate)(size, align, self.user_data.0) }.cast())
+        NonNull::new(host(|| unsafe { (self.allocate)(size, align, self.user_data.0) }).cast())
     }
 
     unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize) {
         // SAFETY: as above; the block came from it with these numbers.
-        unsafe { (self.deallocate)(block.as_ptr().cast(), size, align, self.user_data.0) }
+        host(|| unsafe { (self.deallocate)(block.as_ptr().cast(), size, align, self.user_data.0) })
     }
 }
 
@@ -107,7 +107,7 @@ fn to_progress(callback: ember_progress_callback, user_data: *mut c_void) -> Opt
     Some(ProgressCallback(Arc::new(move |done| {
         let UserData(user_data) = { user_data };
         // SAFETY: the host's function with the host's pointer, as its documentation says.
-        unsafe { callback(done, user_data) == 0 }
+        host(|| unsafe { callback(done, user_data) == 0 })
     })))
 }
 

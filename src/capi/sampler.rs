@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::args::{UserData, array, free_handle, handle, output, texts};
 use super::constraint::{ember_constraint, from_progress};
 use super::error::ember_error;
-use super::guard::{check_memory, guard, guard_value};
+use super::guard::{check_memory, guard, guard_value, host};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::constrain::{Constraint, Progress};
@@ -45,7 +45,7 @@ fn to_custom(callback: ember_candidates_callback, user_data: *mut c_void) -> Res
     Ok(Stage::Custom(Custom::new(move |ids, logits| {
         let UserData(user_data) = { user_data };
         // SAFETY: the host's function with the host's pointer, and arrays of the length that it is told.
-        match unsafe { callback(ids.as_ptr(), logits.as_mut_ptr(), ids.len(), user_data) } {
+        match host(|| unsafe { callback(ids.as_ptr(), logits.as_mut_ptr(), ids.len(), user_data) }) {
             0 => Ok(()),
             _ => Err(Error::Cancelled("the callback of a sampler's stage ended the call".into())),
         }
@@ -58,7 +58,7 @@ fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> 
 }
 
 /// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
-/// softmax of the logits. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+/// softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
 /// same choices on every platform for the same logits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_new(
@@ -113,6 +113,7 @@ fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
 
 pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
     let mut sampler = sampler.lock("sampler")?;
+    sampler.check_room()?;
     let mut longer = sampler.try_clone()?;
     longer.push(stage)?;
     // What there was only the reserve for must not stay.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::args::{UserData, array, handle, needs_room, output, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
-use super::guard::guard;
+use super::guard::{guard, host};
 use super::model::to_path_of;
 use crate::context::Context;
 use crate::error::{Error, Result, ember_status};
@@ -55,7 +55,7 @@ fn write_to(
     };
     context.save_state(sequence, &mut |bytes| {
         // SAFETY: the host's function with the host's pointer, as its documentation says.
-        match unsafe { callback(bytes.as_ptr(), bytes.len(), user_data.0) } {
+        match host(|| unsafe { callback(bytes.as_ptr(), bytes.len(), user_data.0) }) {
             0 => Ok(()),
             _ => Err(ended()),
         }
@@ -73,7 +73,7 @@ fn read_from(
     };
     state.context.load_state_from(sequence, &mut |buffer| {
         // SAFETY: the host's function with the host's pointer, as its documentation says.
-        let n = unsafe { callback(buffer.as_mut_ptr(), buffer.len(), user_data.0) };
+        let n = host(|| unsafe { callback(buffer.as_mut_ptr(), buffer.len(), user_data.0) });
         match usize::try_from(n) {
             Ok(n) if n <= buffer.len() => Ok(n),
             Ok(n) => Err(Error::InvalidArgument(format!(

@@ -16,12 +16,15 @@ mod schema;
 mod trigger;
 mod vocabulary;
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
 use llguidance::Matcher;
 
 use crate::error::{Error, Result};
+use crate::memory::room_for;
+use crate::threads;
 pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
 pub use run::{Mask, Progress, Run};
 use trigger::Watch;
@@ -54,8 +57,12 @@ impl Constraint {
         grammar: Grammar<'_>,
         options: &ConstraintOptions,
     ) -> Result<Constraint> {
-        grammar::check(&grammar, options, vocabulary)?;
-        let start = grammar::compile(&grammar, options, vocabulary)?;
+        // What lies in each other in a grammar takes some kilobytes of the stack for each level.
+        let start = threads::apart(|| {
+            check_thread()?;
+            grammar::check(&grammar, options, vocabulary)?;
+            grammar::compile(&grammar, options, vocabulary)
+        })??;
         let watch = Watch::new(&options.triggers, vocabulary)?;
         Ok(Constraint(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
@@ -82,6 +89,21 @@ impl Constraint {
             false => Err(Error::InvalidArgument("the constraint was made for another model".into())),
         }
     }
+}
+
+thread_local! {
+    /// Whether this thread has what `llguidance` keeps for it.
+    static IS_READY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `NoMemory` where the system has none for this thread's first work with constraints: `llguidance` has a variable of each thread, and
+/// the C library ends the process when there is no memory to remember that.
+fn check_thread() -> Result<()> {
+    if !IS_READY.get() {
+        room_for::<u8>(1 << 16, "what constraints keep for a thread")?;
+        IS_READY.set(true);
+    }
+    Ok(())
 }
 
 impl PartialEq for Constraint {

@@ -99,9 +99,10 @@ impl Run {
     /// a text, and only there.
     ///
     /// # Errors
-    /// `InvalidArgument` where a token was accepted that does not fit, or a limit was reached.
+    /// `InvalidArgument` where a token was accepted that does not fit, or a limit was reached; `NoMemory`.
     pub fn mask(&mut self) -> Result<Mask<'_>> {
         self.check()?;
+        super::check_thread()?;
         let inner = &*self.constraint.0;
         match (&mut self.state, &inner.watch) {
             (State::Waiting(tail), Some(watch)) => {

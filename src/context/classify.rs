@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::gguf::ScoreActivation;
 use crate::memory::{expect_room, filled};
 use crate::nn::pooling::Pooling;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::Encoder;
 
 /// How texts are scored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ impl<'t> Template<'t> {
     /// The tokens of the prompt; with `most`, those of the last text are cut to what fits.
     fn encode(
         &self,
-        tokenizer: &Tokenizer,
+        tokenizer: Encoder<'_>,
         query: &str,
         document: &str,
         most: Option<usize>,
@@ -119,10 +119,13 @@ impl Context {
         expect_room(n_bytes, "tokenizing so many texts")?;
         let most = options.truncate.then_some(self.longest().most);
         let (mut tokens, mut seconds) = (Vec::new(), Vec::new());
+        let watch = self.watch(None);
+        let look = || watch.check();
         match model.info().causal {
             false => {
                 for document in documents {
-                    let tokenizer = model.tokenizer_for(query.len() + document.len())?;
+                    watch.check()?;
+                    let tokenizer = model.tokenizer_for(query.len() + document.len())?.under(&look);
                     let pair = tokenizer.encode_pair(query, document, most)?;
                     tokens.push(pair.tokens);
                     seconds.push(pair.second);
@@ -131,7 +134,8 @@ impl Context {
             true => {
                 let template = Template::new(self.template(options)?)?;
                 for document in documents {
-                    let tokenizer = model.tokenizer_for(query.len() + document.len())?;
+                    watch.check()?;
+                    let tokenizer = model.tokenizer_for(query.len() + document.len())?.under(&look);
                     tokens.push(template.encode(tokenizer, query, document, most)?);
                 }
             }

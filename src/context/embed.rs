@@ -212,7 +212,7 @@ impl Context {
     /// folder of `sentence-transformers` puts before each. With
     /// [`EmbedOptions::truncate`] a text that is too long now loses tokens before the special ones at its end.
     ///
-    /// Errors: `Unsupported` for a model without a tokenizer.
+    /// Errors: `Unsupported` for a model without a tokenizer; `Cancelled` by the context's token.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
         // What a list and its place in others take, and room for the tokens.
@@ -221,9 +221,16 @@ impl Context {
         let Longest { most, .. } = self.longest();
         let closing = tokenizer.suffix();
         let prompt = &*self.model.gguf().further().prompt;
-        let tokens = |text: &&str| {
+        let watch = self.watch(None);
+        let look = || watch.check();
+        let tokens = |(i, text): (usize, &&str)| {
+            // Longer texts are looked at while they are encoded.
+            if i % 64 == 63 {
+                watch.check()?;
+            }
             let text = if prompt.is_empty() { Cow::Borrowed(*text) } else { [prompt, *text].concat().into() };
-            let mut ids = self.model.tokenizer_for(text.len())?.encode(&text, true, false)?;
+            let tokenizer = self.model.tokenizer_for(text.len())?;
+            let mut ids = tokenizer.under(&look).encode(&text, true, false)?;
             // Where there is room for none, embedding it says so.
             if options.truncate && most > 0 && ids.len() > most {
                 ids.truncate(most);
@@ -233,7 +240,7 @@ impl Context {
             }
             Ok(ids)
         };
-        texts.iter().map(tokens).collect()
+        texts.iter().enumerate().map(tokens).collect()
     }
 
     /// Numbers that [`Context::embed`] gives for these texts: their rows times the embedding's width. The errors are

@@ -204,6 +204,11 @@ impl Context {
         self.decode_under(tokens, None)
     }
 
+    /// What ends a call: `cancel`, and the context's own token.
+    pub fn watch<'a>(&'a self, cancel: Option<&'a CancelToken>) -> Watch<'a> {
+        Watch::new(cancel, self.cancel.as_ref())
+    }
+
     /// As [`Context::decode`], which `cancel` may end too.
     pub fn decode_under(&mut self, tokens: Tokens<'_>, cancel: Option<&CancelToken>) -> Result<()> {
         self.decode_with(tokens, 0, Watch::new(None, cancel), |context, watch| context.run(&tokens, watch))

@@ -15,7 +15,7 @@ use crate::model::LoadedModel;
 use crate::nn::head::Output;
 use crate::nn::workspace::{SequenceLimits, Workspace};
 use crate::nn::{Batch, Cache, Shift};
-use crate::threads::ThreadPool;
+use crate::threads::{FloatEnv, ThreadPool};
 
 /// What a context needs of a backend with a model on it.
 pub trait Runner: Send {
@@ -141,12 +141,14 @@ impl<B: Backend> RunnerOn<B> {
 impl<B: Backend> Runner for RunnerOn<B> {
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()> {
         self.backend.begin(&batch.pass())?;
-        let outcome = self.model.forward(&mut self.backend, &mut self.workspace, &mut self.cache, batch, out);
+        let RunnerOn { backend, workspace, cache, .. } = self;
+        let outcome = FloatEnv::OURS.run(|| self.model.forward(backend, workspace, cache, batch, out));
         outcome.map_err(|e| if let Error::Io(_) = e { e.within(&self.name) } else { e })
     }
 
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()> {
-        self.model.shift(&mut self.backend, &mut self.cache, shift)
+        let RunnerOn { backend, cache, .. } = self;
+        FloatEnv::OURS.run(|| self.model.shift(backend, cache, shift))
     }
 
     fn kv_types(&self) -> (KvType, KvType) {

@@ -19,6 +19,11 @@ const READ_BYTES: usize = 1 << 20;
 /// Gives the next bytes of a state: writes some to the buffer and tells how many, 0 at the end.
 pub type Reader<'a> = dyn FnMut(&mut [u8]) -> Result<usize> + 'a;
 
+/// The most names that are tried for a file.
+const MOST_NAMES: usize = 1000;
+/// As many symbolic links in a row as Linux follows.
+const MOST_LINKS: usize = 40;
+
 /// Tells temporary files of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +40,7 @@ impl Context {
 
     fn replace_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = &behind_links(path).map_err(failed)?;
         if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
             return Err(Error::Io(
                 "it is no file that could be replaced, but a folder, a pipe or a device".into(),
@@ -110,7 +115,7 @@ impl Context {
 fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let prefix = prefix_beside(path);
     remove_left(path, &prefix);
-    loop {
+    for _ in 0..MOST_NAMES {
         let number = NEXT.fetch_add(1, Relaxed);
         let beside = path.with_file_name(format!("{prefix}{}-{number}.tmp", threads::process()));
         let file = match File::create_new(&beside) {
@@ -119,10 +124,36 @@ fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
         };
         // Before it was locked somebody may have taken it for one that was left. Where files cannot be locked nobody does.
         let is_locked = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-        if is_locked && beside.exists() {
-            return Ok((file, beside));
+        match fs::symlink_metadata(&beside) {
+            Ok(_) if is_locked => return Ok((file, beside)),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => {
+                let _ = fs::remove_file(&beside);
+                return Err(e);
+            }
         }
     }
+    Err(io::Error::other("a file that was made beside it is taken away again and again"))
+}
+
+/// Where `path` leads: what is written to it is written there, whether that is there already or not.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::canonicalize(&path) {
+            Ok(path) => return Ok(path),
+            Err(e) => match fs::read_link(&path) {
+                // What it leads to is not there, or a link to what is not there.
+                Ok(target) if e.kind() == io::ErrorKind::NotFound => {
+                    path = path.parent().unwrap_or(Path::new("")).join(target);
+                }
+                Ok(_) => return Err(e),
+                Err(_) => return Ok(path),
+            },
+        }
+    }
+    Err(io::Error::other(format!("it leads to more than {MOST_LINKS} symbolic links in a row")))
 }
 
 /// How the names of files begin that are to replace the one at `path`: short ones, since the longest names have no room for more.
@@ -150,7 +181,36 @@ fn remove_left(path: &Path, prefix: &str) {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn links_are_followed_to_what_is_not_there() {
+        let folder = std::env::temp_dir().join(format!("ember-links-{}", threads::process()));
+        fs::create_dir_all(folder.join("inner")).expect("a folder");
+        let folder = fs::canonicalize(&folder).expect("a folder");
+        let link = |to: &str, name: &str| symlink(to, folder.join(name)).expect("a link");
+        link("state", "a");
+        link("inner/b", "b");
+        link("../c", "inner/b");
+        link(folder.join("absolute").to_str().expect("UTF-8"), "c");
+        link("gone/state", "d");
+        link("loop", "loop");
+        let leads = |name: &str| behind_links(&folder.join(name));
+        assert_eq!(leads("a").ok(), Some(folder.join("state")));
+        assert_eq!(leads("b").ok(), Some(folder.join("absolute")));
+        assert_eq!(leads("none").ok(), Some(folder.join("none")));
+        assert_eq!(
+            leads("d").ok(),
+            Some(folder.join("gone/state")),
+            "the folder is not there: writing fails"
+        );
+        assert!(leads("loop").is_err());
+        fs::write(folder.join("state"), "").expect("a file");
+        assert_eq!(leads("a").ok(), Some(folder.join("state")));
+        fs::remove_dir_all(&folder).expect("the folder");
+    }
 
     #[test]
     fn files_that_nobody_writes_to_are_removed_and_no_others() {

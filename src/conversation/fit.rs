@@ -4,6 +4,7 @@
 use super::held::{Held, Joint};
 use super::messages::array;
 use super::{Conversation, Role, WhenFull};
+use crate::cancel::Watch;
 use crate::chat::Rendered;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -21,7 +22,9 @@ impl Conversation {
         let whole = self.render(&self.dropped)?;
         let (mut dropped, mut rendered, mut n_dropped) = (self.dropped.clone(), whole.clone(), 0);
         let (held, forgotten) = loop {
-            let (held, forgotten) = self.planned(&whole, &rendered)?;
+            let watch = context.watch(self.options.generate.cancel.as_ref());
+            watch.check()?;
+            let (held, forgotten) = self.planned(&whole, &rendered, watch)?;
             let n = held.tokens.len() + reserve;
             if n <= n_ctx {
                 break (held, forgotten);
@@ -64,14 +67,20 @@ impl Conversation {
 
     /// What is held when the prompt is `rendered`, which is `whole` without some turns, and between which joints tokens are forgotten
     /// for that.
-    fn planned(&self, whole: &Rendered, rendered: &Rendered) -> Result<(Held, Option<(Joint, Joint)>)> {
+    fn planned(
+        &self,
+        whole: &Rendered,
+        rendered: &Rendered,
+        watch: Watch<'_>,
+    ) -> Result<(Held, Option<(Joint, Joint)>)> {
         let mut held = self.held.clone();
         let n_dropped = whole.text.len().saturating_sub(rendered.text.len());
         let forgotten = if n_dropped > 0 { held.dropped(rendered, n_dropped) } else { None };
         if let Some((from, to)) = forgotten {
             held.forget(from, to);
         }
-        held.become_text(self.model.tokenizer_for(rendered.text.len())?, rendered)?;
+        let look = || watch.check();
+        held.become_text(self.model.tokenizer_for(rendered.text.len())?.under(&look), rendered)?;
         Ok((held, forgotten))
     }
 

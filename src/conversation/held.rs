@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::chat::Rendered;
 use crate::error::Result;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Encoder, Tokenizer};
 
 /// A place where text can be cut without another token than before on either side: beside a control token, and where generated text
 /// begins and ends.
@@ -59,7 +59,7 @@ impl Held {
     }
 
     /// Becomes `rendered`, with the tokens that it has already as far as the text is the same.
-    pub fn become_text(&mut self, tokenizer: &Tokenizer, rendered: &Rendered) -> Result<()> {
+    pub fn become_text(&mut self, tokenizer: Encoder<'_>, rendered: &Rendered) -> Result<()> {
         let joint = self.joint_within(self.agreement(0, rendered, 0));
         let (past, rest) = (&self.tokens[..joint.n_tokens], &rendered.text[joint.n_bytes..]);
         let first = rendered.foreign.partition_point(|&at| at < joint.n_bytes);
@@ -69,7 +69,7 @@ impl Held {
             false => tokenizer.encode_rendered(past, rest, &foreign)?,
         };
         self.cut(joint);
-        self.joints.extend(joints(tokenizer, &more, rest, joint));
+        self.joints.extend(joints(tokenizer.tokenizer(), &more, rest, joint));
         self.tokens.extend_from_slice(&more);
         self.text.extend_from_slice(rest.as_bytes());
         self.foreign.extend_from_slice(&rendered.foreign[first..]);

@@ -181,6 +181,10 @@ impl Engine {
             )));
         }
         let state = Arc::new(request::State::new(options.cancel.clone()));
+        // It was cancelled while its prompt was read.
+        if generator.usage().finish.is_some() {
+            state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
+        }
         let job = Job::new(generator, sampler, sink, Arc::clone(&state), options.priority);
         {
             let mut queue = self.shared.queue.lock();

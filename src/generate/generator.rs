@@ -4,21 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::constrained;
+use super::GenerateOptions;
 use super::event::{Event, EventKind, FinishReason, Token, Usage};
 use super::logprobs::{LogSoftmax, TokenLogprob};
 use super::speculate::Drafter;
 use super::text::TextAssembler;
-use super::{GenerateOptions, Prompt, Shift};
 use crate::backend::NO_COLUMN;
 use crate::constrain::Run;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::memory::{copied, copied_text, expect_room, fallible};
+use crate::memory::{copied_text, fallible};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 use crate::tokenizer::Tokenizer;
 
+mod begin;
 mod end;
 mod run;
 
@@ -87,117 +87,6 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares the continuation of sequence `options.seq` of `context` by `prompt`, which runs with the first step.
-    ///
-    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is the whole of
-    /// what the sequence shall hold.
-    ///
-    /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
-    /// stop string, and for numbers of `shift`, `lookup` and `draft` that do not fit; `Unsupported` for an encoder, for text or
-    /// stop strings without a tokenizer, and for `shift` with learned positions; `Busy` when the draft context is in use;
-    /// `NoMemory`.
-    pub fn new<'a>(
-        context: &Context,
-        prompt: impl Into<Prompt<'a>>,
-        options: &GenerateOptions,
-    ) -> Result<Generator> {
-        let past = context.tokens(options.seq)?;
-        let past = if options.reuse_prefix { &[] } else { past };
-        let generator =
-            Generator::behind(context.model(), past, context.options().n_ctx, prompt.into(), options)?;
-        if let Some(Shift { keep, drop }) = options.shift {
-            context.check_full_shift(keep, drop)?;
-        }
-        if generator.usage.n_prompt == 0
-            && let Err(e) = context.end_logits(options.seq)
-        {
-            return Err(Error::InvalidArgument(format!("the prompt is empty, but {e}")));
-        }
-        Ok(generator)
-    }
-
-    /// As [`Generator::new`] with `reuse_prefix`, for a context of `n_ctx` that is not at hand: [`Generator::resume`] says
-    /// where it goes on.
-    pub fn anywhere(
-        model: &Arc<LoadedModel>,
-        n_ctx: usize,
-        prompt: Prompt<'_>,
-        options: &GenerateOptions,
-    ) -> Result<Generator> {
-        if options.shift.is_some() {
-            return Err(Error::Unsupported(
-                "an engine's generations forget no tokens for room (shift)".into(),
-            ));
-        }
-        if let Prompt::Tokens(ids) = prompt {
-            super::check_length(ids.len(), n_ctx, "a request of this engine")?;
-        }
-        let options = GenerateOptions { reuse_prefix: true, lookup: None, draft: None, ..options.clone() };
-        Generator::behind(model, &[], n_ctx, prompt, &options)
-    }
-
-    /// A generator for a sequence that holds `past`.
-    fn behind(
-        model: &Arc<LoadedModel>,
-        past: &[u32],
-        n_ctx: usize,
-        prompt: Prompt<'_>,
-        options: &GenerateOptions,
-    ) -> Result<Generator> {
-        let model = Arc::clone(model);
-        model.require_logits()?;
-        run::check(options)?;
-        run::check_shift(options, &model, n_ctx)?;
-        let constrained = options.constraint.as_ref();
-        let constrained = constrained.map(|c| constrained::begin(c, &model, options)).transpose()?;
-        let is_start = past.is_empty();
-        if !options.stops.is_empty() {
-            model.tokenizer()?;
-        }
-        let ids = match prompt {
-            Prompt::Text(text) => super::encode(&model, text, past, options.parse_special)?,
-            Prompt::Tokens(ids) => copied(ids, "the prompt's tokens")?,
-        };
-        super::check_ids(&model, &ids, ids.len())?;
-        if ids.is_empty() && is_start {
-            return Err(Error::InvalidArgument(match options.reuse_prefix {
-                true => "the prompt is empty, and it is the whole text: nothing to continue".into(),
-                false => "the prompt is empty and so is the sequence: nothing to continue".into(),
-            }));
-        }
-        let echo = match prompt {
-            _ if !options.echo => String::new(),
-            Prompt::Text(text) => copied_text(text, "the prompt's text")?,
-            Prompt::Tokens(ids) => {
-                let bytes = model.tokenizer()?.decode(ids, options.render_special)?;
-                expect_room(3 * bytes.len(), "the prompt's text")?;
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
-        };
-        let n_left = n_ctx.saturating_add(1).saturating_sub(ids.len());
-        let mut tokens = run::list_for(past.len() + ids.len(), options.max_tokens.min(n_left))?;
-        tokens.extend_from_slice(past);
-        tokens.extend_from_slice(&ids);
-        let (lookup, draft, cancel) = (options.lookup, options.draft.clone(), options.cancel.clone());
-        Ok(Generator {
-            drafter: Drafter::new(lookup, draft, cancel, &model)?,
-            has_tokenizer: model.tokenizer().is_ok(),
-            model,
-            phase: if echo.is_empty() { Phase::Prompt } else { Phase::Echo },
-            echo,
-            usage: Usage { n_prompt: ids.len(), ..Usage::default() },
-            tokens,
-            n_run: past.len(),
-            deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
-            text: TextAssembler::new(&options.stops, options.include_stop),
-            tops: Vec::with_capacity(options.n_top),
-            options: options.clone(),
-            stopping: false,
-            constrained,
-            n_forced_ahead: 0,
-        })
-    }
-
     /// The next event. The first step runs the prompt; each step runs the token of the event before. After the last
     /// event, that one comes again, without text.
     ///
@@ -376,7 +265,8 @@ impl Generator {
         let (id, logits) = match choice {
             Choice::Sampler => {
                 let logits = context.end_logits(o.seq)?;
-                (sampler.sample_under(logits, self.constrained.as_mut())?, logits)
+                let id = sampler.sample_under(logits, self.constrained.as_mut());
+                (id.map_err(|e| e.within(self.model.name()))?, logits)
             }
             Choice::Forced(id) => (id, &[][..]),
             Choice::Largest(_) if o.logprobs || o.n_top > 0 => {
@@ -385,9 +275,10 @@ impl Generator {
                 ));
             }
             Choice::Largest(NO_COLUMN) => {
-                return Err(Error::InvalidArgument(
-                    "no token can be chosen: a logit is NaN, or all logits are -inf".into(),
-                ));
+                return Err(Error::InvalidArgument(format!(
+                    "{}: no token can be chosen: a logit is NaN, or all logits are -inf",
+                    self.model.name()
+                )));
             }
             Choice::Largest(id) => (id, &[][..]),
         };

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::cancel::CancelToken;
+use crate::cancel::{CancelToken, Watch};
 use crate::constrain::Constraint;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -148,13 +148,21 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
     }
 }
 
-/// The tokens of a text that is to be continued, behind the tokens `past`, which are all of its sequence.
-fn encode(model: &LoadedModel, text: &str, past: &[u32], parse_special: bool) -> Result<Vec<u32>> {
+/// The tokens of a text that is to be continued, behind the tokens `past`, which are all of its sequence. `Cancelled` by `watch`.
+fn encode(
+    model: &LoadedModel,
+    text: &str,
+    past: &[u32],
+    parse_special: bool,
+    watch: Watch<'_>,
+) -> Result<Vec<u32>> {
     let tokenizer = model.tokenizer_for(text.len())?;
+    let look = || watch.check();
+    let encoder = tokenizer.under(&look);
     if !past.is_empty() {
-        return tokenizer.encode_behind(past, text, parse_special);
+        return encoder.encode_behind(past, text, parse_special);
     }
-    let mut ids = tokenizer.encode(text, true, parse_special)?;
+    let mut ids = encoder.encode(text, true, parse_special)?;
     if tokenizer.add_eos() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());

@@ -78,7 +78,8 @@ impl Scoring {
     ) -> Result<Scoring> {
         let model = context.model();
         model.require_logits()?;
-        let ids = |text: &str| encode(model, text, &[], options.parse_special);
+        let watch = context.watch(options.cancel.as_ref());
+        let ids = |text: &str| encode(model, text, &[], options.parse_special, watch);
         let given = ids(prompt)?;
         expect_room(prompt.len() + continuation.len(), "a text of this length")?;
         let whole = ids(&[prompt, continuation].concat())?;
@@ -143,7 +144,8 @@ impl Scoring {
         })?;
         if let Some(i) = scores.iter().position(|score| score.logprob.is_nan()) {
             return Err(Error::InvalidArgument(format!(
-                "the logits of token {i} of the continuation are NaN: the model's numbers do not stay finite"
+                "{}: the logits of token {i} of the continuation are NaN: the model's numbers do not stay finite",
+                context.model().name()
             )));
         }
         Ok(Score { tokens: scores, n_prompt: self.n_prompt, n_reused })

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Reading;
 use super::bytes::FileBytes;
 use super::cursor::Cursor;
 use super::index::NameIndex;
@@ -10,7 +11,7 @@ use super::metadata::Metadata;
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
-use crate::memory::{collected, copied_text, room_for};
+use crate::memory::{Charge, append, collected, copied_text, room_for};
 
 /// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
@@ -31,17 +32,30 @@ pub(super) const DEFAULT_ALIGNMENT: usize = 32;
 /// The key that says.
 pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
 
+/// What an array is called where there is no memory for it.
+const ARRAY: &str = "an array of the metadata";
+
 /// What a file holds.
 pub(super) struct Contents {
     pub version: u32,
     pub metadata: Metadata,
     pub tensors: Vec<TensorInfo>,
     pub tensor_index: NameIndex,
+    /// What was paid for the metadata.
+    pub charges: Vec<Charge>,
 }
 
-/// Reads and checks all of a file but the tensors' elements.
-pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
-    let mut decoder = Decoder { file, cursor: Cursor::new(file), inner_arrays_left: MAX_INNER_ARRAYS };
+/// Bytes that the arrays of a file's metadata may have without being counted: some times as much as any model's.
+const UNCOUNTED_BYTES: usize = 32 << 20;
+/// Elements of an array between two looks at what may end the reading.
+const ELEMENTS: usize = 1 << 14;
+
+/// Reads and checks all of a file but the tensors' elements. What metadata takes beyond [`UNCOUNTED_BYTES`] is paid from the memory of
+/// `reading`, whose `step` may end it.
+pub(super) fn decode(file: &Arc<FileBytes>, reading: &Reading<'_>) -> Result<Contents> {
+    let cursor = Cursor::new(file);
+    let (inner_arrays_left, uncounted, charges) = (MAX_INNER_ARRAYS, UNCOUNTED_BYTES, Vec::new());
+    let mut decoder = Decoder { file, reading, cursor, inner_arrays_left, uncounted, charges };
     let version = decoder.magic_and_version()?;
     let n_tensors = decoder.cursor.count(MIN_TENSOR_BYTES, "tensors")?;
     let n_keys = decoder.cursor.count(MIN_KEY_VALUE_BYTES, "metadata keys")?;
@@ -51,7 +65,7 @@ pub(super) fn decode(file: &Arc<FileBytes>) -> Result<Contents> {
     let alignment = alignment(&metadata)?;
     let tensors = decoder.tensors(n_tensors, alignment)?;
     let tensor_index = index(&tensors)?;
-    Ok(Contents { version, metadata, tensors, tensor_index })
+    Ok(Contents { version, metadata, tensors, tensor_index, charges: decoder.charges })
 }
 
 /// The names of `tensors`, which must be unique.
@@ -82,8 +96,12 @@ pub(super) fn at_most(max: usize, n: usize, what: &str) -> Result<()> {
 
 struct Decoder<'a> {
     file: &'a Arc<FileBytes>,
+    reading: &'a Reading<'a>,
     cursor: Cursor<'a>,
     inner_arrays_left: usize,
+    /// Bytes that may be taken without being counted.
+    uncounted: usize,
+    charges: Vec<Charge>,
 }
 
 impl<'a> Decoder<'a> {
@@ -118,6 +136,7 @@ impl<'a> Decoder<'a> {
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
         let mut entries = room_for(n, "the metadata keys")?;
         for i in 0..n {
+            self.look(i)?;
             let key =
                 self.name("the key", MAX_KEY_BYTES).map_err(|e| e.within(&format!("metadata key {i}")))?;
             let value =
@@ -174,7 +193,13 @@ impl<'a> Decoder<'a> {
             ValueType::F64 => Array::F64(self.numbers(n, f64::from_le_bytes)?),
             ValueType::Bool => {
                 let bytes = self.cursor.take(n, "the array")?;
-                Array::Bool(collected(n, "the array", bytes.iter().map(|&b| boolean(b)))?)
+                self.pay(n)?;
+                let mut bools = room_for(n, ARRAY)?;
+                for (i, &byte) in bytes.iter().enumerate() {
+                    self.look(i)?;
+                    bools.push(boolean(byte)?);
+                }
+                Array::Bool(bools)
             }
             ValueType::String => Array::String(self.strings(n)?),
             ValueType::Array => Array::Array(self.arrays(n, depth)?),
@@ -185,15 +210,37 @@ impl<'a> Decoder<'a> {
     fn numbers<T, const N: usize>(&mut self, n: usize, from_le_bytes: fn([u8; N]) -> T) -> Result<Vec<T>> {
         // No overflow: `count` has checked that n elements of this size fit the file.
         let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
-        let mut numbers = room_for(n, "the array")?;
-        numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
+        self.pay(n * size_of::<T>())?;
+        let mut numbers = room_for(n, ARRAY)?;
+        for chunks in chunks.chunks(ELEMENTS) {
+            self.look(0)?;
+            numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
+        }
         Ok(numbers)
+    }
+
+    /// Looks whether the reading is to end, if element `i` is one to look at.
+    fn look(&self, i: usize) -> Result<()> {
+        if i.is_multiple_of(ELEMENTS) { (self.reading.step)() } else { Ok(()) }
+    }
+
+    /// Pays for an array of `n_bytes`, as far as all of them are more than need not be paid for.
+    fn pay(&mut self, n_bytes: usize) -> Result<()> {
+        let rest = n_bytes.saturating_sub(self.uncounted);
+        self.uncounted = self.uncounted.saturating_sub(n_bytes);
+        if rest > 0 {
+            let charge = self.reading.memory.charge(rest as u64, ARRAY)?;
+            append(&mut self.charges, charge, ARRAY)?;
+        }
+        Ok(())
     }
 
     fn strings(&mut self, n: usize) -> Result<StringArray> {
         let base = self.cursor.position();
-        let mut ends = room_for(n, "the array")?;
-        for _ in 0..n {
+        self.pay(n.saturating_mul(size_of::<u32>()))?;
+        let mut ends = room_for(n, ARRAY)?;
+        for i in 0..n {
+            self.look(i)?;
             self.cursor.string("a string of the array")?;
             let too_long = |_| Error::Unsupported("the strings of the array take 4 GiB or more".into());
             ends.push(u32::try_from(self.cursor.position() - base).map_err(too_long)?);
@@ -211,12 +258,13 @@ impl<'a> Decoder<'a> {
         self.inner_arrays_left = self.inner_arrays_left.checked_sub(n).ok_or_else(|| {
             Error::Unsupported(format!("there are more than {MAX_INNER_ARRAYS} arrays inside arrays"))
         })?;
-        collected(n, "the array", (0..n).map(|_| self.any_array(depth + 1)))
+        collected(n, ARRAY, (0..n).map(|_| self.any_array(depth + 1)))
     }
 
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
         let mut tensors = room_for(n, "the tensor directory")?;
         for i in 0..n {
+            self.look(i)?;
             let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;
             let tensor = self.tensor(name, alignment)?;
             tensors.push(tensor);

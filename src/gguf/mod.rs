@@ -39,7 +39,7 @@ pub use value::{Array, GgufString, StringArray, Value, ValueType};
 
 use crate::cancel::Progress;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Charge, Memory};
 use index::NameIndex;
 
 /// What goes with reading a file into memory.
@@ -76,6 +76,8 @@ pub struct Gguf {
     /// Keys that are not the file's.
     set_keys: Vec<Box<str>>,
     further: Further,
+    /// What was paid for the metadata.
+    _charges: Vec<Charge>,
 }
 
 impl Gguf {
@@ -109,20 +111,22 @@ impl Gguf {
     /// As [`Gguf::read`], and those of `reading`.
     pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<Gguf> {
         match use_mmap {
-            true => split::open(path, &|path| FileBytes::map(path, reading)),
-            false => split::open(path, &|path| FileBytes::read(path, reading)),
+            true => split::open(path, reading, &|path| FileBytes::map(path, reading)),
+            false => split::open(path, reading, &|path| FileBytes::read(path, reading)),
         }
     }
 
-    /// A whole model from bytes that `load` gives; `name` stands for the path in error sentences.
+    /// A whole model from bytes that `load` gives, and whose keys are read as `reading` says; `name` stands for the path in error
+    /// sentences.
     ///
     /// # Errors
-    /// As [`Gguf::read`], and `Unsupported` for one file of several.
-    pub fn load(name: &str, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
-        let gguf = Gguf::named(name.to_owned(), || match load()? {
+    /// As [`Gguf::read`], `Unsupported` for one file of several, and those of `reading`.
+    pub fn load(name: &str, reading: &Reading<'_>, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
+        let load = || match load()? {
             bytes if bytes.is_empty() => Err(Error::Format("the file is empty".into())),
             bytes => Ok(bytes),
-        })?;
+        };
+        let gguf = Gguf::named(name.to_owned(), reading, load)?;
         split::refuse(&gguf).map_err(|e| e.within(name))?;
         Ok(gguf)
     }
@@ -132,7 +136,7 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::load`].
     pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Gguf> {
-        Gguf::load(name, || FileBytes::copy(bytes, &Memory::default()))
+        Gguf::load(name, &Reading::default(), || FileBytes::copy(bytes, &Memory::default()))
     }
 
     /// Sets keys as if the file had these values.
@@ -145,14 +149,14 @@ impl Gguf {
     }
 
     /// One file, whole or one of several.
-    fn named(name: String, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
+    fn named(name: String, reading: &Reading<'_>, load: impl FnOnce() -> Result<FileBytes>) -> Result<Gguf> {
         let contents = load().and_then(|bytes| {
             let bytes = Arc::new(bytes);
-            let contents = decode::decode(&bytes)?;
+            let contents = decode::decode(&bytes, reading)?;
             Ok((bytes, contents))
         });
         let (bytes, contents) = contents.map_err(|e| e.within(&name))?;
-        let decode::Contents { version, metadata, tensors, tensor_index } = contents;
+        let decode::Contents { version, metadata, tensors, tensor_index, charges } = contents;
         let file_size = bytes.len() as u64;
         let (origin, set_keys) = (None, Vec::new());
         Ok(Gguf {
@@ -166,6 +170,7 @@ impl Gguf {
             origin,
             set_keys,
             further: Further::default(),
+            _charges: charges,
         })
     }
 

@@ -113,6 +113,7 @@ impl Gguf {
             origin,
             set_keys,
             further,
+            _charges: Vec::new(),
         };
         split::refuse(&gguf).map_err(|e| e.within(&gguf.name))?;
         Ok(gguf)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::bytes::FileBytes;
 use super::decode::{self, MAX_TENSORS};
-use super::{Gguf, Metadata, TensorInfo};
+use super::{Gguf, Metadata, Reading, TensorInfo};
 use crate::error::{Error, Result};
 
 const NO_KEY: &str = "split.no";
@@ -63,10 +63,14 @@ pub(super) fn refuse(gguf: &Gguf) -> Result<()> {
 }
 
 /// Opens the file at `path`, and the others of its model when it is one of several.
-pub(super) fn open(path: &Path, load: &dyn Fn(&Path) -> Result<FileBytes>) -> Result<Gguf> {
+pub(super) fn open(
+    path: &Path,
+    reading: &Reading<'_>,
+    load: &dyn Fn(&Path) -> Result<FileBytes>,
+) -> Result<Gguf> {
     let name = path.display().to_string();
     let within = |e: Error| e.within(&name);
-    let opened = Gguf::named(name.clone(), || load(path))?;
+    let opened = Gguf::named(name.clone(), reading, || load(path))?;
     let Some(own) = Part::of(&opened.metadata).map_err(within)? else {
         return Ok(opened);
     };
@@ -81,7 +85,7 @@ pub(super) fn open(path: &Path, load: &dyn Fn(&Path) -> Result<FileBytes>) -> Re
                 let path = siblings.path(&part);
                 let name = format!("{}: {} of the model", path.display(), part.describe());
                 let file = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-                Gguf::named(name, || load(&path).map(|bytes| bytes.called(&file)))?
+                Gguf::named(name, reading, || load(&path).map(|bytes| bytes.called(&file)))?
             }
         };
         let agreed = Part::of(&gguf.metadata).and_then(|found| agree(found, &part));

@@ -159,7 +159,7 @@ impl StringArray {
     }
 
     /// The strings as a file has them, each after its length.
-    pub(super) fn encoded(&self) -> &[u8] {
+    pub fn encoded(&self) -> &[u8] {
         let len = self.ends.last().map_or(0, |&end| end as usize);
         &self.file[self.base..self.base + len]
     }

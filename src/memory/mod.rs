@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 #[allow(unsafe_code, reason = "an allocator")]
 pub mod reserve;
+#[allow(unsafe_code, reason = "parts of a mapping")]
+mod slab;
 #[allow(unsafe_code, reason = "slices over memory of its own")]
 mod zeroed;
 
@@ -56,6 +58,7 @@ struct Account {
     /// Pays too.
     outer: Memory,
     used: AtomicU64,
+    slabs: slab::Slabs,
 }
 
 impl Memory {
@@ -73,7 +76,8 @@ impl Memory {
             options.allocator = options.allocator.or_else(|| outer.options.allocator.clone());
             options.measure |= outer.options.measure;
         }
-        Memory(Some(Arc::new(Account { options, outer: self.clone(), used: AtomicU64::new(0) })))
+        let (outer, used, slabs) = (self.clone(), AtomicU64::new(0), slab::Slabs::default());
+        Memory(Some(Arc::new(Account { options, outer, used, slabs })))
     }
 
     /// A buffer of `len` zeros, or `NoMemory` naming `what`.
@@ -99,6 +103,10 @@ impl Memory {
 
     fn allocator(&self) -> Option<&Arc<dyn Allocator>> {
         self.0.as_ref()?.options.allocator.as_ref()
+    }
+
+    fn slabs(&self) -> Option<&slab::Slabs> {
+        self.0.as_ref().map(|account| &account.slabs)
     }
 
     fn pay(&self, bytes: u64, what: &str) -> Result<()> {
@@ -144,6 +152,7 @@ impl fmt::Debug for MemoryOptions {
 }
 
 /// Bytes that are paid for until this is dropped.
+#[derive(Debug)]
 pub struct Charge {
     memory: Memory,
     bytes: u64,

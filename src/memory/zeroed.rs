@@ -1,4 +1,4 @@
-//! Zero-initialised buffers. The only file of `memory` with `unsafe`.
+//! Zero-initialised buffers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroUsize;
@@ -9,15 +9,12 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use memmap2::MmapMut;
 
+use super::slab::{MAPPED_BYTES, Slab};
 use super::{Allocator, Charge, Memory, reserve};
 use crate::error::{Error, Result};
 
 /// Alignment of buffers: a cache line, and the widest vector register.
 const ALIGN: usize = 64;
-
-/// From how many bytes on memory comes from the system and not from the allocator, which would write the zeros itself
-/// where it reuses memory, and keep what is freed.
-const MAPPED_BYTES: usize = 1 << 20;
 
 /// A fixed-length, cache-line-aligned array that starts as zeros. The operating system hands zeroed pages out when
 /// they are first touched, so a large KV cache costs nothing until it fills. A failed allocation is an error.
@@ -36,6 +33,8 @@ enum Block {
     Empty,
     /// Memory of the allocator.
     Heap(NonNull<u8>, Layout),
+    /// A part of pages of the system's.
+    Shared(#[expect(dead_code, reason = "it is kept")] Arc<Slab>),
     /// Pages of the system's.
     #[cfg_attr(
         not(target_os = "linux"),
@@ -66,7 +65,7 @@ impl<T: Pod> Zeroed<T> {
         if memory.measures() {
             return Ok(Zeroed { _charge: charge, ..Zeroed::default() });
         }
-        let (block, start) = Block::new(layout, memory.allocator())?.ok_or_else(too_much)?;
+        let (block, start) = Block::new(layout, memory)?.ok_or_else(too_much)?;
         Ok(Zeroed { data: aligned(start), len, block, _charge: charge })
     }
 
@@ -79,7 +78,7 @@ impl<T: Pod> Zeroed<T> {
         }
     }
 
-    /// Keeps the array in memory, whatever else the system is short of, until it is dropped. Arrays below a megabyte, which
+    /// Keeps the array in memory, whatever else the system is short of, until it is dropped. Small arrays, which
     /// share their pages, and those that the host gave are let be.
     ///
     /// # Errors
@@ -90,7 +89,7 @@ impl<T: Pod> Zeroed<T> {
             Block::Mapped(map) => map.lock(),
             #[cfg(not(unix))]
             Block::Mapped(_) => Err(std::io::ErrorKind::Unsupported.into()),
-            Block::Empty | Block::Heap(..) | Block::Hosts(..) => Ok(()),
+            Block::Empty | Block::Heap(..) | Block::Shared(_) | Block::Hosts(..) => Ok(()),
         }
     }
 
@@ -113,9 +112,9 @@ impl<T: Pod> Default for Zeroed<T> {
 impl Block {
     /// Zeros for `layout`, whose size is not 0, and where they begin, if there are any left. `InvalidArgument` when the host
     /// gives some at an odd address.
-    fn new(layout: Layout, allocator: Option<&Arc<dyn Allocator>>) -> Result<Option<(Block, NonNull<u8>)>> {
+    fn new(layout: Layout, memory: &Memory) -> Result<Option<(Block, NonNull<u8>)>> {
         let size = layout.size();
-        if let Some(allocator) = allocator {
+        if let Some(allocator) = memory.allocator() {
             let Some(start) = allocator.allocate(size, ALIGN) else { return Ok(None) };
             let block = Block::Hosts(Arc::clone(allocator), start, size);
             return match start.addr().get() {
@@ -125,7 +124,14 @@ impl Block {
                 ))),
             };
         }
-        // Where the system has no such thing, the allocator has memory all the same.
+        // From the system and not from the allocator, which would write the zeros itself where it reuses memory, and keep what
+        // is freed. Where the system has no such thing, the allocator has memory all the same.
+        if size < MAPPED_BYTES
+            && let Some(slabs) = memory.slabs()
+            && let Some((slab, start)) = slabs.take(size, ALIGN)
+        {
+            return Ok(Some((Block::Shared(slab), start)));
+        }
         if size >= MAPPED_BYTES
             && let Ok(mut map) = MmapMut::map_anon(size)
             && let Some(start) = NonNull::new(map.as_mut_ptr())
@@ -166,7 +172,7 @@ impl Drop for Block {
             Block::Heap(start, layout) => unsafe { dealloc(start.as_ptr(), *layout) },
             // SAFETY: `new` had the block from this allocator with these numbers, and nothing uses it any more.
             Block::Hosts(allocator, start, size) => unsafe { allocator.free(*start, *size, ALIGN) },
-            Block::Empty | Block::Mapped(_) => {}
+            Block::Empty | Block::Shared(_) | Block::Mapped(_) => {}
         }
     }
 }

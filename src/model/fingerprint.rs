@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::LoadedModel;
 use crate::error::Result;
+use crate::gguf::{Array, Value};
 
 /// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
 const SAMPLE_BYTES: usize = 1024;
@@ -17,7 +18,13 @@ pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
     let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);
     let gguf = model.gguf();
     for (key, value) in gguf.metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
-        hash.add(format_args!("{key}={value:?};"));
+        match value {
+            Value::Array(array) if is_long(array) => {
+                hash.add(format_args!("{key}="));
+                hash.add_long(array);
+            }
+            _ => hash.add(format_args!("{key}={value:?};")),
+        }
     }
     for tensor in gguf.tensors() {
         hash.add(format_args!("{}:{:?}:{:?};", tensor.name, tensor.ty, &tensor.dims[..]));
@@ -31,10 +38,45 @@ pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
     Ok(hash.0.digest128())
 }
 
+/// From how many elements on an array's bytes are hashed, and not what they read like, which takes a hundred times as long. No known
+/// model has a longer one but for its vocabulary.
+const LONG: usize = 1 << 16;
+/// The same for the texts of an array, in bytes.
+const LONG_TEXT: usize = 1 << 20;
+
+fn is_long(array: &Array) -> bool {
+    array.len() > LONG
+        || match array {
+            Array::String(strings) => strings.encoded().len() > LONG_TEXT,
+            Array::Array(arrays) => arrays.iter().any(is_long),
+            _ => false,
+        }
+}
+
 /// Hashes texts while they are written, so that none, however long, is in memory whole.
 struct TextHash(Xxh3);
 
 impl TextHash {
+    /// An array's type, length and bytes.
+    fn add_long(&mut self, array: &Array) {
+        self.add(format_args!("{}[{}]", array.element_type(), array.len()));
+        match array {
+            Array::U8(v) => self.0.update(v),
+            Array::I8(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::U16(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::I16(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::U32(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::I32(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::F32(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::U64(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::I64(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::F64(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::Bool(v) => self.0.update(bytemuck::cast_slice(v)),
+            Array::String(strings) => self.0.update(strings.encoded()),
+            Array::Array(arrays) => arrays.iter().for_each(|array| self.add_long(array)),
+        }
+    }
+
     fn add(&mut self, text: fmt::Arguments<'_>) {
         // Hashing never fails.
         let _ = self.write_fmt(text);

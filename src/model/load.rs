@@ -168,11 +168,14 @@ impl<'a> Load<'a> {
             Origin::Path(path) if path.is_dir() => return self.folder(path, &reading),
             Origin::Path(path) => Gguf::open_with(path, use_mmap, &reading)?,
             Origin::File(name, file, offset, len) => {
-                Gguf::load(name, || FileBytes::part_of(file, offset, len, use_mmap, &reading))?
+                let bytes = || FileBytes::part_of(file, offset, len, use_mmap, &reading);
+                Gguf::load(name, &reading, bytes)?
             }
-            Origin::Bytes(name, bytes) => Gguf::load(name, || FileBytes::copy(bytes, &self.memory))?,
+            Origin::Bytes(name, bytes) => {
+                Gguf::load(name, &reading, || FileBytes::copy(bytes, &self.memory))?
+            }
             Origin::Borrowed(name, bytes, owner) => {
-                Gguf::load(name, || FileBytes::borrowed(bytes, owner, &self.memory))?
+                Gguf::load(name, &reading, || FileBytes::borrowed(bytes, owner, &self.memory))?
             }
         };
         let tokenizer = |gguf: &Gguf| match has_tokenizer(gguf)? {
@@ -237,6 +240,7 @@ impl<'a> Load<'a> {
         let tick: Option<&dyn Fn()> = self.options.progress.as_ref().map(|_| &tick as &dyn Fn());
         let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || binding.run(&file), tick);
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
+        let tokenizer = tokenizer.map(|tokenizer| tokenizer.called(gguf.name()));
         let head = TextHead::bind(&gguf, threaded.info()).map_err(within)?;
         self.step().map_err(within)?;
         gguf.release_metadata();

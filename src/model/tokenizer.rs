@@ -23,10 +23,10 @@ pub fn open_tokenizer(path: &Path) -> Result<Tokenizer> {
     let name = path.display().to_string();
     let within = |e: Error| e.within(&name);
     if path.is_dir() {
-        return folder(path).map_err(within);
+        return folder(path).map(|tokenizer| tokenizer.called(&name)).map_err(within);
     }
     if is_json(path) {
-        return json(path).map_err(within);
+        return json(path).map(|tokenizer| tokenizer.called(&name)).map_err(within);
     }
     let gguf = Gguf::open(path)?;
     of_gguf(&gguf)
@@ -39,7 +39,9 @@ pub fn open_tokenizer(path: &Path) -> Result<Tokenizer> {
 pub fn tokenizer_from_bytes(bytes: &[u8], name: &str) -> Result<Tokenizer> {
     let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     match begins {
-        Some(b'{') if !bytes.starts_with(MAGIC) => json_alone(bytes).map_err(|e| e.within(name)),
+        Some(b'{') if !bytes.starts_with(MAGIC) => {
+            json_alone(bytes).map(|tokenizer| tokenizer.called(name)).map_err(|e| e.within(name))
+        }
         _ => of_gguf(&Gguf::from_bytes(bytes, name)?),
     }
 }
@@ -49,7 +51,7 @@ fn of_gguf(gguf: &Gguf) -> Result<Tokenizer> {
         None | Some("none" | "no_vocab") => {
             Err(Error::Unsupported("the file has no tokenizer (\"tokenizer.ggml.model\")".into()))
         }
-        Some(_) => Tokenizer::from_gguf(gguf.metadata()),
+        Some(_) => Ok(Tokenizer::from_gguf(gguf.metadata())?.called(gguf.name())),
     };
     read().map_err(|e| e.within(gguf.name()))
 }

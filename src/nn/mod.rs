@@ -125,6 +125,7 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// What backends are told of it.
     pub fn pass(&self) -> Pass<'a> {
-        Pass { positions: self.positions, runs: self.runs, groups: self.groups, states: self.states }
+        let &Batch { positions, runs, groups, states, watch, .. } = self;
+        Pass { positions, runs, groups, states, watch }
     }
 }

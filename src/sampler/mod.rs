@@ -49,6 +49,9 @@ pub use penalties::Penalties;
 use rng::Rng;
 pub use stage::Stage;
 
+/// The most stages of a chain.
+pub const MOST_STAGES: usize = 1000;
+
 /// A chain of stages with its own random state. After the first call at a given vocabulary size it allocates nothing.
 #[derive(Debug)]
 pub struct Sampler {
@@ -129,11 +132,24 @@ impl Sampler {
         Ok(Sampler { seed, rng: Rng::new(seed), ..self.try_clone()? })
     }
 
+    /// Whether there is room for another stage.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there are [`MOST_STAGES`].
+    pub fn check_room(&self) -> Result<()> {
+        match self.stages.len() < MOST_STAGES {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!("a chain has at most {MOST_STAGES} stages"))),
+        }
+    }
+
     /// Appends a stage.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] names a parameter that is out of range; [`Error::NoMemory`]. The chain stays as it is.
+    /// [`Error::InvalidArgument`] names a parameter that is out of range, and says when there are [`MOST_STAGES`];
+    /// [`Error::NoMemory`]. The chain stays as it is.
     pub fn push(&mut self, mut stage: Stage) -> Result<()> {
+        self.check_room()?;
         match &mut stage {
             Stage::Temperature(t) => temperature::validate(*t)?,
             Stage::DynamicTemperature { temperature, range, exponent } => {

@@ -3,23 +3,25 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::JoinHandle;
 
+use super::spawn::Thread;
 use crate::error::{Error, Result};
 
 /// A thread. Dropping it waits for its end, but not in a child process made by `fork`, where it does not exist.
 pub struct Background {
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
     /// The process that has it.
     process: u32,
 }
 
-/// Runs `work` on a thread called `name`. `Unsupported` where there are none, or none can be had.
+/// Runs `work` on a thread called `name`. `Unsupported` where there are none, or none can be had; `NoMemory` where there is no memory
+/// for it to begin.
 pub fn background(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Background> {
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    let thread =
-        spawned.map_err(|e| Error::Unsupported(format!("the thread \"{name}\" cannot be started: {e}")))?;
-    Ok(Background { thread: Some(thread), process: super::process() })
+    let cannot = |e| Error::Unsupported(format!("the thread \"{name}\" cannot be started: {e}"));
+    let thread = Thread::start(name, work).map_err(cannot)?;
+    let thread = Background { thread: Some(thread), process: super::process() };
+    thread.thread.iter().try_for_each(Thread::begun)?;
+    Ok(thread)
 }
 
 impl Drop for Background {

@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::time::Duration;
 
 use super::default_threads;
+use super::spawn::Thread;
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(5);
@@ -22,34 +23,42 @@ pub fn both<A, B: Send + 'static>(
     aside: impl FnOnce() -> B + Send + 'static,
     tick: Option<&dyn Fn()>,
 ) -> (A, B) {
-    let aside = Arc::new(Mutex::new(Some(aside)));
+    let aside = Arc::new(Mutex::new((Some(aside), None)));
     let run = {
         let aside = Arc::clone(&aside);
         move || {
-            let aside = aside.lock().unwrap_or_else(PoisonError::into_inner).take();
-            aside.map(|aside| aside())
+            let work = locked(&aside).0.take();
+            let result = work.map(|work| work());
+            locked(&aside).1 = result;
         }
     };
     let thread = match default_threads(None) {
         1 if tick.is_none() => None,
-        _ => std::thread::Builder::new().name("ember-load".into()).spawn(run.clone()).ok(),
+        _ => Thread::start("ember-load", run.clone()).ok(),
     };
     let here = catch_unwind(AssertUnwindSafe(here));
-    let aside = match thread {
-        Some(thread) => {
-            while let Some(tick) = tick.filter(|_| !thread.is_finished()) {
-                tick();
-                std::thread::sleep(TICK);
-            }
-            thread.join()
+    let mut ended = Ok(());
+    if let Some(thread) = thread {
+        while let Some(tick) = tick.filter(|_| !thread.has_ended()) {
+            tick();
+            std::thread::sleep(TICK);
         }
-        None => catch_unwind(AssertUnwindSafe(run)),
-    };
-    match (here, aside) {
-        (Ok(here), Ok(Some(aside))) => (here, aside),
-        (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
-        (_, Ok(None)) => unreachable!("it was taken by the one thread that runs it"),
+        ended = thread.join();
     }
+    // Where there is no such thread, or it had no memory to begin.
+    if locked(&aside).0.is_some() {
+        ended = catch_unwind(AssertUnwindSafe(run));
+    }
+    let result = locked(&aside).1.take();
+    match (here, ended, result) {
+        (Ok(here), Ok(()), Some(aside)) => (here, aside),
+        (Err(panic), ..) | (_, Err(panic), _) => resume_unwind(panic),
+        (_, Ok(()), None) => unreachable!("what ran without a panic gave a result"),
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, panic = "unwind"))]

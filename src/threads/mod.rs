@@ -10,15 +10,19 @@
 //!   awake than there are CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
 //! - `lock`: locks that threads sleep on elsewhere in the library.
+//! - `spawn`: how threads are started and joined.
+//! - `float_env`: what floating-point operations do, whatever the host had set.
 
 mod background;
 mod both;
 mod cpus;
 mod demand;
 mod disjoint;
+mod float_env;
 mod gate;
 mod lock;
 mod pool;
+mod spawn;
 mod sync;
 mod tasks;
 #[cfg(all(test, not(target_family = "wasm")))]
@@ -29,8 +33,10 @@ pub use background::{Background, background, this_thread};
 pub use both::both;
 pub use cpus::CpuSet;
 pub use disjoint::DisjointMut;
+pub use float_env::FloatEnv;
 pub use lock::{Condvar, Mutex};
 pub use pool::ThreadPool;
+pub use spawn::apart;
 pub use topology::default_threads;
 
 /// Most threads a pool may have; more is a mistake in the caller's arithmetic.

@@ -4,10 +4,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::gate::{Gate, Joined};
+use super::spawn::Thread;
 use super::tasks::{Taken, Tasks};
 use super::{CpuSet, DisjointMut, MAX_THREADS, demand, possible};
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl Shared {
 /// In a child process made by `fork` the workers do not exist: there the pool may be dropped, but not used.
 pub struct ThreadPool {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Thread>,
     /// The process that has the workers.
     process: u32,
     /// Whether the pool counts among those at work.
@@ -173,18 +173,17 @@ impl ThreadPool {
         let start = Arc::new(Start::default());
         for thread in 1..n_threads {
             let (shared, start, cpus) = (Arc::clone(&pool.shared), Arc::clone(&start), cpus.cloned());
-            let worker = std::thread::Builder::new()
-                .name(format!("ember-{thread}"))
-                .spawn(move || {
-                    start.report(cpus.map_or(Ok(()), |cpus| cpus.bind_this_thread()));
-                    drop(start);
-                    shared.worker(thread);
-                })
-                .map_err(|e| {
-                    Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
-                })?;
+            let work = move || {
+                start.report(cpus.map_or(Ok(()), |cpus| cpus.bind_this_thread()));
+                drop(start);
+                shared.worker(thread);
+            };
+            let worker = Thread::start(&format!("ember-{thread}"), work).map_err(|e| {
+                Error::NoMemory(format!("thread {thread} of {n_threads} could not be started: {e}"))
+            })?;
             pool.workers.push(worker);
         }
+        pool.workers.iter().try_for_each(Thread::begun)?;
         start.wait(n_threads - 1)?;
         Ok(pool)
     }

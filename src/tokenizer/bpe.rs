@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use super::effort::Effort;
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result, quoted};
@@ -52,18 +53,29 @@ impl Bpe {
     ///
     /// What the vocabulary cannot express at all is left out. (SmolLM2, for one, has no token for a few control
     /// characters and for the planes of Unicode that nothing is assigned in.)
-    pub(super) fn encode(&self, lexicon: &Lexicon, word: &str, out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// What ends the call.
+    pub(super) fn encode(
+        &self,
+        lexicon: &Lexicon,
+        word: &str,
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        effort.step()?;
         let whole = self.ignore_merges || self.whole_line_feeds && word.bytes().all(|b| b == b'\n');
         if whole && let Some(token) = lexicon.find(word.as_bytes()) {
             out.push(token);
-            return;
+            return Ok(());
         }
         match &self.units {
-            Units::Bytes { .. } => self.encode_bytes(lexicon, word.as_bytes(), out),
+            Units::Bytes { .. } => self.encode_bytes(lexicon, word.as_bytes(), effort, out),
             Units::Chars { byte_fallback, unk, fuse_unk } => {
                 let mut symbols = Vec::with_capacity(word.len());
                 let mut after_unk = false;
                 for (at, c) in word.char_indices() {
+                    effort.step()?;
                     let bytes = &word.as_bytes()[at..at + c.len_utf8()];
                     let is_unk = if let Some(token) = lexicon.find(bytes) {
                         symbols.push(token);
@@ -79,13 +91,22 @@ impl Bpe {
                     };
                     after_unk = is_unk;
                 }
-                self.merges.apply(&symbols, out);
+                self.merges.apply(&symbols, effort, out)
             }
         }
     }
 
     /// Appends the tokens of bytes that are not text.
-    pub(super) fn encode_bytes(&self, lexicon: &Lexicon, bytes: &[u8], out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// What ends the call.
+    pub(super) fn encode_bytes(
+        &self,
+        lexicon: &Lexicon,
+        bytes: &[u8],
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
         match &self.units {
             Units::Bytes { tokens, gaps } => {
                 let mut symbols = Vec::with_capacity(bytes.len());
@@ -93,15 +114,18 @@ impl Bpe {
                     match tokens[byte as usize] {
                         Some(token) => symbols.push(token),
                         None if *gaps => {
-                            self.merges.apply(&symbols, out);
+                            self.merges.apply(&symbols, effort, out)?;
                             symbols.clear();
                         }
                         None => {}
                     }
                 }
-                self.merges.apply(&symbols, out);
+                self.merges.apply(&symbols, effort, out)
             }
-            Units::Chars { unk, .. } => lexicon.fall_back(bytes, *unk, out),
+            Units::Chars { unk, .. } => {
+                lexicon.fall_back(bytes, *unk, out);
+                Ok(())
+            }
         }
     }
 }

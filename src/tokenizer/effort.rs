@@ -11,29 +11,64 @@ use crate::error::{Error, Result};
 const MAX_GROWTH: usize = 32;
 const MAX_PREFIX: usize = 1024;
 
+/// Steps of work between two looks: far less than a millisecond's.
+const STEPS: u32 = 1024;
+
 /// Time and room that are left for a text, in all of its parts together.
-pub(super) struct Effort {
+pub(super) struct Effort<'l> {
+    /// Which tokenizer it is, for errors; may be empty.
+    name: &'l str,
+    /// Ends the call.
+    looks: &'l dyn Fn() -> Result<()>,
     /// When the clock was last looked at.
     last: Instant,
     time: Duration,
     n_calls: u32,
+    n_steps: u32,
     /// Bytes of normalized text.
     room: usize,
 }
 
-impl Effort {
+impl<'l> Effort<'l> {
     /// For a text of `len` bytes: some hundred times what real tokenizers take.
-    pub(super) fn new(len: usize) -> Effort {
+    #[cfg(test)]
+    pub(super) fn new(len: usize) -> Effort<'l> {
+        Effort::under(len, "", &|| Ok(()))
+    }
+
+    /// As above for the tokenizer `name`; an error of `looks`, which is called now and then, is the end.
+    pub(super) fn under(len: usize, name: &'l str, looks: &'l dyn Fn() -> Result<()>) -> Effort<'l> {
         let time = Duration::from_secs(2)
             + Duration::from_micros(4).saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
         let room = len.saturating_mul(MAX_GROWTH).saturating_add(MAX_PREFIX);
-        Effort { last: Instant::now(), time, n_calls: 0, room }
+        Effort { name, looks, last: Instant::now(), time, n_calls: 0, n_steps: 0, room }
+    }
+
+    /// To be called for each of many small steps, whose number is bounded: looks whether the call is to end.
+    ///
+    /// # Errors
+    /// What that gives.
+    pub(super) fn step(&mut self) -> Result<()> {
+        self.steps(1)
+    }
+
+    /// As [`Effort::step`], for so many.
+    ///
+    /// # Errors
+    /// As [`Effort::step`].
+    pub(super) fn steps(&mut self, n: u32) -> Result<()> {
+        self.n_steps += n;
+        if self.n_steps < STEPS {
+            return Ok(());
+        }
+        self.n_steps = 0;
+        (self.looks)()
     }
 
     /// To be called for each match, or what takes no longer than one: looks at the clock now and then, which takes longer.
     ///
     /// # Errors
-    /// `Unsupported` when the time is over.
+    /// `Unsupported` when the time is over, and what looks give.
     pub(super) fn check(&mut self) -> Result<()> {
         self.n_calls = self.n_calls.wrapping_add(1);
         if self.n_calls.is_multiple_of(256) { self.check_now() } else { Ok(()) }
@@ -46,13 +81,15 @@ impl Effort {
     pub(super) fn check_now(&mut self) -> Result<()> {
         // A process may be stopped for hours between two looks: that is not this text's fault.
         const MOST: Duration = Duration::from_secs(1);
+        (self.looks)()?;
         let now = Instant::now();
         let spent = now.saturating_duration_since(std::mem::replace(&mut self.last, now));
         self.time = self.time.saturating_sub(spent.min(MOST));
         if self.time.is_zero() {
-            return Err(Error::Unsupported(
+            let error = Error::Unsupported(
                 "the tokenizer takes too long on this text: it reads it again and again".into(),
-            ));
+            );
+            return Err(if self.name.is_empty() { error } else { error.within(self.name) });
         }
         Ok(())
     }

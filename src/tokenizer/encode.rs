@@ -24,7 +24,7 @@ impl Control<'_> {
     }
 }
 
-impl Tokenizer {
+impl<'t> Encoder<'t> {
     /// The tokens of `text`.
     ///
     /// With `add_special`, BOS and EOS (or what the model has in their place) frame them as the source asks. With
@@ -39,7 +39,7 @@ impl Tokenizer {
     /// takes much longer than that, encoding ends with an error.
     ///
     /// # Errors
-    /// `Unsupported` if a normalizer or pre-tokenizer of a `tokenizer.json` fails on this text.
+    /// `Unsupported` if a normalizer or pre-tokenizer of a `tokenizer.json` fails on this text, and what ends the call.
     pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
         self.encode_bytes(text.as_bytes(), add_special, parse_special)
     }
@@ -49,15 +49,15 @@ impl Tokenizer {
     /// what the vocabulary cannot express stands for text.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// As [`Encoder::encode`].
     pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        self.encode_at(self.place_behind(past), text, parse_special)
+        self.encode_at(self.tokenizer.place_behind(past), text, parse_special)
     }
 
     /// The tokens of `text` in the midst of one: no space is put before it, and no text spells a control token.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// As [`Encoder::encode`].
     pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
         self.encode_at(Place::Behind, text, false)
     }
@@ -65,7 +65,7 @@ impl Tokenizer {
     fn encode_at(&self, place: Place, text: &str, parse_special: bool) -> Result<Vec<u32>> {
         let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
-        self.encode_text(text, place, control, &mut Effort::new(text.len()), &mut out)?;
+        self.tokenizer.encode_text(text, place, control, &mut self.effort(text.len()), &mut out)?;
         Ok(out)
     }
 
@@ -74,20 +74,123 @@ impl Tokenizer {
     /// sequence BOS comes first where the source asks for it, once.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// As [`Encoder::encode`].
     pub fn encode_rendered(&self, past: &[u32], text: &str, foreign: &[usize]) -> Result<Vec<u32>> {
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         if past.is_empty() {
-            out.extend_from_slice(&self.roles.prefix);
+            out.extend_from_slice(&self.tokenizer.roles.prefix);
         }
         let n_prefix = out.len();
-        let place = self.place_behind(past);
-        self.encode_text(text, place, Control::Where(foreign), &mut Effort::new(text.len()), &mut out)?;
+        let place = self.tokenizer.place_behind(past);
+        self.tokenizer.encode_text(
+            text,
+            place,
+            Control::Where(foreign),
+            &mut self.effort(text.len()),
+            &mut out,
+        )?;
         // Templates begin with BOS themselves.
-        if n_prefix == 1 && out.get(1) == Some(&out[0]) && Some(out[0]) == self.roles.bos {
+        if n_prefix == 1 && out.get(1) == Some(&out[0]) && Some(out[0]) == self.tokenizer.roles.bos {
             out.remove(0);
         }
         Ok(out)
+    }
+
+    /// As [`Encoder::encode`] for text that need not be UTF-8.
+    ///
+    /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a
+    /// byte-level vocabulary merges the bytes of one such gap as it merges a word's, one with byte tokens gives those,
+    /// any other its unknown token.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    pub fn encode_bytes(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        if add_special {
+            out.extend_from_slice(&self.tokenizer.roles.prefix);
+        }
+        let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
+        let mut place = Place::Start;
+        let mut effort = self.effort(text.len());
+        let mut gap = Vec::new();
+        for chunk in text.utf8_chunks() {
+            if !chunk.valid().is_empty() {
+                self.tokenizer.encode_gap(&mut gap, &mut effort, &mut out)?;
+                place = self.tokenizer.encode_text(chunk.valid(), place, control, &mut effort, &mut out)?;
+            }
+            if !chunk.invalid().is_empty() {
+                gap.extend_from_slice(chunk.invalid());
+                place = Place::Inside;
+            }
+        }
+        self.tokenizer.encode_gap(&mut gap, &mut effort, &mut out)?;
+        if add_special {
+            out.extend_from_slice(&self.tokenizer.roles.suffix);
+        }
+        Ok(out)
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &'t Tokenizer {
+        self.tokenizer
+    }
+
+    /// For a text of `len` bytes.
+    pub(super) fn effort(&self, len: usize) -> Effort<'t> {
+        Effort::under(len, &self.tokenizer.name, self.looks)
+    }
+}
+
+/// A tokenizer at work for a call that may end early.
+#[derive(Clone, Copy)]
+pub struct Encoder<'t> {
+    pub(super) tokenizer: &'t Tokenizer,
+    looks: &'t dyn Fn() -> Result<()>,
+}
+
+/// What nothing ends.
+const NEVER: &dyn Fn() -> Result<()> = &|| Ok(());
+
+/// As of an [`Encoder`] that nothing ends.
+impl Tokenizer {
+    /// Encodes under `looks`, which is called every few hundred bytes and whose error ends that.
+    pub fn under<'t>(&'t self, looks: &'t dyn Fn() -> Result<()>) -> Encoder<'t> {
+        Encoder { tokenizer: self, looks }
+    }
+
+    /// See [`Encoder::encode`].
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        self.under(NEVER).encode(text, add_special, parse_special)
+    }
+
+    /// See [`Encoder::encode_bytes`].
+    pub fn encode_bytes(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_bytes(text, add_special, parse_special)
+    }
+
+    /// See [`Encoder::encode_behind`].
+    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_behind(past, text, parse_special)
+    }
+
+    /// See [`Encoder::encode_inside`].
+    pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_inside(text)
+    }
+
+    /// See [`Encoder::encode_rendered`].
+    pub fn encode_rendered(&self, past: &[u32], text: &str, foreign: &[usize]) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_rendered(past, text, foreign)
+    }
+
+    /// See [`Encoder::encode_parts`].
+    pub fn encode_parts(&self, parts: &[(&str, bool)]) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_parts(parts)
+    }
+
+    /// See [`Encoder::encode_pair`].
+    pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<super::Pair> {
+        self.under(NEVER).encode_pair(first, second, most)
     }
 
     /// The place behind the tokens of a sequence.
@@ -103,40 +206,6 @@ impl Tokenizer {
     /// Whether what is behind `token` is a text of its own: it is found in the text as it is, and stands for none.
     fn ends_text(&self, token: u32) -> bool {
         self.specials.has(token) && !self.normalized_specials.has(token) && self.model.unk() != Some(token)
-    }
-
-    /// As [`Tokenizer::encode`] for text that need not be UTF-8.
-    ///
-    /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a
-    /// byte-level vocabulary merges the bytes of one such gap as it merges a word's, one with byte tokens gives those,
-    /// any other its unknown token.
-    ///
-    /// # Errors
-    /// As [`Tokenizer::encode`].
-    pub fn encode_bytes(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
-        let mut out = Vec::with_capacity(text.len() / 3 + 2);
-        if add_special {
-            out.extend_from_slice(&self.roles.prefix);
-        }
-        let control = if parse_special { Control::Where(&[]) } else { Control::Nowhere };
-        let mut place = Place::Start;
-        let mut effort = Effort::new(text.len());
-        let mut gap = Vec::new();
-        for chunk in text.utf8_chunks() {
-            if !chunk.valid().is_empty() {
-                self.encode_gap(&mut gap, &mut out);
-                place = self.encode_text(chunk.valid(), place, control, &mut effort, &mut out)?;
-            }
-            if !chunk.invalid().is_empty() {
-                gap.extend_from_slice(chunk.invalid());
-                place = Place::Inside;
-            }
-        }
-        self.encode_gap(&mut gap, &mut out);
-        if add_special {
-            out.extend_from_slice(&self.roles.suffix);
-        }
-        Ok(out)
     }
 
     /// Appends the tokens of a stretch of text; gives the place behind it.
@@ -167,7 +236,8 @@ impl Tokenizer {
                         match fragment {
                             Fragment::Token(token) => out.push(token),
                             Fragment::Text(text) => {
-                                let found = |word: &str, effort: &mut _| self.encode_word(word, effort, out);
+                                let found =
+                                    |word: &str, effort: &mut Effort<'_>| self.encode_word(word, effort, out);
                                 self.pre.words(text, place, effort, found)?;
                             }
                         }
@@ -188,8 +258,8 @@ impl Tokenizer {
             word
         };
         match &self.model {
-            Model::Bpe(model) => model.encode(&self.lexicon, word, out),
-            Model::Spm(model) => model.encode(&self.lexicon, word, out),
+            Model::Bpe(model) => model.encode(&self.lexicon, word, effort, out)?,
+            Model::Spm(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
         }
@@ -197,16 +267,17 @@ impl Tokenizer {
     }
 
     /// Appends the tokens of bytes that are no text, and empties `gap`.
-    fn encode_gap(&self, gap: &mut Vec<u8>, out: &mut Vec<u32>) {
+    fn encode_gap(&self, gap: &mut Vec<u8>, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
         if gap.is_empty() {
-            return;
+            return Ok(());
         }
         match &self.model {
-            Model::Bpe(model) => model.encode_bytes(&self.lexicon, gap, out),
+            Model::Bpe(model) => model.encode_bytes(&self.lexicon, gap, effort, out)?,
             Model::Spm(model) => self.lexicon.fall_back(gap, model.unk, out),
             Model::WordPiece(model) => out.extend(model.unk),
             Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
         }
         gap.clear();
+        Ok(())
     }
 }

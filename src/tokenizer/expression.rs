@@ -91,6 +91,10 @@ const STATE_BYTES: usize = 32 << 20;
 /// What the states of a tokenizer's expressions may take together; those for which that is too little have 1 MB each.
 const MOST_STATE_BYTES: usize = 128 << 20;
 const LEAST_STATE_BYTES: usize = 1 << 20;
+/// How deep groups may lie in each other, a few times deeper than in published expressions, and whatever there is in regular ones.
+/// Compiling recurses, with up to 2.2 KB of the stack for a group.
+const MOST_NESTED: usize = 16;
+const MOST_LEVELS: u32 = 64;
 /// The most bytes of an expression that is not regular, and what each of them may make of a program. (Its parts are programs of
 /// their own.)
 const MOST_BACKTRACKING: usize = 4096;
@@ -128,9 +132,13 @@ impl Expressions {
                 "it is too large: {left} of {MOST_PROGRAM_BYTES} bytes are left for a tokenizer's expressions"
             )
         };
+        if nesting(expression) > MOST_NESTED {
+            return Err(format!("its groups lie more than {MOST_NESTED} deep in each other"));
+        }
         let states = if self.state_bytes < STATE_BYTES { LEAST_STATE_BYTES } else { STATE_BYTES };
         for size in PROGRAM_BYTES.into_iter().take_while(|&size| size <= self.program_bytes) {
-            match RegexBuilder::new(expression).size_limit(size).dfa_size_limit(states).build() {
+            let mut builder = RegexBuilder::new(expression);
+            match builder.nest_limit(MOST_LEVELS).size_limit(size).dfa_size_limit(states).build() {
                 Ok(regex) => {
                     self.program_bytes -= size;
                     self.state_bytes = self.state_bytes.saturating_sub(states);
@@ -149,5 +157,79 @@ impl Expressions {
             }
         }
         Err(too_large(self.program_bytes))
+    }
+}
+
+/// How deep groups lie in each other, or more: where it cannot be told without knowing all of the syntax what closes a group, nothing
+/// does.
+fn nesting(expression: &str) -> usize {
+    let may_comment = |rest: &str| {
+        let flags = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        rest.starts_with('#') || (rest[..flags].contains('x') && expression.contains('#'))
+    };
+    let comments = expression.split("(?").skip(1).any(may_comment);
+    let (mut depth, mut deepest, mut n_classes) = (0usize, 0, 0usize);
+    // Within the braces of an escape.
+    let mut in_name = false;
+    let mut chars = expression.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                chars.next();
+                in_name |= chars.peek().is_some_and(|c| matches!(c, '{' | '<' | '\''));
+            }
+            '}' | '>' | '\'' if in_name => in_name = false,
+            '[' if !comments && !in_name => {
+                n_classes += 1;
+                chars.next_if_eq(&'^');
+                // A bracket that comes first closes nothing.
+                chars.next_if_eq(&']');
+            }
+            ']' => n_classes = n_classes.saturating_sub(1),
+            '(' if n_classes == 0 => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            ')' if n_classes == 0 && !comments && !in_name => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_counted_as_they_lie_in_each_other_or_higher() {
+        let cases = [
+            ("", 0),
+            ("(?i:'s|'t)|(a)(b)", 1),
+            (r"((a)|(?:b(?=c)))\(\(", 3),
+            (r"[(((]\[(a)[^](((]", 1),
+            (r"[[:alpha:](](a)", 1),
+            (r"\p{[}((((a))))", 4),
+            (r"\p{[}(a)(b)", 1),
+            ("(?x)(a#)\n(b#)\n(c))))", 4),
+            ("(?#[)(a)(b)", 3),
+        ];
+        for (expression, depth) in cases {
+            assert_eq!(nesting(expression), depth, "{expression}");
+        }
+    }
+
+    #[test]
+    fn expressions_nest_so_deep_only() {
+        let nested = |open: &str, close: &str, n| [&open.repeat(n), "x", &close.repeat(n)].concat();
+        for (open, close) in
+            [("(", ")"), ("(?:a|", ")*"), ("(?=", ")"), ("(?!(?:a|b(", "))x)?"), ("(?x)(#)\n", ")")]
+        {
+            let n_open = open.matches('(').count();
+            let error = Expressions::new().compile(&nested(open, close, MOST_NESTED / n_open + 1)).err();
+            assert!(error.is_some_and(|e| e.contains("more than 16 deep")), "{open}");
+        }
+        assert!(Expressions::new().compile(&nested("(?:a|", ")*", MOST_NESTED)).is_ok());
+        assert!(Expressions::new().compile(&["x", &"*?".repeat(80)].concat()).is_err());
     }
 }

@@ -171,6 +171,7 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
         roles,
         escapes_space,
         strips_space,
+        name: String::new(),
         chat_templates: chat_templates(meta)?,
     })
 }

@@ -76,6 +76,7 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
         roles,
         escapes_space: spelling == Spelling::Pieces,
         strips_space: decoder.strips_space,
+        name: String::new(),
         chat_templates: config.chat_template.map_or_else(Vec::new, TemplateFile::into_named),
     })
 }
@@ -282,7 +283,7 @@ fn read_specials(
     let raw = those(false).map(|added| Ok((&*added.content, describe(added))));
     let raw = SpecialTokens::new(collected(those(false).count(), SPECIALS, raw)?)?;
     // As one text.
-    let mut effort = Effort::new(those(true).map(|added| added.content.len()).sum());
+    let mut effort = Effort::under(those(true).map(|added| added.content.len()).sum(), "", looks.0);
     let n = those(true).count();
     let mut normalized = room_for(n, SPECIALS)?;
     for (i, added) in those(true).enumerate() {

@@ -9,6 +9,9 @@ use std::collections::BinaryHeap;
 
 use ahash::AHashMap;
 
+use super::effort::Effort;
+use crate::error::Result;
+
 /// Ranked merges: which adjacent tokens become which token, the lowest rank first.
 pub(super) struct Merges {
     by_pair: AHashMap<(u32, u32), Merge>,
@@ -54,15 +57,18 @@ impl Merges {
     }
 
     /// Merges `word` and appends what is left to `out`. Takes O(n log n) time.
-    pub(super) fn apply(&self, word: &[u32], out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// What ends the call.
+    pub(super) fn apply(&self, word: &[u32], effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
         // Link numbers are 32 bits wide; a word of 4 Gi tokens would take 64 GiB here.
         let Ok(n) = u32::try_from(word.len()) else {
             out.extend_from_slice(word);
-            return;
+            return Ok(());
         };
         if n < 2 {
             out.extend_from_slice(word);
-            return;
+            return Ok(());
         }
         let link = |(i, &token): (u32, &u32)| Symbol {
             token,
@@ -72,9 +78,13 @@ impl Merges {
         };
         let mut symbols: Vec<Symbol> = (0..).zip(word).map(link).collect();
         let mut queue: Vec<Reverse<Candidate>> = Vec::with_capacity(word.len());
-        queue.extend((0..n).filter_map(|left| self.candidate(&symbols, left)));
+        for left in 0..n {
+            effort.step()?;
+            queue.extend(self.candidate(&symbols, left));
+        }
         let mut queue = BinaryHeap::from(queue);
         while let Some(Reverse(Candidate { left, joint, .. })) = queue.pop() {
+            effort.step()?;
             let symbol = symbols[left as usize];
             // A stale entry: one of the two has been joined to something else since.
             let current = if symbol.alive { self.candidate(&symbols, left) } else { None };
@@ -94,6 +104,7 @@ impl Merges {
             queue.extend(self.candidate(&symbols, left));
         }
         out.extend(symbols.iter().filter(|s| s.alive).map(|s| s.token));
+        Ok(())
     }
 
     /// The merge of `left` with its right neighbour, if there is one.

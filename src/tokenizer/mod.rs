@@ -57,6 +57,7 @@ mod wordpiece;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 use bpe::{Bpe, Units};
+pub use encode::Encoder;
 pub use fill_in::FillIn;
 use looks::Looks;
 use normalize::Normalizer;
@@ -86,6 +87,8 @@ pub struct Tokenizer {
     escapes_space: bool,
     /// Decoding removes the space that encoding puts before a text.
     strips_space: bool,
+    /// What errors call it; may be empty.
+    name: String,
     /// Names and texts; one without a name is called `default`.
     chat_templates: Vec<(String, String)>,
 }
@@ -209,6 +212,11 @@ impl Tokenizer {
     #[cfg(feature = "hf")]
     pub fn check_files(files: &TokenizerFiles<'_>) -> Result<()> {
         json::read_configs(files).map(drop)
+    }
+
+    /// The same tokenizer, which errors call `name`.
+    pub fn called(self, name: &str) -> Tokenizer {
+        Tokenizer { name: name.to_owned(), ..self }
     }
 
     /// The number of tokens; every id is below it.

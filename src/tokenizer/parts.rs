@@ -1,10 +1,9 @@
 //! Texts that are put together of parts, and pairs of texts.
 #![forbid(unsafe_code)]
 
-use super::effort::Effort;
-use super::encode::Control;
+use super::encode::{Control, Encoder};
 use super::special::Fragment;
-use super::{Model, Place, Tokenizer};
+use super::{Model, Place};
 use crate::error::{Error, Result};
 
 /// A pair of texts as an encoder reads it.
@@ -17,27 +16,28 @@ pub struct Pair {
     pub second: usize,
 }
 
-impl Tokenizer {
+impl Encoder<'_> {
     /// The tokens of the texts of `parts`, which are one text: `true` stands for a part of a template, whose texts of control tokens become
     /// these tokens, and `false` for text, which spells none.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// As [`Encoder::encode`].
     pub fn encode_parts(&self, parts: &[(&str, bool)]) -> Result<Vec<u32>> {
         let (mut out, mut text, mut place) = (Vec::new(), String::new(), Place::Start);
         let n_bytes = parts.iter().map(|(text, _)| text.len()).sum();
-        let mut effort = Effort::new(n_bytes);
+        let mut effort = self.effort(n_bytes);
+        let tokenizer = self.tokenizer;
         for &(part, is_template) in parts {
             if !is_template {
                 text.push_str(part);
                 continue;
             }
-            for fragment in self.specials.split(part, true) {
+            for fragment in tokenizer.specials.split(part, true) {
                 match fragment {
                     Fragment::Text(part) => text.push_str(part),
                     Fragment::Token(token) => {
                         if !text.is_empty() {
-                            self.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
+                            tokenizer.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
                             text.clear();
                         }
                         out.push(token);
@@ -47,7 +47,7 @@ impl Tokenizer {
             }
         }
         if !text.is_empty() {
-            self.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
+            tokenizer.encode_text(&text, place, Control::Nowhere, &mut effort, &mut out)?;
         }
         Ok(out)
     }
@@ -56,10 +56,11 @@ impl Tokenizer {
     /// vocabularies of scores, with two. With `most`, the second text is cut to what fits.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`]; `Unsupported` for a tokenizer that frames texts in no such way.
+    /// As [`Encoder::encode`]; `Unsupported` for a tokenizer that frames texts in no such way.
     pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<Pair> {
-        let (prefix, suffix) = (&self.roles.prefix, &self.roles.suffix);
-        let n_between = match &self.model {
+        let tokenizer = self.tokenizer;
+        let (prefix, suffix) = (&tokenizer.roles.prefix, &tokenizer.roles.suffix);
+        let n_between = match &tokenizer.model {
             Model::WordPiece(_) => 1,
             Model::Unigram(_) => 2,
             Model::Bpe(_) | Model::Spm(_) => 0,
@@ -79,7 +80,7 @@ impl Tokenizer {
         }
         tokens.extend(behind);
         tokens.extend_from_slice(suffix);
-        let second = if self.roles.one_type { tokens.len() } else { begin };
+        let second = if tokenizer.roles.one_type { tokens.len() } else { begin };
         Ok(Pair { tokens, second })
     }
 }

@@ -10,7 +10,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use super::effort::Effort;
 use super::vocab::Lexicon;
+use crate::error::Result;
 
 /// The encoder of a SentencePiece-style vocabulary.
 pub(super) struct Spm {
@@ -64,13 +66,24 @@ impl Spm {
     ///
     /// A character that is no piece becomes its byte tokens; a byte without a token becomes the unknown token, or
     /// nothing if there is none. Takes O(n log n) time and O(n) memory.
-    pub(super) fn encode(&self, lexicon: &Lexicon, text: &str, out: &mut Vec<u32>) {
-        let mut symbols = characters(text);
+    ///
+    /// # Errors
+    /// What ends the call.
+    pub(super) fn encode(
+        &self,
+        lexicon: &Lexicon,
+        text: &str,
+        effort: &mut Effort,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let mut symbols = characters(text, effort)?;
         let mut queue = BinaryHeap::with_capacity(symbols.len());
         for left in 0..symbols.len() {
+            effort.step()?;
             self.propose(lexicon, text, &symbols, left, &mut queue);
         }
         while let Some(Pair { left, len, .. }) = queue.pop() {
+            effort.step()?;
             let Symbol { len: left_len, next: right, prev, .. } = symbols[left];
             // A symbol only ever grows or goes to 0, so an equal sum means that neither has changed.
             if left_len == 0 || right == NONE || left_len + symbols[right].len != len {
@@ -89,12 +102,14 @@ impl Spm {
             self.propose(lexicon, text, &symbols, left, &mut queue);
         }
         for symbol in symbols.iter().filter(|s| s.len > 0) {
+            effort.step()?;
             let piece = &text.as_bytes()[symbol.start..symbol.start + symbol.len];
             match lexicon.find(piece) {
                 Some(token) => out.push(token),
                 None => lexicon.fall_back(piece, self.unk, out),
             }
         }
+        Ok(())
     }
 
     /// Queues the pair that symbol `left` and its right neighbour make, if their joint text is a piece.
@@ -118,13 +133,14 @@ impl Spm {
 }
 
 /// One symbol per character, linked in order.
-fn characters(text: &str) -> Vec<Symbol> {
+fn characters(text: &str, effort: &mut Effort) -> Result<Vec<Symbol>> {
     let mut symbols = Vec::with_capacity(text.len());
     for (index, (start, c)) in text.char_indices().enumerate() {
+        effort.step()?;
         symbols.push(Symbol { start, len: c.len_utf8(), prev: index.wrapping_sub(1), next: index + 1 });
     }
     if let Some(last) = symbols.last_mut() {
         last.next = NONE;
     }
-    symbols
+    Ok(symbols)
 }

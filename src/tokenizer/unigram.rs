@@ -106,10 +106,13 @@ impl Unigram {
                 }
             };
             let mut whole_char = false;
+            let mut n_offers = 0;
             self.for_each_prefix(lexicon, &bytes[start..], |len, token| {
                 offer(start + len, self.scores[token as usize], token);
                 whole_char |= len == c.len_utf8();
+                n_offers += 1;
             });
+            effort.steps(n_offers)?;
             if !whole_char {
                 offer(start + c.len_utf8(), self.unknown_score, self.unk);
             }

@@ -486,6 +486,12 @@ static void states_in_files(const char *program)
     CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 0777) == 0600);
     OK(ember_context_state_load_file(context, 0, told, NUL, E));
     CHECK(length(context, 0) == N);
+    /* So does one to what is not there. */
+    CHECK(remove(file) == 0);
+    OK(ember_context_state_save_file(context, 0, told, NUL, E));
+    CHECK(lstat(told, &found) == 0 && S_ISLNK(found.st_mode));
+    CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode));
+    OK(ember_context_state_load_file(context, 0, told, NUL, E));
     snprintf(command, sizeof command, "[ \"$(ls -A '%s')\" = \"$(printf 'state\\ntold')\" ]", folder);
     CHECK(system(command) == 0); /* nothing was left behind */
     remove(file);

@@ -6,6 +6,7 @@ mod kv_block;
 mod packer;
 mod pass;
 mod states;
+mod stop;
 mod weight;
 
 pub use crate::memory::Zeroed;
@@ -14,4 +15,5 @@ pub use kv_block::{put, take};
 pub use packer::{Loading, Packer};
 pub use pass::HostPass;
 pub use states::HostStates;
+pub use stop::Stop;
 pub use weight::HostWeight;

@@ -1,6 +1,7 @@
 //! The pass that a backend on the host is in.
 #![forbid(unsafe_code)]
 
+use super::Stop;
 use crate::backend::{Limits, PageTables, Pass, Run, StateCopy, StatePlan, StateRun};
 use crate::error::{Error, Result};
 use crate::kernels::attention::PAGE_LEN;
@@ -14,6 +15,8 @@ pub struct HostPass {
     pub runs: Vec<Run>,
     /// Where keys and values are.
     pub groups: Vec<PageTables>,
+    /// What ends it.
+    pub stop: Stop,
     state_runs: Vec<StateRun>,
     state_copies: Vec<StateCopy>,
 }
@@ -34,6 +37,7 @@ impl HostPass {
             positions: room(n)?,
             runs: room(n)?,
             groups: (0..limits.n_groups).map(tables).collect::<Result<_>>()?,
+            stop: Stop::default(),
             state_runs: room(n)?,
             state_copies: room(n)?,
         })
@@ -52,6 +56,7 @@ impl HostPass {
             copy(&mut to.slots, &from.slots);
             copy(&mut to.pages, &from.pages);
         }
+        self.stop.begin(&pass.watch);
         copy(&mut self.state_runs, pass.states.runs);
         copy(&mut self.state_copies, pass.states.copies);
     }

@@ -104,6 +104,9 @@ pub(super) fn run(
         // SAFETY: thread numbers are distinct, and so are their tiles.
         let buffer = unsafe { tiles.slice(thread * tile_len..(thread + 1) * tile_len) };
         for head in (0..n_tiles).map(|tile| (task % n_parts + tile) * heads) {
+            if pass.stop.says_so() {
+                return;
+            }
             tile_of(kernels, pass, args, (rows.clone(), head, heads), buffer, &all);
         }
         if rounds {
@@ -186,6 +189,9 @@ fn split(
     }
     let states = &mut scratch.chunks[..n_tasks * state_len];
     pool.for_parts(states, state_len, |task, state| {
+        if pass.stop.says_so() {
+            return;
+        }
         let tile = row_tile(task / n_chunks / n_head_tiles, task / n_chunks % n_head_tiles);
         let chunks = tile.chunks();
         let mut state = AttnState::of(state, heads, dims);

@@ -8,7 +8,7 @@ use super::ThreadedBackend;
 use super::groups::{Groups, groups_of, pack_now, packed_numbers, packs_now};
 use super::products::PANEL;
 use crate::backend::MoeMatmul;
-use crate::backend::host::{HostWeight, Zeroed};
+use crate::backend::host::{HostWeight, Stop, Zeroed};
 use crate::error::Result;
 use crate::kernels::{I16Block, Kernels, MANY};
 use crate::memory::Memory;
@@ -151,6 +151,7 @@ fn gather<'a, T: Pod + Zeroable>(
 /// A product with the matrices of chosen experts, as its tasks see it.
 pub(super) struct Experts<'a> {
     pub kernels: &'static Kernels,
+    pub stop: &'a Stop,
     pub weight: &'a HostWeight,
     pub n_expert: usize,
     /// Rows of one expert's matrix.
@@ -183,6 +184,9 @@ impl Experts<'_> {
             Dot::F32 => FEW_AT_ONCE,
         };
         for (expert, slots) in self.order.experts(n_slots, self.n_expert) {
+            if self.stop.says_so() {
+                return;
+            }
             for slots in slots.chunks(at_once) {
                 self.multiply(expert, slots, rows.clone(), room, scratch);
             }
@@ -320,6 +324,10 @@ impl ThreadedBackend {
         self.prepare([w].into_iter(), args.x, if args.reduce { n_slots } else { args.n });
         self.course.leave();
         let route = &args.route[..2 * n_slots];
+        // What chose the experts may have been left out.
+        if self.pass.stop.says_so() {
+            return;
+        }
         self.order.sort(route, args.n_expert);
         let n_rows = w.n_rows / args.n_expert;
         // A whole number of packed groups.
@@ -327,6 +335,7 @@ impl ThreadedBackend {
         let rows_per_task = even.max(1).next_multiple_of(packed::ROWS);
         let experts = Experts {
             kernels: self.kernels,
+            stop: &self.pass.stop,
             weight: w,
             n_expert: args.n_expert,
             n_rows,

@@ -33,7 +33,7 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
     let (quantize, act_mul) = (b.kernels.quantize_activations, act_mul(b.kernels, activation));
     let (x_q8, x_wide, blocks) = b.rounded.all();
     let blocks = DisjointMut::new(blocks);
-    let inputs = Inputs { kernels: b.kernels, blocked: false, x, x_q8, x_wide, n };
+    let inputs = Inputs { kernels: b.kernels, stop: &b.pass.stop, blocked: false, x, x_q8, x_wide, n };
     let targets = [(gate, &mut *out), (up, room)].map(|(weight, out)| Target {
         weight,
         out: DisjointMut::new(out),

@@ -245,7 +245,7 @@ impl Backend for ThreadedBackend {
     fn finish(&mut self) -> Result<()> {
         self.packer.run(&mut self.pool, &self.memory)?;
         self.pool.rest();
-        Ok(())
+        self.pass.stop.end()
     }
 
     fn begin(&mut self, pass: &Pass<'_>) -> Result<()> {
@@ -272,6 +272,7 @@ impl Backend for ThreadedBackend {
         let blocked = self.is_blocked(n);
         let inputs = Inputs {
             kernels: self.kernels,
+            stop: &self.pass.stop,
             blocked,
             x,
             x_q8: &self.rounded.blocks,
@@ -470,7 +471,11 @@ impl Backend for ThreadedBackend {
     fn moe_route(&mut self, args: MoeRoute<'_, Self>) {
         let (routing, logits, n_expert, n_used) =
             (Routing::of(&args), args.logits, args.n_expert, args.n_used);
+        let stop = &self.pass.stop;
         self.pool.for_parts(&mut args.route[..args.n * 2 * n_used], 2 * n_used, |i, route| {
+            if stop.says_so() {
+                return;
+            }
             route_row(&logits[i * n_expert..(i + 1) * n_expert], routing, route);
         });
     }

@@ -6,7 +6,7 @@ use half::f16;
 use matrixmultiply::sgemm;
 
 use super::groups::{Groups, VECTORS, groups_of, pack_now, packed_numbers, packs_now};
-use crate::backend::host::HostWeight;
+use crate::backend::host::{HostWeight, Stop};
 use crate::kernels::{I16Block, Kernels, MANY, halves};
 use crate::quant::packed::{self, Ahead};
 use crate::quant::{Dot, Format, Q8Block};
@@ -52,6 +52,7 @@ impl Target<'_> {
 /// Inputs that the tasks of one call share.
 pub(super) struct Inputs<'a> {
     pub kernels: &'static Kernels,
+    pub stop: &'a Stop,
     /// Whether F32 weights go through `sgemm`.
     pub blocked: bool,
     pub x: &'a [f32],
@@ -76,6 +77,7 @@ impl Inputs<'_> {
     /// `scratch` holds [`PANEL`] weight rows in f32, or a group of packed ones; for `then` see [`Group::then`].
     pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: Ahead, scratch: &mut [f32]) {
         match self.kernels.dot[target.weight.format as usize] {
+            _ if self.stop.says_so() => return,
             Dot::F32 if target.weight.format == Format::F32 && self.blocked => {
                 return self.sgemm(target, rows);
             }
@@ -86,13 +88,15 @@ impl Inputs<'_> {
         }
     }
 
-    /// The activation rows, cut into those that are multiplied with all weights of a task before the next ones are: more than
+    /// The activation rows, but for what comes when the pass was ended, cut into those that are multiplied with all weights of a task
+    /// before the next ones are: more than
     /// [`BLOCK`] only where each weight is packed for them, since other products have no room for more.
     pub fn blocks(&self, targets: &[&Target<'_>]) -> impl Iterator<Item = Range<usize>> {
         let n = self.n;
         let packs_now = |target: &&Target<'_>| self.packs_now(target.weight);
         let block = if targets.iter().all(packs_now) { BLOCK_NOW } else { BLOCK };
-        (0..n).step_by(block).map(move |first| first..n.min(first + block))
+        let goes_on = |_: &Range<usize>| !self.stop.says_so();
+        (0..n).step_by(block).map(move |first| first..n.min(first + block)).take_while(goes_on)
     }
 
     /// As [`Inputs::compute`] for the activation rows of one block, without `sgemm`.

@@ -47,6 +47,9 @@ pub(super) fn run(
             place.begin(&values, slots, head, s);
             let mut copies = plan.copies_of(run).iter().peekable();
             for row in run.first..run.first + run.len {
+                if pass.stop.says_so() {
+                    return;
+                }
                 let at =
                     |first: usize, head: usize, dim: usize| &qkv[row * row_len + first + head * dim..][..dim];
                 let time_step = softplus(step[row * n_head + head] + step_bias[head]).max(least_step);

@@ -429,9 +429,12 @@ impl<'t> Machine<'t> {
             let value = match (positional.next().or(by_name), default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => {
+                    // A default may call the macro again.
+                    self.enter()?;
                     self.frames.push(frame);
                     let value = self.eval(default)?;
                     frame = self.frames.pop().unwrap_or_default();
+                    self.depth -= 1;
                     value
                 }
                 (None, None) => Value::undefined(&format!("the parameter \"{name}\""), &mut self.budget)?,

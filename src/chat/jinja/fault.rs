@@ -40,8 +40,8 @@ impl Fault {
         Fault { line: None, kind: Kind::Failed, message: shortened(message) }
     }
 
-    pub(crate) fn raised(message: impl Into<String>) -> Fault {
-        Fault { line: None, kind: Kind::Raised, message: message.into() }
+    pub(crate) fn raised(message: &str) -> Fault {
+        Fault { line: None, kind: Kind::Raised, message: shortened(message) }
     }
 
     pub(crate) fn limit(message: impl Into<String>) -> Fault {

@@ -55,7 +55,7 @@ pub(super) fn call(machine: &mut Machine<'_>, name: &str, args: CallArgs) -> Res
         "raise_exception" => {
             let [message] = args.bind(name, ["message"])?;
             let message = message.unwrap_or(Value::None);
-            Err(Fault::raised(text::str(&message, &mut machine.budget)?))
+            Err(Fault::raised(&text::str(&message, &mut machine.budget)?))
         }
         "strftime_now" => {
             let [format] = args.bind(name, ["format"])?;

@@ -73,6 +73,8 @@ impl Context {
         let mut entries = Vec::with_capacity(n_entries);
         let mut with_logits = Vec::with_capacity(n_entries);
         let n_vocab = self.model.info().n_vocab;
+        let mut beginnings = Beginnings::default();
+        let mut begins_of: Vec<Vec<usize>> = Vec::with_capacity(n_entries);
         // Where each page of a group stands in the first sequence that has it.
         let mut used = vec![BTreeMap::<u32, (usize, usize)>::new(); n_pages.len()];
         for seq in 0..n_entries {
@@ -110,7 +112,7 @@ impl Context {
                 return Err(damaged("it names a token that does not exist"));
             }
             with_logits.push(has_logits == 1);
-            let mut alike = HashMap::new();
+            let begins = beginnings.of(ids);
             for (group, (from, pages)) in tables.iter_mut().enumerate() {
                 for (at, &page) in (*from / PAGE_LEN..).zip(&*pages) {
                     let (first, there) = *used[group].entry(page).or_insert((seq, at));
@@ -119,8 +121,9 @@ impl Context {
                     }
                     // Sequences share the pages of what they begin with, and no others.
                     let is_shared = entries.get(first).is_some_and(|other: &Entry<'_>| {
-                        let n = *alike.entry(first).or_insert_with(|| n_alike(other.ids, ids));
-                        there == at && n >= ((at + 1) * PAGE_LEN).min(other.ids.len() / 4).min(n_tokens)
+                        there == at
+                            && begins_of[first][at] == begins[at]
+                            && page_ids(ids, at).zip(page_ids(other.ids, at)).all(|(a, b)| a == b)
                     });
                     if !is_shared {
                         return Err(damaged("it has a page at two places"));
@@ -131,6 +134,7 @@ impl Context {
                 pages.drain(..kept / PAGE_LEN - *from / PAGE_LEN);
                 *from = kept;
             }
+            begins_of.push(begins);
             entries.push(Entry { tables, ids, logits: &[], plain, states: Vec::new() });
         }
         let mut pages = Vec::with_capacity(n_pages.len());
@@ -181,10 +185,34 @@ impl Context {
     }
 }
 
-/// Tokens that two lists of ids of four bytes begin with both.
-fn n_alike(a: &[u8], b: &[u8]) -> usize {
-    let [a, b] = [a, b].map(|ids| ids.as_chunks::<4>().0);
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+/// Bytes of the ids of a page's tokens.
+const PAGE_IDS: usize = 4 * PAGE_LEN;
+
+/// The ids of page `at` of a list, as many as there are.
+fn page_ids(ids: &[u8], at: usize) -> impl Iterator<Item = &u8> {
+    ids[(at * PAGE_IDS).min(ids.len())..].iter().take(PAGE_IDS)
+}
+
+/// What texts of whole pages begin with, by numbers: equal ones have the same. So beginnings are compared in no time, however many
+/// sequences share them.
+#[derive(Default)]
+struct Beginnings<'a> {
+    /// By the number of what comes before a page, and the ids of that. Nothing has the number 0.
+    known: HashMap<(usize, &'a [u8; PAGE_IDS]), usize>,
+}
+
+impl<'a> Beginnings<'a> {
+    /// The numbers of what `ids` begin with: of no page, of one, and so on.
+    fn of(&mut self, ids: &'a [u8]) -> Vec<usize> {
+        let mut last = 0;
+        let mut numbers = vec![last];
+        for page in ids.as_chunks::<PAGE_IDS>().0 {
+            let next = self.known.len() + 1;
+            last = *self.known.entry((last, page)).or_insert(next);
+            numbers.push(last);
+        }
+        numbers
+    }
 }
 
 /// What is not read yet.

@@ -1,0 +1,81 @@
+//! Memory of the system's that the small buffers of a purse share, so that what a context takes is the system's again when the
+//! context is gone. The allocator of the C library would keep it: what it has given back to itself in between of what is still in
+//! use, and, once a large block was freed, up to 64 MB at a time and for each thread.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use memmap2::MmapMut;
+
+/// Bytes of a slab: address space, and memory only as far as it is used.
+const SLAB_BYTES: usize = 512 << 10;
+/// From how many bytes on a buffer has a mapping of its own.
+pub(super) const MAPPED_BYTES: usize = SLAB_BYTES / 4;
+
+/// Some pages, which go back to the system with the last buffer in them.
+pub(super) struct Slab {
+    start: NonNull<u8>,
+    _map: MmapMut,
+}
+
+// SAFETY: it is an owner of memory, of which each part has one user.
+unsafe impl Send for Slab {}
+// SAFETY: as above; nothing is done through `&self`.
+unsafe impl Sync for Slab {}
+
+/// The slab that has room left, and how many of its bytes are taken.
+#[derive(Default)]
+pub(super) struct Slabs(Mutex<Option<(Arc<Slab>, usize)>>);
+
+impl Slabs {
+    /// `size` zeros that nobody had before, at a multiple of `align`, and what they are part of. `None` where the system has no such
+    /// thing, has nothing left, or another thread asks at this moment (perhaps one that `fork` left behind).
+    pub(super) fn take(&self, size: usize, align: usize) -> Option<(Arc<Slab>, NonNull<u8>)> {
+        if size > SLAB_BYTES {
+            return None;
+        }
+        let mut current = self.0.try_lock().ok()?;
+        let begin = |used: usize| used.next_multiple_of(align);
+        if !current.as_ref().is_some_and(|(_, used)| begin(*used) + size <= SLAB_BYTES) {
+            let mut map = MmapMut::map_anon(SLAB_BYTES).ok()?;
+            let start = NonNull::new(map.as_mut_ptr())?;
+            *current = Some((Arc::new(Slab { start, _map: map }), 0));
+        }
+        let (slab, used) = current.as_mut()?;
+        let at = begin(*used);
+        *used = at + size;
+        // SAFETY: within the mapping, which has SLAB_BYTES.
+        let start = unsafe { slab.start.add(at) };
+        Some((Arc::clone(slab), start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_zero_and_apart_and_slabs_go_with_the_last() {
+        let slabs = Slabs::default();
+        let mut parts = Vec::new();
+        for size in [1, 64, 1000, MAPPED_BYTES, MAPPED_BYTES, MAPPED_BYTES, 4096, MAPPED_BYTES] {
+            let Some((slab, start)) = slabs.take(size, 64) else { return };
+            assert!(start.addr().get().is_multiple_of(64));
+            // SAFETY: it has so many bytes, and nobody else uses them.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), size) };
+            assert!(bytes.iter().all(|&b| b == 0));
+            bytes.fill(parts.len() as u8 + 1);
+            parts.push((slab, start, size));
+        }
+        for (i, (_, start, size)) in parts.iter().enumerate() {
+            // SAFETY: as above, written.
+            let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), *size) };
+            assert!(bytes.iter().all(|&b| b == i as u8 + 1));
+        }
+        let (first, last) = (Arc::downgrade(&parts[0].0), Arc::downgrade(&parts[7].0));
+        drop(parts);
+        assert_eq!((first.strong_count(), last.strong_count()), (0, 1), "the last has room left");
+        drop(slabs);
+        assert_eq!(last.strong_count(), 0);
+    }
+}
