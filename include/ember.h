@@ -1659,6 +1659,7 @@ ember_status ember_chat_options_set_tool_choice(struct ember_chat_options *optio
 
 /**
  * Whether a reply may have several calls, for ember_chat_parser_new. Default: true. Else what comes behind the first is broken.
+ * Where calls are held to the schemas of the tools (ember_chat_options_set_strict_tools), a reply has 32 calls at most, or one.
  */
 ember_status ember_chat_options_set_parallel_calls(struct ember_chat_options *options,
                                                    bool parallel_calls,
@@ -1698,9 +1699,9 @@ ember_status ember_chat_apply_template(const struct ember_model *model,
 
 /**
  * Whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every call parses: from the mark
- * of a call on, or from the beginning of the answer where a call has to be made. True by default. Where the grammar of the template's
- * form of calls is not known, calls are free as long as none has to be made. A schema that has what constraints have not is refused by
- * name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * of a call on, or from the beginning of the answer where a call has to be made. True by default. Calls of the form "llama3", which has
+ * no mark, are free as long as none has to be made. A schema that has what constraints have not, or what the form of calls cannot be held
+ * to, is refused by name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_chat_options_set_strict_tools(struct ember_chat_options *options,
                                                  bool strict_tools,
@@ -1734,12 +1735,12 @@ ember_status ember_chat_tokenize(const struct ember_model *model,
 /**
  * Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
  * options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
- * constrain: without tools, with the choice "none", and where no call has to be made in a form of calls whose grammar is not known.
+ * constrain: without tools, with the choice "none", and where no call has to be made in the form "llama3", which has no mark.
  * A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
  * which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
  * The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
- * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints have not, where a call has to be made in a form whose grammar
- * is not known, for a model without a template, and in builds without the features "chat" and "constraints";
+ * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not, where a call has to be made and the
+ * template has no form that is known, for a model without a template, and in builds without the features "chat" and "constraints";
  * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
  * EMBER_E_NOMEM, EMBER_E_BUSY.
  */
@@ -3753,6 +3754,14 @@ ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
                                          float frequency,
                                          float presence,
                                          struct ember_error **err);
+
+/**
+ * Sets whether `frequency` and `presence` of ember_sampler_add_penalties count the tokens that were generated since the last one of a
+ * prompt and no others, as OpenAI's API has them; false: all that were accepted. `repeat` always counts all. Errors: EMBER_E_BUSY.
+ */
+ember_status ember_sampler_set_penalties_generated_only(struct ember_sampler *sampler,
+                                                        bool generated_only,
+                                                        struct ember_error **err);
 
 /**
  * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted

@@ -542,3 +542,53 @@ fn limits_hold() {
     );
     assert!(made.is_ok(), "{made:?}");
 }
+
+/// Where a constraint has begun as often as it may, no trigger comes any more; other texts never come while it waits; and a trigger may
+/// begin in what stands before the text.
+#[test]
+fn triggers_are_bounded_kept_away_and_begun_beforehand() {
+    let tokenizer = model().tokenizer().unwrap();
+    let ids = |text: &str| tokenizer.encode(text, false, true).unwrap();
+    let text = |run: &mut ember::constrain::Run, text: &str| ids(text).iter().for_each(|&id| run.accept(id));
+    let is_denied = |run: &mut ember::constrain::Run, id: u32| match run.mask().unwrap() {
+        Mask::Free => false,
+        Mask::Deny(denied) => denied.contains(&id),
+        Mask::Allow(words) => words.get(id as usize / 32).is_none_or(|word| word >> (id % 32) & 1 == 0),
+    };
+    let options = ConstraintOptions {
+        triggers: vec![Trigger::Text("##".into())],
+        never: vec!["%%".into()],
+        most_parts: 2,
+        repeat: true,
+        before: "so #".into(),
+        ..ConstraintOptions::default()
+    };
+    let hash = ids("#")[0];
+    let percent = ids("%")[0];
+    let mut run = made(Grammar::Choices(&["yes"]), &options).start();
+    // What stands before has half of a trigger.
+    run.accept(hash);
+    assert_eq!(run.progress(), Progress::Unfinished);
+    text(&mut run, "yes");
+    assert_eq!(run.progress(), Progress::Waiting);
+    run.accept(percent);
+    assert!(is_denied(&mut run, percent) && !is_denied(&mut run, hash));
+    run.accept(hash);
+    run.accept(hash);
+    text(&mut run, "yes");
+    // Twice is enough.
+    run.accept(hash);
+    assert!(is_denied(&mut run, hash) && !is_denied(&mut run, percent));
+    let mut copy = run.clone();
+    assert!(is_denied(&mut copy, hash));
+    run.reset();
+    run.accept(hash);
+    assert_eq!(run.progress(), Progress::Unfinished);
+    let refuse = |options: ConstraintOptions| refused(Grammar::Choices(&["yes"]), &options).to_string();
+    assert!(
+        refuse(ConstraintOptions { never: vec![String::new()], ..options.clone() }).contains("may not come")
+    );
+    assert!(
+        refuse(ConstraintOptions { triggers: Vec::new(), repeat: false, ..options }).contains("never waits")
+    );
+}

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 /// The form of the calls of each template of the cache; the others have none, or one that is not known.
 const FORMS: &[(&str, &[&str])] = &[
+    ("apertus", &["Apertus-8B-Instruct"]),
     ("apriel", &["Apriel-1.6-15b-Thinker-fixed", "MiniMax-M1", "unsloth-Apriel-1.5"]),
     ("cohere", &["Cohere2MoE", "CohereForAI-c4ai-command-r7b-12-2024-tool_use"]),
     (
@@ -33,7 +34,10 @@ const FORMS: &[(&str, &[&str])] = &[
         &["deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"],
     ),
     ("functionary", &["meetkai-functionary-medium-v3.1"]),
+    ("functionary-3.2", &["meetkai-functionary-medium-v3.2"]),
     ("gemma-4", &["google-gemma-4-31B-it", "google-gemma-4-31B-it-interleaved"]),
+    ("gigachat-3", &["GigaChat3-10B-A1.8B"]),
+    ("gigachat-3.1", &["GigaChat3.1-10B-A1.8B"]),
     (
         "glm",
         &[
@@ -63,7 +67,9 @@ const FORMS: &[(&str, &[&str])] = &[
             "ibm-granite-granite-4.1",
         ],
     ),
+    ("hunyuan-3", &["tencent-Hy3"]),
     ("kimi", &["Kimi-K2-Instruct", "Kimi-K2-Thinking", "moonshotai-Kimi-K2"]),
+    ("kimi-k3", &["Kimi-K3"]),
     ("lfm-2", &["LFM2-8B-A1B", "LFM2.5-8B-A1B"]),
     (
         "llama3",
@@ -75,6 +81,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ),
     ("minicpm5", &["openbmb-MiniCPM5-1B"]),
     ("minimax", &["MiniMax-M2"]),
+    ("minimax-m3", &["MiniMax-M3"]),
     (
         "mistral",
         &[
@@ -87,6 +94,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("nemotron", &["NVIDIA-Nemotron-Nano-v2"]),
     ("qwen-coder", &["NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "Qwen3-Coder", "Qwen3.5-4B", "StepFun3.5-Flash"]),
     ("seed", &["ByteDance-Seed-OSS"]),
+    ("solar", &["upstage-Solar-Open-100B"]),
 ];
 
 /// What a form cannot write down: the form, and the case.
@@ -96,10 +104,21 @@ const CANNOT: &[(&str, &str)] = &[
     // What is said before a call goes into the channel of thoughts.
     ("harmony", "text_call"),
     ("harmony", "three_calls"),
+    // The template writes the first of several calls alone.
+    ("gigachat-3", "three_calls"),
+    ("gigachat-3.1", "three_calls"),
+    // Without types in the schema an empty list is an empty text, and a number in a string a number.
+    ("minimax-m3", "nested"),
+    ("minimax-m3", "numbers_in_strings"),
 ];
 
 /// What llama.cpp reads otherwise: the template, the cases, and why.
 const OTHERWISE: &[(&str, &[&str], &str)] = &[
+    (
+        "meetkai-functionary-medium-v3.2",
+        &["text_call", "thought_text_call", "three_calls"],
+        "it reads no call behind a text",
+    ),
     ("LFM2.5-8B-A1B", &["lines"], "it leaves line breaks in JSON as they are"),
     ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", &["values", "false"], "it reads no calls with True and False"),
     ("Qwen3-Coder", &["values", "false"], "the same"),
@@ -335,9 +354,10 @@ fn what_a_template_writes_is_read_back() {
             // Cut anywhere: what is lost is white space and marks alone, and no text comes that is not in the reply.
             for at in (0..reply.len()).filter(|at| is_first && reply.is_char_boundary(*at)) {
                 let cut = read(&format, &options, &[&reply[..at]], End::Cut);
-                let is_mark = |c: char| "<[{｜".contains(c);
+                let is_mark = |c: char| "<[{｜]>".contains(c);
                 let part = |a: &str, b: &str| b.starts_with(a.trim_end()) || a.contains(is_mark);
-                let is_known = format.name() != Some("harmony");
+                // Names that nothing marks are the answer's until they are whole.
+                let is_known = !matches!(format.name(), Some("harmony" | "functionary-3.2"));
                 if is_known && !part(&cut.text, &got.text) || !part(&cut.thinking, &got.thinking) {
                     wrong.push(format!("{} {name} cut: {:?} {cut:?}", golden.template, &reply[..at]));
                 }
@@ -349,6 +369,6 @@ fn what_a_template_writes_is_read_back() {
     println!(
         "{n} replies with {n_calls} calls; {n_llama} were read by llama.cpp, {n_otherwise} of them otherwise"
     );
-    assert!(n > 800 && n_calls > 800 && n_llama > 500 && n_otherwise < 25);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n > 900 && n_calls > 900 && n_llama > 600 && n_otherwise < 25);
 }

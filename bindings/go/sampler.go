@@ -110,6 +110,16 @@ func Penalties(lastN int, repeat, frequency, presence float32) Stage {
 	}}
 }
 
+// PenaltiesOfGenerated has the frequency and the presence of [Penalties] count the tokens that were generated since the last one of
+// a prompt and no others, as OpenAI's API has them; repeat counts all. It is a setting of the sampler and no stage, so its place among them
+// does not matter.
+func PenaltiesOfGenerated() Stage {
+	return Stage{add: func(s *C.ember_sampler) error {
+		var cerr *C.ember_error
+		return check(C.ember_sampler_set_penalties_generated_only(s, true, &cerr), &cerr)
+	}}
+}
+
 // Mirostat keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, tau in bits, at the rate
 // eta. It is the last stage as a rule.
 func Mirostat(tau, eta float32) Stage {

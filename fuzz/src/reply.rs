@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use ember::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, Tools};
 
 /// Templates that write one call in each form, or say how a call is written, and the mark of thoughts.
-const TEMPLATES: [&str; 20] = [
+const TEMPLATES: [&str; 29] = [
     "<tool_call>{{ think }}",
     "{\"name\": \"get_weather\", \"parameters\"",
     "[TOOL_CALLS] [ARGS] [THINK][/THINK]",
@@ -28,6 +28,15 @@ const TEMPLATES: [&str; 20] = [
     "<|START_ACTION|><|END_THINKING|>",
     "<|/tool|>",
     "<|tool_call|></think>",
+    "<｜DSML｜tool_calls></think>",
+    "<|tools_prefix|><|inner_suffix|>",
+    "function call<|role_sep|>",
+    "<|function_call|>",
+    "<tool_sep:opensource></think:opensource>",
+    "<|open|>call tool=<|close|>",
+    "]<]minimax[>[</mm:think>",
+    ">>>all",
+    "<|tool_call:begin|><|think|><|end|>",
 ];
 
 const TOOLS: &str = r#"[{"name":"f","parameters":{"properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{}}}},{"name":"g"}]"#;

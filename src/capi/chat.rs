@@ -276,6 +276,7 @@ pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
 }
 
 /// Whether a reply may have several calls, for ember_chat_parser_new. Default: true. Else what comes behind the first is broken.
+/// Where calls are held to the schemas of the tools (ember_chat_options_set_strict_tools), a reply has 32 calls at most, or one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_parallel_calls(
     options: *mut ember_chat_options,
@@ -334,9 +335,9 @@ pub unsafe extern "C" fn ember_chat_apply_template(
 }
 
 /// Whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every call parses: from the mark
-/// of a call on, or from the beginning of the answer where a call has to be made. True by default. Where the grammar of the template's
-/// form of calls is not known, calls are free as long as none has to be made. A schema that has what constraints have not is refused by
-/// name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// of a call on, or from the beginning of the answer where a call has to be made. True by default. Calls of the form "llama3", which has
+/// no mark, are free as long as none has to be made. A schema that has what constraints have not, or what the form of calls cannot be held
+/// to, is refused by name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_strict_tools(
     options: *mut ember_chat_options,
@@ -389,12 +390,12 @@ pub unsafe extern "C" fn ember_chat_tokenize(
 
 /// Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
 /// options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
-/// constrain: without tools, with the choice "none", and where no call has to be made in a form of calls whose grammar is not known.
+/// constrain: without tools, with the choice "none", and where no call has to be made in the form "llama3", which has no mark.
 /// A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
 /// which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
 /// The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
-/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints have not, where a call has to be made in a form whose grammar
-/// is not known, for a model without a template, and in builds without the features "chat" and "constraints";
+/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not, where a call has to be made and the
+/// template has no form that is known, for a model without a template, and in builds without the features "chat" and "constraints";
 /// EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
 /// EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

@@ -249,6 +249,20 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
     })
 }
 
+/// Sets whether `frequency` and `presence` of ember_sampler_add_penalties count the tokens that were generated since the last one of a
+/// prompt and no others, as OpenAI's API has them; false: all that were accepted. `repeat` always counts all. Errors: EMBER_E_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_sampler_set_penalties_generated_only(
+    sampler: *mut ember_sampler,
+    generated_only: bool,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(sampler).lock("sampler")?.set_penalties_generated_only(generated_only);
+        Ok(())
+    })
+}
+
 /// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
 /// tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
 /// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`

@@ -27,6 +27,7 @@ use crate::memory::room_for;
 use crate::threads;
 pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
 pub use run::{Mask, Progress, Run};
+pub use schema::{expression, read as read_schema};
 use trigger::Watch;
 pub use vocabulary::Vocabulary;
 
@@ -43,6 +44,9 @@ struct Compiled {
     watch: Option<Watch>,
     /// Whether text is free again behind the end of the grammar.
     repeat: bool,
+    most_parts: usize,
+    /// What a trigger may begin with before the text.
+    before: Vec<u8>,
 }
 
 impl Constraint {
@@ -63,12 +67,15 @@ impl Constraint {
             grammar::check(&grammar, options, vocabulary)?;
             grammar::compile(&grammar, options, vocabulary)
         })??;
-        let watch = Watch::new(&options.triggers, vocabulary)?;
+        let watch = Watch::new(&options.triggers, &options.never, vocabulary)?;
+        let before = watch.as_ref().map_or(Vec::new(), |watch| watch.end_of(&options.before));
         Ok(Constraint(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
             start,
             watch,
             repeat: options.repeat,
+            most_parts: options.most_parts,
+            before,
         })))
     }
 

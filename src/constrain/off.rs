@@ -10,6 +10,22 @@ mod options;
 
 pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
 
+/// Refuses.
+///
+/// # Errors
+/// `Unsupported`.
+#[cfg(any(feature = "chat", feature = "hf"))]
+pub fn read_schema(_: &str, _: &ConstraintOptions) -> Result<serde_json::Value> {
+    Err(Error::Unsupported(
+        "a constraint needs the feature \"constraints\", which this build of Ember is without".into(),
+    ))
+}
+
+/// No format of texts is known.
+pub fn expression(_: &str) -> Option<String> {
+    None
+}
+
 /// The tokens of a model, arranged for constraints; never.
 pub struct Vocabulary(Never);
 

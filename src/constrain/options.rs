@@ -71,6 +71,12 @@ pub struct ConstraintOptions {
     /// Behind the end of the grammar text is free again until the next trigger, and again under the constraint behind that;
     /// otherwise the text ends.
     pub repeat: bool,
+    /// How often it may begin, where it repeats: then no token may complete a trigger any more. 0: without end.
+    pub most_parts: usize,
+    /// Texts that are not generated while it waits, however they are cut into tokens.
+    pub never: Vec<String>,
+    /// What stands before the text, a prompt's end say: a trigger may begin in it.
+    pub before: String,
     /// Most characters of white space between two parts of JSON, at most 256; 0: none.
     pub whitespace: usize,
     /// Bounds.
@@ -79,6 +85,14 @@ pub struct ConstraintOptions {
 
 impl Default for ConstraintOptions {
     fn default() -> Self {
-        ConstraintOptions { triggers: Vec::new(), repeat: false, whitespace: 32, limits: Limits::default() }
+        ConstraintOptions {
+            triggers: Vec::new(),
+            repeat: false,
+            most_parts: 0,
+            never: Vec::new(),
+            before: String::new(),
+            whitespace: 32,
+            limits: Limits::default(),
+        }
     }
 }

@@ -63,17 +63,19 @@ pub struct Run {
     denied: Vec<u32>,
     /// Tokens accepted since the beginning.
     n_taken: usize,
+    /// How often a trigger came.
+    n_parts: usize,
 }
 
 impl Run {
     pub(super) fn new(constraint: Constraint) -> Run {
         let state = Run::beginning(&constraint);
-        Run { constraint, state, error: None, allowed: None, denied: Vec::new(), n_taken: 0 }
+        Run { constraint, state, error: None, allowed: None, denied: Vec::new(), n_taken: 0, n_parts: 0 }
     }
 
     fn beginning(constraint: &Constraint) -> State {
         match constraint.0.watch {
-            Some(_) => State::Waiting(Vec::new()),
+            Some(_) => State::Waiting(constraint.0.before.clone()),
             None => State::Within(Box::new(constraint.0.start.deep_clone())),
         }
     }
@@ -87,7 +89,7 @@ impl Run {
     pub fn reset(&mut self) {
         self.state = Run::beginning(&self.constraint);
         self.error = None;
-        self.n_taken = 0;
+        (self.n_taken, self.n_parts) = (0, 0);
     }
 
     /// Whether it stands where it began.
@@ -106,7 +108,10 @@ impl Run {
         let inner = &*self.constraint.0;
         match (&mut self.state, &inner.watch) {
             (State::Waiting(tail), Some(watch)) => {
-                watch.deny(tail, &inner.start, &inner.vocabulary, &mut self.denied);
+                match inner.most_parts > 0 && self.n_parts >= inner.most_parts {
+                    true => watch.deny_all(tail, &inner.vocabulary, &mut self.denied),
+                    false => watch.deny(tail, &inner.start, &inner.vocabulary, &mut self.denied),
+                }
                 Ok(if self.denied.is_empty() { Mask::Free } else { Mask::Deny(&self.denied) })
             }
             (State::Waiting(_), None) => Ok(Mask::Free),
@@ -140,6 +145,7 @@ impl Run {
         let outcome = match &mut self.state {
             State::Waiting(tail) => match inner.watch.as_ref().map(|w| w.take(id, &inner.vocabulary, tail)) {
                 Some(Seen::Trigger(rest)) => {
+                    self.n_parts += 1;
                     let mut matcher = inner.start.deep_clone();
                     let ids = inner.vocabulary.spell(&rest).unwrap_or_default();
                     let outcome = matcher.consume_tokens(&ids);
@@ -160,7 +166,7 @@ impl Run {
         } else if let (State::Within(matcher), true) = (&self.state, inner.repeat)
             && matcher.is_stopped()
         {
-            self.state = Run::beginning(&self.constraint);
+            self.state = State::Waiting(Vec::new());
         }
     }
 
@@ -228,6 +234,7 @@ impl Clone for Run {
             allowed: None,
             denied: Vec::new(),
             n_taken: self.n_taken,
+            n_parts: self.n_parts,
         }
     }
 }

@@ -15,8 +15,12 @@ const MOST: [(&str, usize); 3] = [("oneOf", 256), ("patternProperties", 64), ("a
 /// Keywords whose values are no schemas.
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
 
-/// The schema as a tree, with the options of its compilation.
-pub(super) fn read(text: &str, options: &ConstraintOptions) -> Result<Value> {
+/// A JSON schema as a tree in the form that `%json` takes in a grammar: with the options of its compilation under the key
+/// `x-guidance`.
+///
+/// # Errors
+/// `InvalidArgument` for what is no schema, or too large; `Unsupported` for what is no keyword of JSON Schema.
+pub fn read(text: &str, options: &ConstraintOptions) -> Result<Value> {
     let schema = json::tree(text.as_bytes())
         .map_err(|e| Error::InvalidArgument(format!("the JSON schema is no JSON: {e}")))?;
     let mut schema = match schema {
@@ -152,6 +156,42 @@ fn exact(format: &str) -> Option<String> {
         "date-time" => Some(format!("^{DATE}[tT]{TIME}$")),
         _ => None,
     }
+}
+
+/// The expression, in the syntax of the crate `regex`, of the texts of a format of JSON Schema, where Ember has one.
+pub fn expression(format: &str) -> Option<String> {
+    let label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
+    let number = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+    Some(match format {
+        "date" => DATE.to_owned(),
+        "time" => TIME.to_owned(),
+        "date-time" => format!("{DATE}[tT]{TIME}"),
+        "uuid" => "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}".to_owned(),
+        "email" => {
+            let word = r"[a-zA-Z0-9!#$%&'*+\-=?^_`{|}~]+";
+            format!(r"{word}(?:\.{word})*@{label}(?:\.{label})*")
+        }
+        "hostname" => format!(r"{label}(?:\.{label})*"),
+        "ipv4" => format!(r"{number}(?:\.{number}){{3}}"),
+        "ipv6" => {
+            let h = "[0-9a-fA-F]{1,4}";
+            format!("(?:(?:{h}:){{7}}{h}|(?:{h}:){{1,7}}:|(?:{h}:){{1,6}}:{h}|:(?::{h}){{1,7}}|::)")
+        }
+        // Those with a host.
+        "uri" => {
+            let text = r"(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*";
+            format!(
+                r"[a-zA-Z][a-zA-Z0-9+.-]*://{label}(?:\.{label})*(?::[0-9]{{1,5}})?(?:/{text})*(?:\?{text})?(?:#{text})?"
+            )
+        }
+        "duration" => {
+            let time = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
+            format!(
+                "P(?:[0-9]+W|{time}|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{time})?)"
+            )
+        }
+        _ => return None,
+    })
 }
 
 /// Puts expressions in place of some formats.

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 pub(super) struct Watch {
     tokens: Vec<u32>,
     texts: Vec<Text>,
+    /// Texts that may not come.
+    never: Vec<Text>,
     /// Length of the longest text.
     longest: usize,
 }
@@ -23,6 +25,22 @@ struct Text {
     /// For each length of its beginning that the text so far may end with: the tokens that would complete it and go on with
     /// what the grammar does not allow. Found when they are first asked for.
     denied: Vec<OnceLock<Vec<u32>>>,
+    /// The same for all tokens that would complete it.
+    complete: Vec<OnceLock<Vec<u32>>>,
+}
+
+impl Text {
+    fn new(text: &str) -> Text {
+        let lists = || (0..text.len()).map(|_| OnceLock::new()).collect();
+        Text { text: text.as_bytes().to_vec(), denied: lists(), complete: lists() }
+    }
+
+    /// Appends the tokens that would complete it behind `tail`.
+    fn completed_by(&self, tail: &[u8], vocabulary: &Vocabulary, ids: &mut Vec<u32>) {
+        for (n, list) in self.complete.iter().enumerate().filter(|(n, _)| tail.ends_with(&self.text[..*n])) {
+            ids.extend(list.get_or_init(|| complete(&self.text, n, vocabulary)));
+        }
+    }
 }
 
 /// What a token came to.
@@ -35,7 +53,11 @@ pub(super) enum Seen {
 
 impl Watch {
     /// `None` where there are no triggers. `InvalidArgument` for one that is empty, too long or no token.
-    pub(super) fn new(triggers: &[Trigger], vocabulary: &Vocabulary) -> Result<Option<Watch>> {
+    pub(super) fn new(
+        triggers: &[Trigger],
+        never: &[String],
+        vocabulary: &Vocabulary,
+    ) -> Result<Option<Watch>> {
         let refuse = |why: String| Err(Error::InvalidArgument(why));
         if triggers.len() > MAX_TRIGGERS {
             return refuse(format!(
@@ -43,7 +65,23 @@ impl Watch {
                 triggers.len()
             ));
         }
-        let mut watch = Watch { tokens: Vec::new(), texts: Vec::new(), longest: 0 };
+        if never.len() > MAX_TRIGGERS || never.iter().any(|text| text.is_empty() || text.len() > MAX_TRIGGER)
+        {
+            return refuse(format!(
+                "texts that may not come are at most {MAX_TRIGGERS}, of 1 to {MAX_TRIGGER} bytes each"
+            ));
+        }
+        if triggers.is_empty() && !never.is_empty() {
+            return refuse(
+                "a constraint without triggers never waits, so no text can be kept from coming".into(),
+            );
+        }
+        let mut watch = Watch {
+            tokens: Vec::new(),
+            texts: Vec::new(),
+            never: never.iter().map(|text| Text::new(text)).collect(),
+            longest: never.iter().map(String::len).max().unwrap_or(0),
+        };
         for trigger in triggers {
             match trigger {
                 Trigger::Token(id) if *id as usize >= vocabulary.len() => {
@@ -65,8 +103,7 @@ impl Watch {
                 }
                 Trigger::Text(text) => {
                     watch.longest = watch.longest.max(text.len());
-                    let denied = (0..text.len()).map(|_| OnceLock::new()).collect();
-                    watch.texts.push(Text { text: text.as_bytes().to_vec(), denied });
+                    watch.texts.push(Text::new(text));
                 }
             }
         }
@@ -90,7 +127,24 @@ impl Watch {
         Seen::Nothing
     }
 
-    /// Appends the tokens that may not be next, in ascending order: each would be a trigger with a rest that `start`, the beginning of the
+    /// The end of a text before which nothing is looked at.
+    pub(super) fn end_of(&self, text: &str) -> Vec<u8> {
+        let n = self.longest.saturating_sub(1).min(text.len());
+        text.as_bytes()[text.len() - n..].to_vec()
+    }
+
+    /// Gives the tokens that may not be next, in ascending order: each would be a trigger.
+    pub(super) fn deny_all(&self, tail: &[u8], vocabulary: &Vocabulary, denied: &mut Vec<u32>) {
+        denied.clear();
+        denied.extend(&self.tokens);
+        for text in self.texts.iter().chain(&self.never) {
+            text.completed_by(tail, vocabulary, denied);
+        }
+        denied.sort_unstable();
+        denied.dedup();
+    }
+
+    /// Gives the tokens that may not be next, in ascending order: each would be a trigger with a rest that `start`, the beginning of the
     /// grammar, does not allow.
     pub(super) fn deny(&self, tail: &[u8], start: &Matcher, vocabulary: &Vocabulary, denied: &mut Vec<u32>) {
         denied.clear();
@@ -100,9 +154,22 @@ impl Watch {
                 denied.extend(list.get_or_init(|| unfit(&text.text, n, start, vocabulary)));
             }
         }
+        self.never.iter().for_each(|text| text.completed_by(tail, vocabulary, denied));
         denied.sort_unstable();
         denied.dedup();
     }
+}
+
+/// Tokens that complete `text`, of which `n` bytes are there.
+fn complete(text: &[u8], n: usize, vocabulary: &Vocabulary) -> Vec<u32> {
+    let completes = |id: &u32| {
+        let bytes = vocabulary.tokenizer().token_bytes(*id).unwrap_or_default();
+        match n {
+            0 => bytes.windows(text.len()).any(|part| part == text),
+            _ => bytes.starts_with(&text[n..]),
+        }
+    };
+    (0..vocabulary.len() as u32).filter(completes).collect()
 }
 
 /// Tokens that complete `text`, of which `n` bytes are there, and whose rest does not fit the grammar.

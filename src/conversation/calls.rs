@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use super::ToolChoice;
-use crate::chat::reply::{ReplyFormat, Tools};
-use crate::constrain::{Constraint, ConstraintOptions, Grammar, Trigger};
-use crate::error::{Error, Result};
+use crate::chat::reply::{Control, GrammarParts, ReplyFormat, ToolUse, Tools};
+use crate::constrain::{Constraint, ConstraintOptions, Grammar, Trigger, expression, read_schema};
+use crate::error::Result;
 use crate::model::LoadedModel;
+use crate::tokenizer::Tokenizer;
+
+/// Most characters of white space between two parts of arguments: a model could write it to the end of its days.
+const WHITE_SPACE: usize = 8;
 
 /// The constraints of a conversation's replies.
 #[derive(Clone, Default)]
@@ -31,41 +35,56 @@ impl CallConstraints {
         parallel: bool,
     ) -> Result<CallConstraints> {
         let tokenizer = model.tokenizer()?;
-        let control = |text: &str| {
-            let ids = tokenizer.encode(text, false, true).ok()?;
-            let [id] = ids[..] else { return None };
-            tokenizer.is_control(id).then_some(id)
-        };
+        let controls = |text: &str| controls(tokenizer, text);
+        let options = ConstraintOptions { whitespace: WHITE_SPACE, ..ConstraintOptions::default() };
+        let schema = |text: &str| read_schema(text, &options);
+        let parts = GrammarParts { controls: &controls, schema: &schema, expression: &expression };
         let is_free = matches!(choice, ToolChoice::Auto | ToolChoice::None);
-        let grammar = match format.tool_grammar(tools, choice, parallel, &control) {
-            Ok(Some(grammar)) => grammar,
-            Ok(None) => return Ok(CallConstraints::default()),
-            // Whether and how it calls is the model's business then.
-            Err(Error::Unsupported(_)) if is_free => return Ok(CallConstraints::default()),
-            Err(error) => return Err(error.within(model.name())),
-        };
-        if !cfg!(feature = "constraints") && is_free {
+        if is_free && (!cfg!(feature = "constraints") || format.name().is_none()) {
             return Ok(CallConstraints::default());
         }
-        let compiled = |triggers: Vec<String>| {
+        let made = |in_thought: bool| {
+            let asked = ToolUse { tools, choice, parallel, in_thought };
+            let Some(grammar) = format.tool_grammar(asked, &parts).map_err(|e| e.within(model.name()))?
+            else {
+                return Ok(None);
+            };
             let options = ConstraintOptions {
-                triggers: triggers.into_iter().map(Trigger::Text).collect(),
                 // Behind a call that might have been left out comes text again.
-                repeat: is_free,
+                repeat: is_free && !grammar.triggers.is_empty(),
+                triggers: grammar.triggers.into_iter().map(Trigger::Text).collect(),
+                never: grammar.never,
+                before: grammar.before,
+                most_parts: grammar.most_parts,
                 ..ConstraintOptions::default()
             };
-            Constraint::new(model.vocabulary()?, Grammar::Lark(&grammar.lark), &options)
+            Constraint::new(model.vocabulary()?, Grammar::Lark(&grammar.lark), &options).map(Some)
         };
-        let answer = compiled(grammar.triggers.clone())?;
-        let thought = match (is_free, format.thinking()) {
-            (false, Some(marks)) => compiled(vec![marks.close.clone()])?,
-            _ => answer.clone(),
+        let answer = made(false)?;
+        let thought = match format.thinking() {
+            Some(_) => made(true)?,
+            None => answer.clone(),
         };
-        Ok(CallConstraints { answer: Some(answer), thought: Some(thought) })
+        Ok(CallConstraints { answer, thought })
     }
 
     /// That of a reply which begins inside a thought or not.
     pub fn of(&self, is_thinking: bool) -> Option<&Constraint> {
         if is_thinking { self.thought.as_ref() } else { self.answer.as_ref() }
     }
+}
+
+/// The control tokens in a text of a template.
+pub fn controls(tokenizer: &Tokenizer, text: &str) -> Vec<Control> {
+    let ids = tokenizer.encode(text, false, true).unwrap_or_default();
+    let (mut found, mut from) = (Vec::new(), 0);
+    for id in ids.into_iter().filter(|&id| tokenizer.is_control(id)) {
+        let mark = tokenizer.token_bytes(id).ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let Some(mark) = mark.filter(|mark| !mark.is_empty()) else { continue };
+        if let Some(at) = text[from..].find(mark).map(|at| from + at) {
+            from = at + mark.len();
+            found.push(Control { at: at..from, id, is_end: tokenizer.is_eog(id) });
+        }
+    }
+    found
 }

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use calls::CallConstraints;
+pub use calls::{CallConstraints, controls};
 pub use fit::OnFull;
 use held::Held;
 pub use messages::{Message, Reply, Role};
@@ -300,9 +300,8 @@ impl Conversation {
     /// Ends a thought that has used its budget up: the mark that closes it comes as if the model had said so.
     fn close_thought(&mut self, context: &mut Context) -> Result<()> {
         let Some(running) = &mut self.reply else { return Ok(()) };
-        let Some(marks) = self.format.thinking() else { return Ok(()) };
-        let close =
-            if marks.close.starts_with('<') { format!("\n{}\n\n", marks.close) } else { marks.close.clone() };
+        let must_call = matches!(self.options.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+        let Some(close) = self.format.thought_end(must_call) else { return Ok(()) };
         let tokenizer = self.model.tokenizer()?;
         let ids = tokenizer.encode_rendered(&self.held.tokens, &close, &[])?;
         // The last token was told, and may not have run yet; the new generation runs it with the mark.

@@ -62,6 +62,9 @@ pub struct Sampler {
     /// The latest accepted tokens, as many as the stages look at.
     history: VecDeque<u32>,
     n_history: usize,
+    /// How many of them, the latest, were generated, and whether frequency and presence count those alone.
+    n_generated: usize,
+    generated_only: bool,
     /// Room for a part of the history.
     recent: Vec<u32>,
     repeats: Repeats,
@@ -90,6 +93,8 @@ impl Sampler {
             candidates: Candidates::default(),
             history: VecDeque::new(),
             n_history: 0,
+            n_generated: 0,
+            generated_only: false,
             recent: Vec::new(),
             repeats: Repeats::default(),
             bound: 0.0,
@@ -118,7 +123,8 @@ impl Sampler {
         }
         copy.history.extend(&self.history);
         copy.runs.extend(self.runs.iter().cloned());
-        copy.has_sampled = self.has_sampled;
+        (copy.has_sampled, copy.n_generated) = (self.has_sampled, self.n_generated);
+        copy.generated_only = self.generated_only;
         Ok(copy)
     }
 
@@ -192,6 +198,12 @@ impl Sampler {
         Ok(())
     }
 
+    /// Whether the penalties of frequency and presence count the tokens that were generated since the last one of a prompt, and no others, as
+    /// OpenAI's API has them. A new sampler counts all that were accepted. The penalty of repetition always does.
+    pub fn set_penalties_generated_only(&mut self, generated_only: bool) {
+        self.generated_only = generated_only;
+    }
+
     /// Sets the bound of a stage of Mirostat's, of which there is one at most.
     fn begin_mirostat(&mut self, tau: f32) -> Result<()> {
         if self.mirostat().is_some() {
@@ -233,6 +245,7 @@ impl Sampler {
     pub fn reset(&mut self) {
         self.rng = Rng::new(self.seed);
         self.history.clear();
+        self.n_generated = 0;
         self.restart();
         self.bound = self.mirostat().map_or(0.0, |(tau, _)| mirostat::start(tau));
         let started = self.adaptive_p().map(|(target, decay)| Average::start(target, decay));
@@ -248,8 +261,14 @@ impl Sampler {
             self.average.accept(token, decay);
         }
         match std::mem::take(&mut self.has_sampled) {
-            true => self.runs.iter_mut().for_each(|run| run.accept(token)),
-            false => self.restart(),
+            true => {
+                self.n_generated += 1;
+                self.runs.iter_mut().for_each(|run| run.accept(token));
+            }
+            false => {
+                self.n_generated = 0;
+                self.restart();
+            }
         }
         self.remember_token(token);
     }
@@ -274,6 +293,7 @@ impl Sampler {
     pub fn read(&mut self, text: &[u32]) {
         self.restart();
         self.history.clear();
+        self.n_generated = 0;
         let skipped = text.len().saturating_sub(self.n_history);
         self.history.extend(&text[skipped..]);
     }
@@ -360,8 +380,25 @@ impl Sampler {
         Ok(picked.id)
     }
 
+    /// Penalties of which those of frequency and presence are for generated tokens alone.
+    fn penalize_generated(&mut self, penalties: Penalties) -> Result<()> {
+        let repeated = Penalties { frequency: 0.0, presence: 0.0, ..penalties };
+        let counted = Penalties { repeat: 1.0, ..penalties };
+        let n_generated = penalties.last_n.min(self.n_generated);
+        for (penalties, n) in [(repeated, penalties.last_n), (counted, n_generated)] {
+            self.recall(n);
+            self.recent.sort_unstable();
+            penalties::apply(&mut self.candidates, &penalties, &self.recent);
+        }
+        Ok(())
+    }
+
     /// Applies stage number `i`.
     fn apply(&mut self, i: usize) -> Result<()> {
+        match self.stages[i] {
+            Stage::Penalties(penalties) if self.generated_only => return self.penalize_generated(penalties),
+            _ => {}
+        }
         match &self.stages[i] {
             Stage::Penalties(Penalties { last_n, .. }) | Stage::Dry(Dry { last_n, .. }) => {
                 self.recall(*last_n)

@@ -176,3 +176,31 @@ fn top_n_sigma_passes_over_what_is_ruled_out() {
     assert!(sampler(&[Stage::TopNSigma(1.0), Stage::Greedy]).is_greedy());
     assert!(!sampler(&[Stage::Greedy, Stage::AdaptiveP { target: 0.1, decay: 0.5 }]).is_greedy());
 }
+
+/// Where generated tokens alone count, those of a prompt keep their logits, but for the penalty of repetition.
+#[test]
+fn penalties_of_generated_tokens_pass_over_the_prompt() {
+    let penalties = Penalties { last_n: 8, repeat: 2.0, frequency: 3.0, presence: 1.0 };
+    let mut sampler = sampler(&[Stage::Penalties(penalties)]);
+    let logits = [10.0, 10.0, 10.0, 10.0];
+    let penalized = |sampler: &mut Sampler| {
+        sampler.candidates.fill(&logits, 0).unwrap();
+        sampler.apply(0).unwrap();
+        let mut all: Vec<(u32, f32)> = sampler.candidates.iter().map(|c| (c.id, c.logit)).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all.into_iter().map(|(_, logit)| logit).collect::<Vec<f32>>()
+    };
+    sampler.read(&[0, 0, 1]);
+    [1, 2, 2].into_iter().for_each(|id| sampler.accept_generated(id));
+    assert_eq!(penalized(&mut sampler), [5.0 - 7.0, 5.0 - 7.0, 5.0 - 7.0, 10.0]);
+    sampler.set_penalties_generated_only(true);
+    assert_eq!(penalized(&mut sampler), [5.0, 5.0 - 4.0, 5.0 - 7.0, 10.0]);
+    assert_eq!(penalized(&mut sampler.try_clone().unwrap()), [5.0, 5.0 - 4.0, 5.0 - 7.0, 10.0]);
+    // The next prompt has them all.
+    sampler.read(&[0, 0, 1, 1, 2, 2]);
+    assert_eq!(penalized(&mut sampler), [5.0, 5.0, 5.0, 10.0]);
+    sampler.accept_generated(3);
+    assert_eq!(penalized(&mut sampler), [5.0, 5.0, 5.0, 5.0 - 4.0]);
+    sampler.accept(3);
+    assert_eq!(penalized(&mut sampler), [5.0; 4]);
+}

@@ -236,6 +236,32 @@ static void penalties_need_accepted_tokens(void)
     ember_sampler_free(copy);
 }
 
+/* Of a prompt's token 17 and the generated token 18 the latter alone counts where only generated ones do. */
+static void penalties_of_generated_tokens(void)
+{
+    float logits[N];
+    uint32_t token = 0;
+    fill(logits);
+    ember_sampler *s = new_sampler(1), *copy = NULL;
+    OK(ember_sampler_add_penalties(s, 8, 1.0f, 5.0f, 5.0f, E));
+    OK(ember_sampler_add_greedy(s, E));
+    OK(ember_sampler_accept(s, 17, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 18);
+    OK(ember_sampler_set_penalties_generated_only(s, true, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 17);
+    OK(ember_sampler_accept(s, token, E));
+    OK(ember_sampler_clone(s, &copy, E));
+    OK(ember_sampler_sample(s, logits, N, &token, E));
+    CHECK(token == 18);
+    OK(ember_sampler_sample(copy, logits, N, &token, E));
+    CHECK(token == 18);
+    OK(ember_sampler_set_penalties_generated_only(s, false, E));
+    ember_sampler_free(s);
+    ember_sampler_free(copy);
+}
+
 static void seeds(void)
 {
     uint64_t a = 0, b = 0;
@@ -446,6 +472,7 @@ int main(int argc, char **argv)
     another_handle_is_not_a_sampler();
     more_stages();
     penalties_need_accepted_tokens();
+    penalties_of_generated_tokens();
     seeds();
     more_bad_parameters();
     callbacks();

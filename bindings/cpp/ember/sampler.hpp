@@ -75,6 +75,10 @@ public:
     Sampler &penalties(std::uint32_t last_n, float repeat, float frequency = 0, float presence = 0) & {
         return add(ember_sampler_add_penalties, last_n, repeat, frequency, presence);
     }
+    // Whether frequency and presence count the tokens that were generated since the last one of a prompt and no others.
+    Sampler &penalties_generated_only(bool generated_only = true) & {
+        return add(ember_sampler_set_penalties_generated_only, generated_only);
+    }
     // Makes tokens less likely which would carry on a passage that is among the latest `last_n` already (DRY).
     Sampler &dry(const Model &model, std::uint32_t last_n, const DryOptions &options = {}) & {
         std::vector<const char *> texts{""}; // an address also for none

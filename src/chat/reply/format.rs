@@ -109,6 +109,17 @@ impl ReplyFormat {
         self.0.thinking.as_ref()
     }
 
+    /// The text that closes a thought which has become too long. `before_call`: what comes next is a call.
+    pub fn thought_end(&self, before_call: bool) -> Option<String> {
+        let marks = self.thinking()?;
+        Some(match marks.close.starts_with('<') {
+            // The header of a call says its channel itself.
+            true if self.has_channels() && before_call => "\n<|end|><|start|>assistant".to_owned(),
+            true => format!("\n{}\n\n", marks.close),
+            false => marks.close.clone(),
+        })
+    }
+
     /// The template's variable that switches thinking on and off.
     pub fn thinking_switch(&self) -> Option<&ThinkingSwitch> {
         self.0.switch.as_ref()

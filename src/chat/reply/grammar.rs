@@ -2,84 +2,59 @@
 //! arguments follow the schemas of the tools.
 #![forbid(unsafe_code)]
 
+use serde_json::Value;
+
+use super::families::Calls;
 use super::format::ReplyFormat;
-use super::tools::{Parameter, Tool, ToolChoice, Tools};
+use super::lark::{ANY, GrammarParts, Lark, escaped, literal, regex, row};
+use super::notation::{LOOKS_LIKE_OTHERS, Notation, Style, sort};
+use super::schema::{NAMES, Root, is_free};
+use super::shape::{Each, Form, Piece, Shape, Values};
+use super::sink::MOST_NAME;
+use super::tools::{Kinds, Tool, ToolChoice, Tools};
 use super::walk::quoted;
 use crate::error::{Error, Result};
+
+/// Most calls of a reply that a grammar lets through.
+pub const MOST_CALLS: usize = 32;
 
 /// What constrains calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolGrammar {
     /// The grammar begins behind the first of these in the answer. None: it begins with the answer, behind a thought.
     pub triggers: Vec<String>,
+    /// What stands before the answer in a prompt, where a trigger may begin.
+    pub before: String,
+    /// What else would begin a call, and may not come where the grammar waits for a trigger.
+    pub never: Vec<String>,
+    /// How often the grammar may begin.
+    pub most_parts: usize,
     /// The grammar, in Lark.
     pub lark: String,
 }
 
-/// How much white space there may be between two parts of arguments: what `llguidance` takes from a schema.
-const WHITE_SPACE: &str =
-    r#""x-guidance": {"whitespace_flexible": true, "whitespace_pattern": "[\\x20\\x0A]{1,8}"}"#;
-
-/// How the calls of a form are written. `~` in a mark is a line break that may be left away.
+/// What is asked of a reply.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
-    /// JSON objects: what is before and behind them, whether they are a list, and the key of the arguments.
-    Objects { open: &'static str, close: &'static str, is_list: bool, arguments: &'static str },
-    /// A name and JSON: what is before the name, between them, and behind.
-    Named { open: &'static str, between: &'static str, close: &'static str },
-    /// Arguments one by one.
-    Tagged(Tags),
-    /// No grammar is known.
-    Unknown,
+pub struct ToolUse<'t> {
+    /// The tools.
+    pub tools: &'t Tools,
+    /// Whether the model calls one.
+    pub choice: &'t ToolChoice,
+    /// Whether there may be more than one call.
+    pub parallel: bool,
+    /// Whether the reply begins inside a thought. It is followed by the calls that have to be made.
+    pub in_thought: bool,
 }
-
-/// How arguments that stand one by one are written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Tags {
-    /// Before and behind a section of calls.
-    pub open: &'static str,
-    pub close: &'static str,
-    /// Between two calls of a section; `None`: each call is a section.
-    pub calls: Option<&'static str>,
-    /// Before a call, behind its name, behind the call.
-    pub before: &'static str,
-    pub named: &'static str,
-    pub behind: &'static str,
-    /// Before a key, between key and value, behind a value.
-    pub key: &'static str,
-    pub value: &'static str,
-    pub end: &'static str,
-    /// Between two arguments.
-    pub comma: &'static str,
-    pub strings: Strings,
-}
-
-/// How a string is written as a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strings {
-    /// As it is, up to what is behind the value.
-    Raw,
-    /// As JSON writes it.
-    Json,
-}
-
-/// The id of the token that a text is, if it is a control token, which no other tokens can spell.
-pub type ControlToken<'t> = &'t dyn Fn(&str) -> Option<u32>;
 
 impl ReplyFormat {
-    /// The grammar of calls of these tools. `Ok(None)`: nothing is to be constrained, since no call has to be made, and none
-    /// can be told from an answer by its beginning.
+    /// The grammar of calls. `Ok(None)`: nothing is to be constrained, since no call has to be made, and none can be told from an answer by
+    /// its beginning.
     ///
     /// # Errors
-    /// `InvalidArgument` when a call has to be made and there is no tool, or none of the name; `Unsupported` when no grammar
-    /// is known for the template's form of calls.
-    pub fn tool_grammar(
-        &self,
-        tools: &Tools,
-        choice: &ToolChoice,
-        parallel: bool,
-        token: ControlToken<'_>,
-    ) -> Result<Option<ToolGrammar>> {
+    /// `InvalidArgument` when a call has to be made and there is no tool, or none of the name, and for schemas that cannot be met;
+    /// `Unsupported` when no form of calls is known for the template, and for names and schemas that the form cannot be held to.
+    pub fn tool_grammar(&self, asked: ToolUse<'_>, parts: &GrammarParts<'_>) -> Result<Option<ToolGrammar>> {
+        let ToolUse { tools, choice, parallel, in_thought } = asked;
         let is_lazy = *choice == ToolChoice::Auto;
         if *choice == ToolChoice::None || is_lazy && tools.is_empty() {
             return Ok(None);
@@ -94,184 +69,423 @@ impl ReplyFormat {
                 _ => "tool_choice asks for a call, and there are no tools".into(),
             }));
         }
-        let calls = self.calls().filter(|calls| !matches!(calls.shape, Shape::Unknown)).ok_or_else(|| {
-            Error::Unsupported(format!(
-                "no grammar is known for calls of the form {}",
-                self.name().unwrap_or("of this chat template")
-            ))
+        let calls = self.calls().ok_or_else(|| {
+            Error::Unsupported("no grammar is known for calls of the form of this chat template".into())
         })?;
         if is_lazy && calls.is_bare {
             return Ok(None);
         }
-        let mut lark = Lark { rules: Vec::new(), token };
-        let trigger = is_lazy.then(|| calls.trigger());
-        let start = lark.calls(&calls.shape, &allowed, parallel, trigger);
-        let text = lark
-            .rules
-            .iter()
-            .fold(format!("start: {start}\n"), |text, (name, rule)| format!("{text}{name}: {rule}\n"));
-        Ok(Some(ToolGrammar { triggers: trigger.map(str::to_owned).into_iter().collect(), lark: text }))
+        let most = if parallel { MOST_CALLS } else { 1 };
+        let mut maker = Maker { calls, lark: Lark::new(parts), most, is_lazy };
+        let mut grammar = ToolGrammar {
+            triggers: Vec::new(),
+            before: String::new(),
+            never: Vec::new(),
+            most_parts: 0,
+            lark: String::new(),
+        };
+        let close = self.thinking().filter(|_| in_thought && !is_lazy).map(|marks| marks.close.clone());
+        grammar.triggers.extend(close);
+        let start = match &calls.shape {
+            Shape::Calls(form) => maker.between_marks(form, &allowed, &mut grammar)?,
+            Shape::Channels => maker.in_channels(&allowed, in_thought, &mut grammar)?,
+            Shape::Recipients => maker.for_recipients(&allowed)?,
+        };
+        grammar.lark = maker.lark.finish(&start);
+        Ok(Some(grammar))
     }
 }
 
-/// A text as a string of Lark.
-fn literal(text: &str) -> String {
-    if text.is_empty() { String::new() } else { quoted(text) }
+/// Makes the grammar of one form.
+struct Maker<'p> {
+    calls: &'static Calls,
+    lark: Lark<'p>,
+    /// Most calls.
+    most: usize,
+    is_lazy: bool,
 }
 
-/// What stands one behind the other.
-fn row<const N: usize>(parts: [String; N]) -> String {
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-struct Lark<'t> {
-    rules: Vec<(String, String)>,
-    token: ControlToken<'t>,
-}
-
-impl Lark<'_> {
-    fn rule(&mut self, name: String, body: String) -> String {
-        self.rules.push((name.clone(), body));
-        name
-    }
-
-    /// A text of the format: control tokens by their ids, the rest as strings.
-    fn mark(&self, text: &str) -> String {
-        let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
-        while at < text.len() {
-            let rest = &text[at..];
-            let end = match rest.as_bytes()[0] {
-                b'<' => rest.find('>'),
-                b'[' => rest.find(']'),
-                b'~' => Some(0),
-                _ => None,
-            };
-            let found = end.map(|end| &rest[..=end]).and_then(|mark| match mark {
-                "~" => Some((1, "/\\n?/".to_owned())),
-                mark => (self.token)(mark).map(|id| (mark.len(), format!("<[{id}]>"))),
-            });
-            match found {
-                Some((n, symbol)) => {
-                    out.extend([literal(&text[from..at]), symbol]);
-                    (at, from) = (at + n, at + n);
-                }
-                None => at += rest.chars().next().map_or(1, char::len_utf8),
+impl Maker<'_> {
+    /// Calls between marks. Where none has to be made, the mark before them stands before the grammar.
+    fn between_marks(&mut self, form: &Form, tools: &[&Tool], grammar: &mut ToolGrammar) -> Result<String> {
+        let mut ways = Vec::new();
+        for tool in tools {
+            for way in form.ways {
+                ways.extend(self.call(way, tool)?);
             }
         }
-        out.push(literal(&text[from..]));
-        out.retain(|part| !part.is_empty());
-        out.join(" ")
-    }
-
-    /// All calls. `trigger` stands before the grammar, which then begins with what follows it.
-    fn calls(&mut self, shape: &Shape, tools: &[&Tool], parallel: bool, trigger: Option<&str>) -> String {
-        let names: Vec<String> =
-            tools.iter().enumerate().map(|(i, tool)| self.call(shape, tool, i)).collect();
-        let call = self.rule("call".into(), names.join(" | "));
-        let (open, close, between) = match *shape {
-            Shape::Objects { open, close, is_list, .. } => {
-                (open, close, is_list.then(|| "\", \"".to_owned()))
-            }
-            Shape::Named { open, close, .. } => (open, close, None),
-            Shape::Tagged(tags) => (tags.open, tags.close, tags.calls.map(|calls| self.mark(calls))),
-            Shape::Unknown => ("", "", None),
+        let call = self.lark.rule("call", &ways.join(" | "));
+        let more = self.most - 1;
+        let trigger = self.calls.trigger();
+        let begin = match self.is_lazy {
+            true => form.open.strip_prefix(trigger).unwrap_or(form.open),
+            false => form.open,
         };
-        let behind_trigger = trigger.map_or(open, |trigger| open.strip_prefix(trigger).unwrap_or(open));
-        let (open, close, begin) = (self.mark(open), self.mark(close), self.mark(behind_trigger));
-        match between {
-            Some(between) if parallel => row([begin, call.clone(), format!("({between} {call})*"), close]),
-            Some(_) => row([begin, call, close]),
+        let (open, close, begin) =
+            (self.lark.mark(form.open), self.lark.mark(form.close), self.lark.mark(begin));
+        if self.is_lazy {
+            grammar.triggers = vec![trigger.to_owned()];
+            grammar.never = self.calls.opens[1..].iter().map(|mark| (*mark).to_owned()).collect();
+            // A section has all calls; where there is none, each call is a part.
+            grammar.most_parts = if form.between.is_some() { 1 } else { self.most };
+        }
+        Ok(match form.between {
+            Some(_) if more == 0 => row([begin, call, close]),
+            Some(between) => {
+                let between = self.lark.mark(between);
+                row([begin, call.clone(), format!("({between} {call}){{0,{more}}}"), close])
+            }
             None => {
-                let rest = self.rule("rest".into(), row([call, close]));
-                let more = if parallel { format!("(/\\s{{0,8}}/ {open} {rest})*") } else { String::new() };
-                row([begin, rest, more])
-            }
-        }
-    }
-
-    fn call(&mut self, shape: &Shape, tool: &Tool, i: usize) -> String {
-        let body = match *shape {
-            Shape::Objects { arguments, .. } => {
-                let head = format!("{{\"name\": {}, \"{arguments}\": ", quoted(&tool.name));
-                row([literal(&head), self.json(format!("arguments_{i}"), &tool.schema), literal("}")])
-            }
-            Shape::Named { between, .. } => {
-                let name = literal(&tool.name);
-                row([name, self.mark(between), self.json(format!("arguments_{i}"), &tool.schema)])
-            }
-            Shape::Tagged(tags) => {
-                let arguments = self.arguments(&tags, tool, i);
-                row([
-                    self.mark(tags.before),
-                    literal(&tool.name),
-                    self.mark(tags.named),
-                    arguments,
-                    self.mark(tags.behind),
-                ])
-            }
-            Shape::Unknown => String::new(),
-        };
-        self.rule(format!("call_{i}"), body)
-    }
-
-    fn json(&mut self, name: String, schema: &str) -> String {
-        let empty = "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
-        let schema = if schema.trim() == "{}" { empty } else { schema };
-        // Without a bound a model may write white space to the end of its days.
-        let Some(inner) = schema.trim().strip_prefix('{') else {
-            return self.rule(name, format!("%json {schema}"));
-        };
-        let comma = if inner.trim_start().starts_with('}') { "" } else { ", " };
-        self.rule(name, format!("%json {{{WHITE_SPACE}{comma}{inner}"))
-    }
-
-    /// The arguments of a tool in the schema's order: those that it requires, and any of the others.
-    fn arguments(&mut self, tags: &Tags, tool: &Tool, i: usize) -> String {
-        let all = tool.parameters.iter().enumerate();
-        let names: Vec<(String, bool)> =
-            all.map(|(j, p)| (self.argument(tags, p, format!("{i}_{j}")), p.required)).collect();
-        let maybe = |name: &str, required: bool| if required { name.to_owned() } else { format!("{name}?") };
-        if tags.comma.is_empty() {
-            return names.iter().map(|(name, required)| maybe(name, *required)).collect::<Vec<_>>().join(" ");
-        }
-        // With commas between them: each may be the first, up to one that is required.
-        let comma = self.mark(tags.comma);
-        let mut firsts = Vec::new();
-        for (j, (name, required)) in names.iter().enumerate() {
-            let more =
-                names[j + 1..].iter().map(|(name, required)| maybe(&format!("({comma} {name})"), *required));
-            firsts.push([vec![name.clone()], more.collect()].concat().join(" "));
-            if *required {
-                return self.rule(format!("list_{i}"), firsts.join(" | "));
-            }
-        }
-        if firsts.is_empty() {
-            String::new()
-        } else {
-            format!("{}?", self.rule(format!("list_{i}"), firsts.join(" | ")))
-        }
-    }
-
-    fn argument(&mut self, tags: &Tags, parameter: &Parameter, at: String) -> String {
-        let head = row([self.mark(tags.key), literal(&parameter.name), self.mark(tags.value)]);
-        let is_text = tags.strings == Strings::Raw && parameter.kinds.string && !parameter.kinds.other;
-        let value = if is_text {
-            match parameter.choices() {
-                // Of a text that is not JSON the schema is followed in so far as it says which texts there are.
-                Some(texts) => {
-                    let texts: Vec<String> = texts.iter().map(|text| literal(text)).collect();
-                    row([format!("({})", texts.join(" | ")), self.mark(tags.end)])
-                }
-                None => {
-                    let end = tags.end.trim_end_matches('~');
-                    let name = format!("text_{at}");
-                    self.rules.push((format!("{name}[suffix={}]", quoted(end)), "/(.|\\n)*/".into()));
-                    row([name, self.mark(&tags.end[end.len()..])])
+                let rest = self.lark.rule("rest", &row([call, close]));
+                match self.is_lazy || more == 0 {
+                    true => row([begin, rest]),
+                    false => row([begin, rest.clone(), format!("(/\\s{{0,8}}/ {open} {rest}){{0,{more}}}")]),
                 }
             }
-        } else {
-            row([self.json(format!("value_{at}"), &parameter.schema), self.mark(tags.end)])
-        };
-        self.rule(format!("argument_{at}"), row([head, value]))
+        })
     }
+
+    /// Calls of gpt-oss: the tool's name stands in the header of a message, before or behind its channel.
+    fn in_channels(
+        &mut self,
+        tools: &[&Tool],
+        in_thought: bool,
+        grammar: &mut ToolGrammar,
+    ) -> Result<String> {
+        const START: &str = "<|start|>assistant";
+        let [channel, message, start] =
+            ["<|channel|>", "<|message|>", START].map(|mark| self.lark.mark(mark));
+        let named =
+            self.lark.rule("channel", &row([channel.clone(), "(\"commentary\" | \"analysis\")".into()]));
+        let constrain = self.lark.mark("<|constrain|>");
+        let kind = self.lark.rule("kind", &format!("/ ?/ {constrain}? \"json\""));
+        let mut ways = Vec::new();
+        for tool in tools {
+            let name = self.written(&[Piece::Name], tool)?;
+            let arguments = self.written(&[Piece::Arguments], tool)?;
+            ways.push(row([name, format!("{named}? {kind}?"), message.clone(), arguments]));
+        }
+        let call = self.lark.rule("call", &format!("\"functions.\" ({})", ways.join(" | ")));
+        let mark = "<|call|>";
+        let is_last = (self.lark.parts.controls)(mark).iter().any(|control| control.is_end);
+        let rest = self.lark.rule("rest", &row([call, self.lark.mark(mark)]));
+        if self.is_lazy {
+            let heads = ["<|channel|>commentary", "<|channel|>analysis", START];
+            grammar.triggers = heads.iter().map(|head| format!("{head} to=")).collect();
+            grammar.before = if in_thought { String::new() } else { START.to_owned() };
+            grammar.most_parts = self.most;
+            return Ok(rest);
+        }
+        // Before the calls it thinks, and may say something.
+        let said = self.lark.text(&[], "<|end|>", &[]);
+        let said = self.lark.rule("said", &row([named.clone(), message, said, start.clone()]));
+        let first = self.lark.rule("first", &format!("{named}? \" to=\" {rest}"));
+        let begin = if in_thought { start.clone() } else { String::new() };
+        if in_thought {
+            grammar.triggers = vec!["<|end|>".to_owned()];
+        }
+        let more = if is_last { 0 } else { self.most - 1 };
+        let more = if more > 0 { format!("({start} {first}){{0,{more}}}") } else { String::new() };
+        Ok(row([begin, format!("{said}{{0,4}}"), first, more]))
+    }
+
+    /// Replies of Functionary 3.2, which are constrained from their beginning: `all` and a text, or a tool and its arguments.
+    fn for_recipients(&mut self, tools: &[&Tool]) -> Result<String> {
+        let mut ways = Vec::new();
+        for tool in tools {
+            if tool.name == "all" {
+                return Err(self.refuse_name("tool", "all"));
+            }
+            ways.push(self.written(&[Piece::Name, Piece::Mark("\n"), Piece::Arguments], tool)?);
+        }
+        let call = self.lark.rule("call", &ways.join(" | "));
+        let mark = self.lark.mark(">>>");
+        let more = self.most - 1;
+        let more = if more > 0 { format!("({mark} {call}){{0,{more}}}") } else { String::new() };
+        let calls = self.lark.rule("calls", &row([call, more]));
+        if !self.is_lazy {
+            return Ok(calls);
+        }
+        let text = self.lark.rule("SAID", "/(?s:.)*/ & ~/(?s:.)*>>>(?s:.)*/");
+        let said = self.lark.text(&[], ">>>", &[]);
+        Ok(format!("{calls} | \"all\\n\" {text} | \"all\\n\" {said} {calls}"))
+    }
+
+    /// A call in one of the ways; `None` where another way has to be taken.
+    fn call(&mut self, way: &[Piece], tool: &Tool) -> Result<Option<String>> {
+        // A kind of tool that stands where the name may stand would be taken for one.
+        let is_kind = |piece: &Piece| matches!(piece, Piece::Mark(mark) if mark.starts_with(&tool.name));
+        if way.first().is_some_and(|piece| matches!(piece, Piece::Name)) && self.has_kind(is_kind) {
+            return Ok(None);
+        }
+        let body = self.written(way, tool)?;
+        let name = format!("call_{}", self.lark.number());
+        Ok(Some(self.lark.rule(name, &body)))
+    }
+
+    /// Whether a way of the form begins with such a piece.
+    fn has_kind(&self, is_kind: impl Fn(&Piece) -> bool) -> bool {
+        match &self.calls.shape {
+            Shape::Calls(form) => form.ways.iter().any(|way| way.first().is_some_and(&is_kind)),
+            _ => false,
+        }
+    }
+
+    fn written(&mut self, pieces: &[Piece], tool: &Tool) -> Result<String> {
+        let mut symbols = Vec::new();
+        for piece in pieces {
+            symbols.push(match piece {
+                Piece::Mark(mark) => self.lark.mark(mark),
+                Piece::Name => match is_plain(&tool.name) {
+                    true => literal(&tool.name),
+                    false => return Err(self.refuse_name("tool", &tool.name)),
+                },
+                Piece::QuotedName if tool.name.len() > MOST_NAME => {
+                    return Err(self.refuse_name("tool", &tool.name));
+                }
+                Piece::QuotedName => literal(&quoted(&tool.name)),
+                Piece::Id => "/[A-Za-z0-9_-]{1,40}/".to_owned(),
+                Piece::Arguments => {
+                    let empty = "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
+                    let schema = if tool.schema.trim() == "{}" { empty } else { &tool.schema };
+                    let schema = (self.lark.parts.schema)(schema).map_err(|e| within(e, tool))?;
+                    let name = format!("arguments_{}", self.lark.number());
+                    self.lark.json(name, &of_object(schema))
+                }
+                Piece::Each(each) => self.each(each, tool)?,
+            });
+        }
+        symbols.retain(|symbol| !symbol.is_empty());
+        Ok(symbols.join(" "))
+    }
+
+    fn refuse_name(&self, what: &str, name: &str) -> Error {
+        let form = self.calls.name;
+        Error::Unsupported(format!(
+            "the {what} {name:.300?} has a name that calls of the form {form} cannot spell"
+        ))
+    }
+
+    /// The arguments of a tool one by one: those that it requires, and any of the others.
+    fn each(&mut self, each: &Each, tool: &Tool) -> Result<String> {
+        let what = format!("the schema of the tool {:.300?}", tool.name);
+        let schema = (self.lark.parts.schema)(&tool.schema).map_err(|e| within(e, tool))?;
+        let root = Root { schema: &schema, what: &what };
+        check_root(&root)?;
+        let empty = Value::Bool(true);
+        let mut all: Vec<(&String, &Value, bool)> = Vec::new();
+        for parameter in &tool.parameters {
+            let schema = schema.get("properties").and_then(|p| p.get(&parameter.name));
+            all.push((&parameter.name, schema.unwrap_or(&empty), parameter.required));
+        }
+        if let Some(name) =
+            super::schema::list(schema.as_object().unwrap_or(&serde_json::Map::new()), "required")
+                .iter()
+                .filter_map(Value::as_str)
+                .find(|name| !tool.parameters.iter().any(|p| p.name == *name))
+        {
+            return root.refuse(&format!("required\" with {name:?}, which is none of its \"properties"));
+        }
+        if let Values::Braces(_) = each.values {
+            sort(&mut all, |(name, ..)| name);
+        }
+        let mut names = Vec::new();
+        let mut values: Vec<String> = Vec::new();
+        let style = match each.values {
+            Values::Braces(quote) => Some(Style::Braces(quote)),
+            Values::Nested(mark) => Some(Style::Tags(mark)),
+            _ => None,
+        };
+        if let Some(style) = style {
+            let mut notation = Notation::new(&mut self.lark, root, style);
+            for (name, schema, _) in &all {
+                notation.check_key(name)?;
+                values.push(if **schema == false { String::new() } else { notation.value(schema)? });
+            }
+        }
+        for (i, (name, schema, required)) in all.iter().enumerate() {
+            // An argument that no value fits is never there.
+            if **schema == false {
+                match required {
+                    true => return root.impossible(&format!("{name:?} may be nothing")),
+                    false => continue,
+                }
+            }
+            if !is_plain(name) {
+                return Err(self.refuse_name("argument", name));
+            }
+            let (key, value, end) =
+                (self.lark.mark(each.key), self.lark.mark(each.value), self.lark.mark(each.end));
+            let body = match each.values {
+                Values::Braces(_) => row([key, literal(name), value, values[i].clone(), end]),
+                Values::Nested(_) => {
+                    row([key, literal(name), value, values[i].clone(), literal(&format!("</{name}>"))])
+                }
+                Values::Json => {
+                    let written = self.python(&root, schema)?;
+                    row([key, literal(name), value, written, end])
+                }
+                Values::Raw(follows, never) => {
+                    let kinds = tool.kinds(name);
+                    let written = self.raw((each.end, follows, never), &root, schema, kinds)?;
+                    row([key, literal(name), value, written])
+                }
+                Values::Typed(follows, types) => {
+                    let written = self.typed(each.end, follows, types, &root, schema)?;
+                    row([key, literal(name), value, written])
+                }
+            };
+            let rule = format!("argument_{}", self.lark.number());
+            names.push((self.lark.rule(rule, &body), *required));
+        }
+        let comma = self.lark.mark(each.comma);
+        Ok(self.lark.list(&names, &comma))
+    }
+
+    /// A value as Python or as JSON writes it; as JSON alone where the schema says what nothing else here is held to.
+    fn python<'s>(&mut self, root: &Root<'s>, schema: &'s Value) -> Result<String> {
+        match Notation::new(&mut self.lark, *root, Style::Python).value(schema) {
+            Err(Error::Unsupported(_)) => {
+                let rule = format!("value_{}", self.lark.number());
+                Ok(self.lark.json(rule, &root.part(schema)))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A value that does not say its type, and what ends it. The parser takes it for a string where it may be one and is no JSON.
+    fn raw<'s>(
+        &mut self,
+        (end, follows, never): (&str, &[&str], &str),
+        root: &Root<'s>,
+        schema: &'s Value,
+        kinds: Kinds,
+    ) -> Result<String> {
+        if !kinds.string {
+            let written = self.python(root, schema)?;
+            return Ok(row([written, self.lark.mark(end)]));
+        }
+        let begins = |text: &str| format!("~{}", regex(&format!("{}{ANY}", escaped(text))));
+        let mut atoms: Vec<String> =
+            [never].into_iter().filter(|text| !text.is_empty()).map(begins).collect();
+        if !kinds.other {
+            let text = root.atoms(schema, &self.lark)?;
+            // What begins so is wrapped as in XML.
+            let wrapped = match never.is_empty() {
+                true => String::new(),
+                false => {
+                    format!(" | {} {}", literal(never), self.lark.text(&text, &format!("]]>{end}"), &[]))
+                }
+            };
+            atoms.extend(text);
+            return Ok(format!("({}{wrapped})", self.lark.text(&atoms, end, follows)));
+        }
+        if is_free(schema) {
+            return Ok(self.lark.text(&atoms, end, follows));
+        }
+        // Strings that look like other values are left out.
+        let types = root.types(schema)?;
+        let mut ways = Vec::new();
+        if types.has("string") {
+            let mut text = root.atoms(schema, &self.lark)?;
+            text.push(format!("~{LOOKS_LIKE_OTHERS}"));
+            ways.push(text.join(" & "));
+        }
+        for (word, value) in [("null", Value::Null), ("true", true.into()), ("false", false.into())] {
+            if root.allows(schema, &value)? {
+                ways.push(literal(word));
+            }
+        }
+        let mut all = Vec::new();
+        if !ways.is_empty() {
+            atoms.push(format!("({})", ways.join(" | ")));
+            all.push(self.lark.text(&atoms, end, follows));
+        }
+        let others: Vec<&str> = ["number", "array", "object"].into_iter().filter(|t| types.has(t)).collect();
+        if !others.is_empty() {
+            let rule = format!("value_{}", self.lark.number());
+            let json = self.lark.json(rule, &root.part_of(schema, &others));
+            all.push(row([json, self.lark.mark(end)]));
+        }
+        match all.is_empty() {
+            true => root.impossible("a value of it may be nothing"),
+            false => Ok(format!("({})", all.join(" | "))),
+        }
+    }
+
+    /// A value behind a mark that says its type, and what ends it.
+    fn typed(
+        &mut self,
+        end: &str,
+        follows: &[&str],
+        marks: &[(Option<&str>, &str)],
+        root: &Root<'_>,
+        schema: &Value,
+    ) -> Result<String> {
+        let types = root.types(schema)?;
+        let is_named = |name: &str| marks.iter().any(|(of, _)| *of == Some(name));
+        let mut ways = Vec::new();
+        for (name, mark) in marks {
+            let mark = self.lark.mark(mark);
+            if *name == Some("string") {
+                if types.has("string") {
+                    let atoms = root.atoms(schema, &self.lark)?;
+                    ways.push(row([mark, self.lark.text(&atoms, end, follows)]));
+                }
+                continue;
+            }
+            let of: Vec<&str> = match name {
+                Some(name) => vec![name],
+                None => NAMES.into_iter().filter(|name| !is_named(name)).collect(),
+            };
+            let of: Vec<&str> = of.into_iter().filter(|name| types.has(name)).collect();
+            if !of.is_empty() {
+                let rule = format!("value_{}", self.lark.number());
+                let json = self.lark.json(rule, &root.part_of(schema, &of));
+                ways.push(row([mark, json, self.lark.mark(end)]));
+            }
+        }
+        match ways.is_empty() {
+            true => root.impossible("a value of it may be nothing"),
+            false => Ok(format!("({})", ways.join(" | "))),
+        }
+    }
+}
+
+/// Whether a name can be read where no quotation marks are around it.
+fn is_plain(name: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "<>{}[]()\"'`,;=|:".contains(c);
+    !name.is_empty() && name.len() <= MOST_NAME && !name.contains(is_odd)
+}
+
+/// The schema as one of objects, which arguments are.
+fn of_object(mut schema: Value) -> Value {
+    if let Some(members) = schema.as_object_mut()
+        && !["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"]
+            .iter()
+            .any(|key| members.contains_key(*key))
+    {
+        members.insert("type".into(), "object".into());
+    }
+    schema
+}
+
+/// Refuses what arguments that stand one by one cannot be held to as a whole.
+fn check_root(root: &Root<'_>) -> Result<()> {
+    const OTHERS: [&str; 8] =
+        ["anyOf", "oneOf", "allOf", "$ref", "enum", "const", "minProperties", "maxProperties"];
+    root.resolve(root.schema)?;
+    let Some(members) = root.schema.as_object() else { return Ok(()) };
+    if let Some(keyword) = OTHERS.iter().find(|keyword| members.contains_key(**keyword)) {
+        return root.refuse(keyword);
+    }
+    match members.get("type") {
+        None => Ok(()),
+        Some(name) if name == "object" => Ok(()),
+        Some(_) => root.impossible("arguments are an object"),
+    }
+}
+
+fn within(error: Error, tool: &Tool) -> Error {
+    error.within(&format!("the tool {:.300?}", tool.name))
 }

@@ -3,7 +3,7 @@
 
 use super::event::{End, Event};
 use super::format::ReplyFormat;
-use super::input::Input;
+use super::input::{Input, Next};
 use super::read::harmony::Harmony;
 use super::read::{CUT, Reader, Step};
 use super::sink::Sink;
@@ -196,6 +196,17 @@ impl ReplyParser {
                         self.spot = if which == 0 { Spot::Thought } else { Spot::Answer };
                         return true;
                     }
+                }
+            }
+            if let Some(calls) = format.calls().filter(|calls| calls.is_begun) {
+                match input.accept("all\n") {
+                    Next::More => return false,
+                    Next::Yes => self.is_fresh = true,
+                    Next::No if self.has_tools => {
+                        self.began = true;
+                        return self.open(input, (calls.reader)(Some(0)), false, "");
+                    }
+                    Next::No => {}
                 }
             }
             let calls = format.calls().filter(|_| self.has_tools);

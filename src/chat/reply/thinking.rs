@@ -25,7 +25,9 @@ pub struct ThinkingSwitch {
 
 /// The marks that are known: before and behind a thought, and whether one may begin anywhere. The first pair that a template
 /// writes is the template's.
-const MARKS: [(&str, &str, bool); 12] = [
+const MARKS: [(&str, &str, bool); 14] = [
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>", false),
+    ("<|think|>", "<|end|>", false),
     ("<|channel>thought", "<channel|>", true),
     ("<|START_THINKING|>", "<|END_THINKING|>", true),
     ("[THINK]", "[/THINK]", true),
@@ -55,7 +57,14 @@ pub(super) fn marks(source: &str, has_channels: bool) -> Option<ThinkingMarks> {
         return Some(known((CHANNELS.0, CHANNELS.1, true)));
     }
     // Templates write marks in parts at times ("<|channel>" and "thought"), so the one that closes is enough.
-    MARKS.into_iter().find(|(_, close, _)| source.contains(close)).map(known)
+    let is_written = |(open, close, _): &(&str, &str, bool)| match *close {
+        // What ends thoughts of Solar ends other messages of other models.
+        "<|end|>" => source.contains(open) && source.contains(close),
+        // Kimi K3 puts its tags together.
+        "<|close|>think<|sep|>" => source.contains("<|open|>") && source.contains("<|close|>"),
+        close => source.contains(close),
+    };
+    MARKS.into_iter().find(is_written).map(known)
 }
 
 /// Variables that switch thinking, with their values for on and off, from the plainest on.

@@ -86,18 +86,6 @@ pub struct Parameter {
     pub kinds: Kinds,
 }
 
-impl Parameter {
-    /// The texts that it may be, if the schema lists them.
-    pub(super) fn choices(&self) -> Option<Vec<String>> {
-        let members = serde_json::from_str::<Members>(&self.schema).ok()?;
-        match (members.get("enum"), members.get("const")) {
-            (Some(list), _) => serde_json::from_str(list).ok(),
-            (None, Some(one)) => serde_json::from_str(one).ok().map(|text| vec![text]),
-            (None, None) => None,
-        }
-    }
-}
-
 /// What a value may be, as far as text without types must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds {

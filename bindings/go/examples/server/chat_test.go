@@ -189,9 +189,9 @@ func TestSampling(t *testing.T) {
 		value  any
 		stages []ember.Stage
 	}{
-		"frequency":  {"frequency_penalty", 1.5, []ember.Stage{ember.Penalties(m.size, 1, 1.5, 0), ember.Greedy()}},
-		"presence":   {"presence_penalty", -2, []ember.Stage{ember.Penalties(m.size, 1, 0, -2), ember.Greedy()}},
-		"repetition": {"repetition_penalty", 1.3, []ember.Stage{ember.Penalties(m.size, 1.3, 0, 0), ember.Greedy()}},
+		"frequency":  {"frequency_penalty", 1.5, []ember.Stage{ember.Penalties(m.size, 1, 1.5, 0), ember.PenaltiesOfGenerated(), ember.Greedy()}},
+		"presence":   {"presence_penalty", -2, []ember.Stage{ember.Penalties(m.size, 1, 0, -2), ember.PenaltiesOfGenerated(), ember.Greedy()}},
+		"repetition": {"repetition_penalty", 1.3, []ember.Stage{ember.Penalties(m.size, 1.3, 0, 0), ember.PenaltiesOfGenerated(), ember.Greedy()}},
 		"bias":       {"logit_bias", map[string]any{"300": 100}, []ember.Stage{ember.Bias(map[ember.Token]float32{300: 100}), ember.Greedy()}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,7 +129,7 @@ func (s *sampling) stages(m *served) ([]ember.Stage, error) {
 	}
 	repeat, frequency, presence := or(s.RepetitionPenalty, 1), or(s.FrequencyPenalty, 0), or(s.PresencePenalty, 0)
 	if repeat != 1 || frequency != 0 || presence != 0 {
-		stages = append(stages, ember.Penalties(m.size, float32(repeat), float32(frequency), float32(presence)))
+		stages = append(stages, ember.Penalties(m.size, float32(repeat), float32(frequency), float32(presence)), ember.PenaltiesOfGenerated())
 	}
 	temperature, topP := or(s.Temperature, 1), or(s.TopP, 1)
 	if temperature == 0 || topP == 0 {

@@ -2640,6 +2640,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_sampler_set_penalties_generated_only": (
+        c_int32,
+        [
+            c_void_p,
+            c_bool,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_score": (
         c_int32,
         [

@@ -116,6 +116,11 @@ class Sampler(Single):
         """Makes tokens less likely that are among the latest `last_n`."""
         return self._penalties(last_n, {"repeat": repeat, "frequency": frequency, "presence": presence})
 
+    def penalties_generated_only(self, generated_only: bool = True) -> Sampler:
+        """Whether frequency and presence count the tokens that were generated since the last one of a prompt and no others, as
+        OpenAI's API has them. `repeat` always counts all."""
+        return self._add(lib.ember_sampler_set_penalties_generated_only, bool(generated_only))
+
     def dry(
         self,
         model: Model,

@@ -1,8 +1,8 @@
 //! Functionary 3.1: `<function=name>{…}</function>`, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
+use super::super::shape::{Form, Piece, Shape};
 use super::Calls;
 
 const SPEC: Named =
@@ -14,7 +14,13 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<function="],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Named { open: "<function=", between: ">", close: "</function>" },
+    shape: Shape::Calls(Form {
+        open: "<function=",
+        close: "</function>",
+        between: None,
+        ways: &[&[Piece::Name, Piece::Mark(">"), Piece::Arguments]],
+    }),
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

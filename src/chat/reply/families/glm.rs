@@ -2,13 +2,14 @@
 //! `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
+use super::super::shape::{Each, Form, Piece, Shape, Values};
 use super::Calls;
 
 const SPEC: Tagged = Tagged {
     call: "",
     name_end: &["\n", "<arg_key>", "</tool_call>"],
+    name_rest: "",
     key: "<arg_key>",
     key_end: &["</arg_key>"],
     value: "<arg_value>",
@@ -26,19 +27,25 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<tool_call>"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Tagged(Tags {
+    shape: Shape::Calls(Form {
         open: "<tool_call>",
         close: "</tool_call>",
-        calls: None,
-        before: "",
-        named: "~",
-        behind: "",
-        key: "<arg_key>",
-        value: "</arg_key>~<arg_value>",
-        end: "</arg_value>~",
-        comma: "",
-        strings: Strings::Raw,
+        between: None,
+        ways: &[&[
+            Piece::Mark(""),
+            Piece::Name,
+            Piece::Mark("~~"),
+            Piece::Each(Each {
+                key: "<arg_key>",
+                value: "</arg_key>~<arg_value>",
+                end: "</arg_value>~",
+                comma: "",
+                values: Values::Raw(&["<arg_key>", "</tool_call>"], ""),
+            }),
+            Piece::Mark(""),
+        ]],
     }),
     reader: |_| Box::new(TaggedReader::new(SPEC, true)),
 };

@@ -1,11 +1,11 @@
 //! Granite 3: `<|tool_call|>[{"name": …, "arguments": {…}}, …]`, with `<tool_call>` in some, and no mark behind it.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::{Form, OBJECT, Shape};
 use super::Calls;
 
-const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false };
+const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false, is_keyed: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "granite-3",
@@ -13,7 +13,8 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|tool_call|>", "<tool_call>"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Objects { open: "<|tool_call|>[", close: "]", is_list: true, arguments: "arguments" },
+    shape: Shape::Calls(Form { open: "<|tool_call|>[", close: "]", between: Some(",␣"), ways: OBJECT }),
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

@@ -1,11 +1,11 @@
 //! gpt-oss: messages in channels. `<|channel|>commentary to=functions.name<|message|>{…}<|call|>` is a call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::Shape;
 use super::Calls;
 
-const UNUSED: Objects = Objects { close: "", list: List::Never, is_bare: false };
+const UNUSED: Objects = Objects { close: "", list: List::Never, is_bare: false, is_keyed: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "harmony",
@@ -13,7 +13,8 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &[],
     is_bare: false,
     has_channels: true,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Unknown,
+    shape: Shape::Channels,
     reader: |_| Box::new(ObjectReader::new(UNUSED)),
 };

@@ -2,11 +2,11 @@
 //! `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::{Form, OBJECT, Shape};
 use super::Calls;
 
-const SPEC: Objects = Objects { close: "</tool_call>", list: List::Either, is_bare: false };
+const SPEC: Objects = Objects { close: "</tool_call>", list: List::Either, is_bare: false, is_keyed: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "hermes",
@@ -14,12 +14,10 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<tool_call>"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Objects {
-        open: "<tool_call>\n",
-        close: "\n</tool_call>",
-        is_list: false,
-        arguments: "arguments",
-    },
+    shape: Shape::Calls(Form {
+        open: "<tool_call>␣", close: "␣</tool_call>", between: None, ways: OBJECT
+    }),
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

@@ -1,13 +1,14 @@
 //! MiniCPM5: `<function name="name"><param name="key">value</param></function>`, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
+use super::super::shape::{Each, Form, Piece, Shape, Values};
 use super::Calls;
 
 const SPEC: Tagged = Tagged {
     call: "<function name=\"",
     name_end: &["\">"],
+    name_rest: "",
     key: "<param name=\"",
     key_end: &["\">"],
     value: "",
@@ -25,19 +26,24 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<function name=\""],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Tagged(Tags {
+    shape: Shape::Calls(Form {
         open: "<function name=\"",
         close: "",
-        calls: None,
-        before: "",
-        named: "\">",
-        behind: "</function>",
-        key: "<param name=\"",
-        value: "\">",
-        end: "</param>",
-        comma: "",
-        strings: Strings::Raw,
+        between: None,
+        ways: &[&[
+            Piece::Name,
+            Piece::Mark("\">"),
+            Piece::Each(Each {
+                key: "<param name=\"",
+                value: "\">",
+                end: "</param>",
+                comma: "",
+                values: Values::Raw(&["<param name=\"", "</function>"], "<![CDATA["),
+            }),
+            Piece::Mark("</function>"),
+        ]],
     }),
     reader: |_| Box::new(TaggedReader::new(SPEC, true)),
 };

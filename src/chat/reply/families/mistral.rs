@@ -1,8 +1,8 @@
 //! Mistral since v11: `[TOOL_CALLS]name[ARGS]{…}`, with `[CALL_ID]id` between them in some, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::named::{Named, NamedReader, Part};
+use super::super::shape::{Form, Piece, Shape};
 use super::Calls;
 
 const SPEC: Named = Named {
@@ -17,7 +17,16 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["[TOOL_CALLS]"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Named { open: "[TOOL_CALLS]", between: "[ARGS]", close: "" },
+    shape: Shape::Calls(Form {
+        open: "[TOOL_CALLS]",
+        close: "",
+        between: None,
+        ways: &[
+            &[Piece::Name, Piece::Mark("[ARGS]"), Piece::Arguments],
+            &[Piece::Name, Piece::Mark("[CALL_ID]"), Piece::Id, Piece::Mark("[ARGS]"), Piece::Arguments],
+        ],
+    }),
     reader: |_| Box::new(NamedReader::new(SPEC, true)),
 };

@@ -1,11 +1,31 @@
 //! Mistral with the tokenizers before v11: `[TOOL_CALLS][{"name": …, "arguments": {…}, "id": …}, …]`.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::{Form, Piece, Shape};
 use super::Calls;
 
-const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false };
+const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false, is_keyed: false };
+
+/// With an id or without.
+const WITH_ID: &[&[Piece]] = &[
+    &[
+        Piece::Mark("{\"name\":␣"),
+        Piece::QuotedName,
+        Piece::Mark(",␣\"arguments\":␣"),
+        Piece::Arguments,
+        Piece::Mark("}"),
+    ],
+    &[
+        Piece::Mark("{\"name\":␣"),
+        Piece::QuotedName,
+        Piece::Mark(",␣\"arguments\":␣"),
+        Piece::Arguments,
+        Piece::Mark(",␣\"id\":␣\""),
+        Piece::Id,
+        Piece::Mark("\"}"),
+    ],
+];
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "mistral-array",
@@ -13,7 +33,8 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["[TOOL_CALLS]"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Objects { open: "[TOOL_CALLS][", close: "]", is_list: true, arguments: "arguments" },
+    shape: Shape::Calls(Form { open: "[TOOL_CALLS][", close: "]", between: Some(",␣"), ways: WITH_ID }),
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

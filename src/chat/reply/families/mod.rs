@@ -4,31 +4,38 @@
 //! they share.
 #![forbid(unsafe_code)]
 
+mod apertus;
 mod apriel;
 mod cohere;
 mod deepseek;
 mod deepseek_dsml;
 mod function_gemma;
 mod functionary;
+mod functionary_32;
 mod gemma4;
+mod gigachat;
 mod glm;
 mod granite;
 mod harmony;
 mod hermes;
+mod hy3;
 mod kimi;
+mod kimi_k3;
 mod lfm2;
 mod llama3;
 mod minicpm5;
 mod minimax;
+mod minimax_m3;
 mod mistral;
 mod mistral_array;
 mod nemotron;
 mod phi4;
 mod qwen_coder;
 mod seed;
+mod solar;
 
-use super::grammar::Shape;
 use super::read::Reader;
+use super::shape::Shape;
 
 /// A form of calls.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ pub(super) struct Calls {
     pub is_bare: bool,
     /// Whether replies are messages with headers.
     pub has_channels: bool,
+    /// Whether prompts have the first mark already, so that a reply begins behind it.
+    pub is_begun: bool,
     /// Marks that say nothing, around answers.
     pub silent: &'static [&'static str],
     /// How calls are written, for a grammar.
@@ -59,22 +68,32 @@ impl Calls {
 }
 
 /// All forms.
-pub(super) static ALL: [&Calls; 22] = [
+pub(super) static ALL: [&Calls; 32] = [
     &harmony::CALLS,
     &deepseek_dsml::CALLS,
+    &deepseek_dsml::CALLS_V4,
     &deepseek::CALLS,
     &kimi::CALLS,
+    &kimi_k3::CALLS,
+    &solar::CALLS,
+    &apertus::CALLS,
+    &gigachat::CALLS,
+    &gigachat::CALLS_3,
+    &hy3::CALLS,
+    &functionary_32::CALLS,
     &mistral::CALLS,
     &mistral_array::CALLS,
     &gemma4::CALLS,
     &function_gemma::CALLS,
     &lfm2::CALLS,
+    &minimax_m3::CALLS,
     &minimax::CALLS,
     &minicpm5::CALLS,
     &seed::CALLS,
     &qwen_coder::CALLS,
     &glm::CALLS,
     &nemotron::CALLS,
+    &apriel::CALLS_M1,
     &apriel::CALLS,
     &cohere::CALLS,
     &phi4::CALLS,

@@ -1,11 +1,11 @@
 //! Nemotron Nano v2: `<TOOLCALL>[{"name": …, "arguments": {…}}, …]</TOOLCALL>`.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::{Form, OBJECT, Shape};
 use super::Calls;
 
-const SPEC: Objects = Objects { close: "</TOOLCALL>", list: List::Either, is_bare: false };
+const SPEC: Objects = Objects { close: "</TOOLCALL>", list: List::Either, is_bare: false, is_keyed: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "nemotron",
@@ -13,12 +13,13 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<TOOLCALL>"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Objects {
+    shape: Shape::Calls(Form {
         open: "<TOOLCALL>[",
         close: "]</TOOLCALL>",
-        is_list: true,
-        arguments: "arguments",
-    },
+        between: Some(",␣"),
+        ways: OBJECT,
+    }),
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

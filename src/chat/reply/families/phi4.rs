@@ -2,11 +2,12 @@
 //! the marks around the descriptions of tools.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::Shape;
 use super::super::read::objects::{List, ObjectReader, Objects};
+use super::super::shape::{Form, OBJECT, Shape};
 use super::Calls;
 
-const SPEC: Objects = Objects { close: "<|/tool_call|>", list: List::Either, is_bare: false };
+const SPEC: Objects =
+    Objects { close: "<|/tool_call|>", list: List::Either, is_bare: false, is_keyed: false };
 
 pub(in super::super) static CALLS: Calls = Calls {
     name: "phi4",
@@ -14,12 +15,13 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<|tool_call|>"],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Objects {
+    shape: Shape::Calls(Form {
         open: "<|tool_call|>[",
         close: "]<|/tool_call|>",
-        is_list: true,
-        arguments: "arguments",
-    },
+        between: Some(",␣"),
+        ways: OBJECT,
+    }),
     reader: |_| Box::new(ObjectReader::new(SPEC)),
 };

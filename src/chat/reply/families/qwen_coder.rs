@@ -2,13 +2,14 @@
 //! `<tool_call><function=name><parameter=key>…</parameter></function></tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
-use super::super::grammar::{Shape, Strings, Tags};
 use super::super::read::tagged::{Tagged, TaggedReader};
+use super::super::shape::{Each, Form, Piece, Shape, Values};
 use super::Calls;
 
 pub(super) const SPEC: Tagged = Tagged {
     call: "<function=",
     name_end: &[">"],
+    name_rest: "",
     key: "<parameter=",
     key_end: &[">"],
     value: "",
@@ -27,19 +28,25 @@ pub(in super::super) static CALLS: Calls = Calls {
     opens: &["<tool_call>", "<function="],
     is_bare: false,
     has_channels: false,
+    is_begun: false,
     silent: &[],
-    shape: Shape::Tagged(Tags {
+    shape: Shape::Calls(Form {
         open: "<tool_call>\n",
         close: "\n</tool_call>",
-        calls: None,
-        before: "<function=",
-        named: ">\n",
-        behind: "</function>",
-        key: "<parameter=",
-        value: ">\n",
-        end: "\n</parameter>\n",
-        comma: "",
-        strings: Strings::Raw,
+        between: None,
+        ways: &[&[
+            Piece::Mark("<function="),
+            Piece::Name,
+            Piece::Mark(">\n"),
+            Piece::Each(Each {
+                key: "<parameter=",
+                value: ">\n",
+                end: "\n</parameter>\n",
+                comma: "",
+                values: Values::Raw(&["<parameter=", "</function>", "</tool_call>"], ""),
+            }),
+            Piece::Mark("</function>"),
+        ]],
     }),
     reader: |mark| Box::new(TaggedReader::new(SPEC, mark == Some(1))),
 };

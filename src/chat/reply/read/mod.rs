@@ -5,6 +5,7 @@ pub(super) mod braces;
 pub(super) mod harmony;
 pub(super) mod literal;
 pub(super) mod named;
+pub(super) mod nested;
 pub(super) mod objects;
 pub(super) mod python;
 pub(super) mod tagged;

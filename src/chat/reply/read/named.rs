@@ -15,6 +15,8 @@ pub(in super::super) enum Part {
     Maybe(&'static str),
     /// The name, up to the first of these.
     Name(&'static [&'static str]),
+    /// This text in place of a call: what follows is the answer's.
+    Text(&'static str),
     /// If the first mark ended the name: an id, up to the second.
     Id(&'static str, &'static str),
     /// An id up to the mark, which holds the name: `functions.NAME:0`.
@@ -120,7 +122,7 @@ impl NamedReader {
                     Ok(None) => return Ok(Step::Done),
                     Err(()) => return Ok(Step::More),
                 }
-                (self.name, self.id, self.began) = (String::new(), String::new(), false);
+                (self.name, self.id, self.ended_by, self.began) = (String::new(), String::new(), "", false);
                 continue;
             };
             let Some(part) = part else {
@@ -138,6 +140,14 @@ impl NamedReader {
                     }
                     self.next_part();
                 }
+                Part::Text(text) => match input.accept(text) {
+                    Next::More => return Ok(Step::More),
+                    Next::No => self.next_part(),
+                    Next::Yes => {
+                        sink.end(input);
+                        return Ok(Step::Done);
+                    }
+                },
                 Part::Maybe(text) => match input.accept(text) {
                     Next::More => return Ok(Step::More),
                     Next::Yes | Next::No => self.next_part(),

@@ -15,6 +15,8 @@ pub(in super::super) struct Objects {
     pub list: List,
     /// Whether nothing marks the calls, so that other JSON is an answer.
     pub is_bare: bool,
+    /// Whether an object's only key is the name, and its value the arguments.
+    pub is_keyed: bool,
 }
 
 /// Whether the calls lie in an array.
@@ -149,6 +151,20 @@ impl ObjectReader {
             Some(name) => sink.begin(name, self.id.as_deref()),
             None => Ok(()),
         }
+    }
+
+    /// The key that was read is the call's name.
+    fn name_is_key(&mut self, sink: &Sink) -> Result<(), String> {
+        if self.name.is_some() {
+            return Err("the call has a name twice".into());
+        }
+        let name = std::mem::replace(&mut self.key, "arguments".into());
+        if name.len() > MOST_NAME {
+            return Err(format!("the name is longer than {MOST_NAME} bytes"));
+        }
+        sink.allow(&name)?;
+        self.name = Some(name);
+        Ok(())
     }
 
     /// A value that was kept is complete.
@@ -317,6 +333,9 @@ impl ObjectReader {
                             String::from_utf8(std::mem::take(&mut self.kept)).map_err(|e| e.to_string())?;
                         self.key = serde_json::from_str(&text).map_err(|e| e.to_string())?;
                         self.at = At::Colon;
+                        if self.spec.is_keyed {
+                            self.name_is_key(sink)?;
+                        }
                         if self.spec.is_bare && self.name.is_none() && !self.is_a_calls_key() {
                             return Err("the object is no call".into());
                         }

@@ -134,7 +134,8 @@ impl PythonReader {
                 }
                 (At::Begin, _) => return Err("no list of calls stands behind the mark".into()),
                 (At::FirstCall, '{') => {
-                    let spec = Objects { close: self.close, list: List::Always, is_bare: false };
+                    let spec =
+                        Objects { close: self.close, list: List::Always, is_bare: false, is_keyed: false };
                     self.objects = Some(ObjectReader::in_list(spec));
                 }
                 (At::FirstCall, ']') => {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::input::Input;
-use super::super::sink::Sink;
+use super::super::sink::{MOST_NAME, Sink};
 use super::super::tools::Kinds;
 use super::super::walk::{escape, quoted, whole_value};
 use super::literal::python;
@@ -17,6 +17,8 @@ pub(in super::super) struct Tagged {
     pub call: &'static str,
     /// What ends the name.
     pub name_end: &'static [&'static str],
+    /// What ends more that stands behind the name; empty where nothing does.
+    pub name_rest: &'static str,
     /// Before an argument's name.
     pub key: &'static str,
     /// What ends it; any of these.
@@ -45,6 +47,7 @@ enum At {
     /// Before a call, or the end of all.
     Call,
     Name,
+    NameRest,
     /// In a call, before an argument or the end.
     FirstKey,
     Key,
@@ -74,6 +77,8 @@ pub(in super::super) struct TaggedReader {
     held: String,
     arguments: Arguments,
     n_done: usize,
+    /// How much stands behind the name.
+    n_rest: usize,
 }
 
 impl TaggedReader {
@@ -90,6 +95,7 @@ impl TaggedReader {
             held: String::new(),
             arguments: Arguments::default(),
             n_done: 0,
+            n_rest: 0,
         }
     }
 
@@ -211,6 +217,10 @@ impl TaggedReader {
                         }
                         sink.begin(self.name.trim(), None)?;
                         self.at = At::FirstKey;
+                        if !self.spec.name_rest.is_empty() {
+                            (self.at, self.n_rest) = (At::NameRest, 0);
+                            continue;
+                        }
                         // What ends the name may be what begins the first argument, or ends the call.
                         let mark = self.spec.name_end[which];
                         if mark == self.spec.key {
@@ -220,6 +230,16 @@ impl TaggedReader {
                             self.end_call(input, sink);
                             return Ok(Step::Done);
                         }
+                    }
+                }
+                At::NameRest => {
+                    let (text, hit) = input.until(&[self.spec.name_rest]);
+                    self.n_rest += text.len();
+                    if self.n_rest > MOST_NAME {
+                        return Err(format!("{:?} is missing behind the name", self.spec.name_rest));
+                    }
+                    if hit.is_some() {
+                        self.at = At::FirstKey;
                     }
                 }
                 At::FirstKey => {

@@ -1,0 +1,45 @@
+//! The crate `llguidance` wraps the process's panic hook when its first parser is made. The host's hook stays in force.
+#![cfg(feature = "constraints")]
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use ember::constrain::{Constraint, ConstraintOptions, Grammar};
+
+static N_TOLD: AtomicUsize = AtomicUsize::new(0);
+
+fn panics() -> usize {
+    let before = N_TOLD.load(SeqCst);
+    assert!(std::panic::catch_unwind(|| panic!("of the host's")).is_err());
+    N_TOLD.load(SeqCst) - before
+}
+
+/// One test, since a process has one hook.
+#[test]
+fn the_hosts_panic_hook_stays_in_force() {
+    std::panic::set_hook(Box::new(|_| {
+        N_TOLD.fetch_add(1, SeqCst);
+    }));
+    assert_eq!(panics(), 1);
+    let model = common::load(&common::bundled_model());
+    let constraint = || {
+        Constraint::new(
+            model.vocabulary().unwrap(),
+            Grammar::Regex("[a-z]{1,9}"),
+            &ConstraintOptions::default(),
+        )
+    };
+    let made = constraint().unwrap();
+    made.start().mask().unwrap();
+    assert_eq!(panics(), 1, "the hook from before");
+    assert!(std::thread::spawn(|| panic!("elsewhere")).join().is_err());
+    assert_eq!(N_TOLD.load(SeqCst), 3);
+    // One that is set later stays, too: theirs is installed once.
+    std::panic::set_hook(Box::new(|_| {
+        N_TOLD.fetch_add(100, SeqCst);
+    }));
+    constraint().unwrap().start().mask().unwrap();
+    assert_eq!(panics(), 100, "the hook from behind");
+}
