@@ -123,14 +123,20 @@ type Refusal = (&'static str, &'static [&'static str], fn() -> Value);
 /// Keys that an architecture reads for no more than to refuse the file.
 const REFUSED_BY: [Refusal; 5] = [
     ("{arch}.rope.freq_base_swa", &["gemma2", "gpt-oss"], || Value::F32(77.0)),
-    ("{arch}.deepstack_mapping", &["granite", "granitemoe", "granitehybrid"], || vec![0i32].into()),
-    ("{arch}.attention.sliding_window", &["olmo2"], || Value::U32(8)),
+    ("{arch}.deepstack_mapping", &["granite", "granite_swa", "granitemoe", "granitehybrid"], || {
+        vec![0i32].into()
+    }),
+    ("{arch}.attention.clamp_kqv", &["mpt", "olmoe"], || Value::F32(8.0)),
     ("{arch}.attention.causal", &["bert", "nomic-bert"], || Value::Bool(true)),
     ("{arch}.attention.causal", &["llama"], || Value::Bool(false)),
 ];
 
 /// Keys that an architecture honours although others refuse what they ask for.
-const HONOURED_BY: [(&str, &str); 4] = [
+const HONOURED_BY: [(&str, &str); 8] = [
+    ("bailingmoe2", "{arch}.expert_group_count"),
+    ("dots1", "{arch}.expert_group_count"),
+    ("glm4moe", "{arch}.expert_group_count"),
+    ("spark2_5", "{arch}.rope.dimension_count_swa"),
     ("deepseek2", "{arch}.expert_group_count"),
     ("gemma4", "{arch}.attention.key_length_swa"),
     ("gemma4", "{arch}.attention.value_length_swa"),
@@ -305,7 +311,9 @@ fn values_that_ask_for_what_is_there_are_not_refused() {
         let meta = files[0].metadata();
         let number = |name: &str| meta.u32(&format!("{arch}.{name}")).unwrap();
         let n_embd = number("embedding_length").unwrap();
-        let head = number("attention.key_length").unwrap_or(n_embd / number("attention.head_count").unwrap());
+        let heads = number("attention.head_count").unwrap();
+        // Without attention there is one of no length to speak of.
+        let head = if heads == 0 { 1 } else { number("attention.key_length").unwrap_or(n_embd / heads) };
         let rotary = number("rope.dimension_count").unwrap_or(head);
         let of = |name: &str, other: u32| number(name).unwrap_or(other);
         for (name, value) in [

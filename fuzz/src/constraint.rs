@@ -48,8 +48,13 @@ pub fn run(bytes: &[u8]) {
         ..Limits::default()
     };
     let triggers = if trigger.is_empty() { vec![] } else { vec![Trigger::Text(trigger.into())] };
-    let options =
-        ConstraintOptions { repeat: kind & 32 != 0, whitespace: usize::from(kind >> 6), triggers, limits };
+    let options = ConstraintOptions {
+        repeat: kind & 32 != 0,
+        whitespace: usize::from(kind >> 6),
+        triggers,
+        limits,
+        ..ConstraintOptions::default()
+    };
     let constraint = match Constraint::new(vocabulary(), grammar, &options) {
         Ok(constraint) => constraint,
         Err(e) => return assert!(!e.message().is_empty() && !e.message().contains("panic"), "{e}"),

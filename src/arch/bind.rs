@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod info;
+mod stack;
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashSet;
@@ -153,6 +154,23 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
+    /// The numbers of `n_layer` layers under the key `name`, which no architecture's name goes before, of a list or of a single
+    /// one; required.
+    pub fn plain_numbers(&self, name: &str, n_layer: usize) -> Result<Vec<f32>> {
+        let list = match self.meta().get(name) {
+            Some(Value::Array(_)) => self.meta().f32s(name)?.map(|list| list.to_vec()),
+            _ => self.meta().f32(name)?.map(|x| vec![x; n_layer]),
+        };
+        match list {
+            Some(list) if list.len() == n_layer && list.iter().all(|x| x.is_finite()) => Ok(list),
+            Some(list) => Err(Error::Format(format!(
+                "the key {name:?} has {} entries, expected a finite number for each of {n_layer} layers",
+                list.len()
+            ))),
+            None => Err(Error::Format(format!("the required key {name:?} is missing"))),
+        }
+    }
+
     /// The boolean `ARCH.name`; `None` when absent.
     pub fn flag(&self, name: &str) -> Result<Option<bool>> {
         self.meta().bool(&self.key(name))
@@ -288,8 +306,14 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
-    /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows.
+    /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows. Files of the first
+    /// days have a tensor of each expert, `ffn_up.3.weight` and not `ffn_up_exps.weight`.
     pub fn matrices(&mut self, name: &str, n: usize, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
+        if let (false, Some(stem)) = (self.has(name), name.strip_suffix("_exps.weight"))
+            && self.has(&format!("{stem}.0.weight"))
+        {
+            return stack::experts(self, stem, n, [n_cols, n_rows]);
+        }
         self.bind(name, &[n_cols, n_rows, n], 0..n_rows.saturating_mul(n), WeightRole::Matrix)
     }
 

@@ -44,10 +44,11 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
                 let called = file.called("expert_shared_count");
                 Error::Format(format!("{called} is {n_shared}, too many experts of width {}", experts.n_ff))
             })?;
-        style.groups = groups(file, experts.n_expert, experts.n_used)?;
+        let two = file.count("expert_gating_func")? == 2;
+        style.groups = groups(file, experts.n_expert, experts.n_used, two)?;
     }
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
-    let attention = attention(file, &info, shape)?;
+    let attention = attention(file, &info, shape, RopeStyle::Interleaved)?;
     let mut layers = Vec::new();
     for i in 0..n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
@@ -62,6 +63,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             },
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", n_embd, eps)?;
@@ -69,32 +71,33 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     Ok((info, decoder))
 }
 
-/// The sizes of the attention. Files whose keys and values are made by one matrix are of the first days.
-fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
-    const UNSPLIT: &str = "attn_kv_b.weight";
-    if file.has_any(UNSPLIT) {
-        return Err(Error::Unsupported(format!(
-            "the tensor \"blk.0.{UNSPLIT}\" makes keys and values in one, which is not supported; newer converters write \
-             attn_k_b and attn_v_b"
-        )));
-    }
+/// The sizes of the attention. In files of the first days keys and values are those of heads.
+pub fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
     let (n_head, rope_dim) = (file.dim("attention.head_count")?, file.dim("rope.dimension_count")?);
     let (latent_dim, q_latent_dim) =
         (file.dim("attention.kv_lora_rank")?, file.count("attention.q_lora_rank")? as usize);
-    let (k_dim, v_dim) = (file.dim("attention.key_length_mla")?, file.dim("attention.value_length_mla")?);
-    let Some(nope_dim) = k_dim.checked_sub(rope_dim).filter(|&n| n > 0) else {
+    let is_absorbed = file.has_key("attention.key_length_mla");
+    let k_name = if is_absorbed { "attention.key_length_mla" } else { "attention.key_length" };
+    let k_dim = file.dim(k_name)?;
+    let v_dim = match (is_absorbed, file.optional_dim("attention.value_length")?) {
+        (true, _) => file.dim("attention.value_length_mla")?,
+        (false, Some(n)) => n,
+        (false, None) => file.dim("embedding_length")? / n_head,
+    };
+    let Some(nope_dim) = k_dim.checked_sub(rope_dim).filter(|&n| n > 0 && v_dim > 0) else {
         return Err(Error::Format(format!(
             "{} is {k_dim}, expected more than {rope_dim} ({})",
-            file.called("attention.key_length_mla"),
+            file.called(k_name),
             file.called("rope.dimension_count")
         )));
     };
     // What files say of the one key and the one value that all heads share follows from these.
-    for (name, expected) in [
+    let of_all = [
         ("attention.key_length", latent_dim + rope_dim),
         ("attention.value_length", latent_dim),
         ("attention.head_count_kv", 1),
-    ] {
+    ];
+    for (name, expected) in of_all.into_iter().filter(|_| is_absorbed) {
         if let Some(found) = file.optional_dim(name)?.filter(|&found| found != expected) {
             return Err(Error::Format(format!("{} is {found}, expected {expected}", file.called(name))));
         }
@@ -105,21 +108,22 @@ fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
         true => Ok(shape),
         false => Err(Error::Format(format!(
             "{n_head} heads of length {longest} ({}, {}) are more than fit together",
-            file.called("attention.key_length_mla"),
+            file.called(k_name),
             file.called("attention.kv_lora_rank")
         ))),
     }
 }
 
 /// How all heads read the one key and the one value of a token.
-fn attention<B: Backend>(
+pub fn attention<B: Backend>(
     file: &mut Binder<'_, B>,
     info: &ModelInfo,
     shape: LatentShape,
+    style: RopeStyle,
 ) -> Result<AttentionParams> {
     let LatentShape { rope_dim, latent_dim, nope_dim, .. } = shape;
     let key_dim = rope_dim + latent_dim;
-    let mut rope = rope::params(file, key_dim, RopeStyle::Interleaved)?;
+    let mut rope = rope::params(file, key_dim, style)?;
     // Files give a tenth of what YaRN's factor on scores is multiplied with; where they do, keys and queries have none.
     const LOG: &str = "rope.scaling.yarn_log_multiplier";
     let plain = 1.0 / ((nope_dim + rope_dim) as f32).sqrt();
@@ -143,7 +147,7 @@ fn attention<B: Backend>(
 }
 
 /// The attention of layer `i`.
-fn latent<B: Backend>(
+pub fn latent<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,
     n_embd: usize,
@@ -161,30 +165,33 @@ fn latent<B: Backend>(
         },
     };
     let heads = |n_rows: usize, n_cols: usize| [n_cols, n_rows, n_head];
+    let (k, v) = match file.has(&name("kv_b.weight")) {
+        true => file.split_kv(&name("kv_b.weight"), (n_head, nope_dim, v_dim, latent_dim))?,
+        false => {
+            let (n_k, n_v, role) = (n_head * latent_dim, n_head * v_dim, WeightRole::Matrix);
+            let k = file.bind(&name("k_b.weight"), &heads(latent_dim, nope_dim), 0..n_k, role)?;
+            (k, file.bind(&name("v_b.weight"), &heads(v_dim, latent_dim), 0..n_v, role)?)
+        }
+    };
     Ok(Latent {
         queries,
         kv: file.linear(&name("kv_a_mqa"), latent_dim + rope_dim, n_embd)?,
         norm: file.rms_norm(&name("kv_a_norm"), latent_dim, LATENT_EPS)?,
-        k: file.bind(
-            &name("k_b.weight"),
-            &heads(latent_dim, nope_dim),
-            0..n_head * latent_dim,
-            WeightRole::Matrix,
-        )?,
-        v: file.bind(
-            &name("v_b.weight"),
-            &heads(v_dim, latent_dim),
-            0..n_head * v_dim,
-            WeightRole::Matrix,
-        )?,
+        k,
+        v,
         output: file.linear(&name("output"), n_embd, n_head * v_dim)?,
         heads: (0..n_head).flat_map(|head| [head as f32, 1.0]).collect(),
         shape,
     })
 }
 
-/// The groups that experts are chosen of.
-fn groups<B: Backend>(file: &Binder<'_, B>, n_expert: usize, n_used: usize) -> Result<Option<Groups>> {
+/// The groups that experts are chosen of; `two` as in [`Groups`].
+pub fn groups<B: Backend>(
+    file: &Binder<'_, B>,
+    n_expert: usize,
+    n_used: usize,
+    two: bool,
+) -> Result<Option<Groups>> {
     const COUNT: &str = "expert_group_count";
     let n = file.count(COUNT)? as usize;
     let n_groups_used = file.count("expert_group_used_count")? as usize;
@@ -205,6 +212,5 @@ fn groups<B: Backend>(file: &Binder<'_, B>, n_expert: usize, n_used: usize) -> R
             file.called(COUNT)
         )));
     }
-    let sigmoid = file.count("expert_gating_func")? == 2;
-    Ok(Some(Groups { n, n_used: n_groups_used, two: sigmoid }))
+    Ok(Some(Groups { n, n_used: n_groups_used, two }))
 }

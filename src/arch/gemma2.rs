@@ -57,6 +57,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn: file.gated_mlp(i, &info, Activation::Gelu)?,
             post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
             extra: None,
+            beside: false,
         });
     }
     let softcap = file.softcap("final_logit_softcapping", Some(DEFAULT_LOGIT_CAP))?;

@@ -51,6 +51,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn: file.gated_mlp(i, &info, Activation::Gelu)?,
             post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

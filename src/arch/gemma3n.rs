@@ -87,6 +87,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
                 input: per_layer_input(file, i, &info, dim, eps)?,
                 shares: (0..n_streams).map(|stream| if stream == 0 { 0.0 } else { 1.0 }).collect(),
             }))),
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", n_embd, eps)?;

@@ -60,6 +60,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             },
             post_ffn_norm: Some(file.rms_norm(&name("post_ffw_norm"), n_embd, eps)?),
             extra: Some(end(file, i, &info, dim, eps)?),
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", n_embd, eps)?;
@@ -187,8 +188,8 @@ pub(super) fn attention<B: Backend>(
     };
     let q_norm = file.rms_norm(&name("attn_q_norm"), dim, eps)?;
     let output = file.linear(&name("attn_output"), n_embd, n_q)?;
-    let qk_norm = Some(QkNorm { q: q_norm, k: k_norm, per_head: true });
-    Ok(SelfAttention { q, kv, output, qk_norm, sinks: None, gated: false })
+    let qk_norm = Some(QkNorm { q: q_norm, k: k_norm, per_head: true, after_rope: false });
+    Ok(SelfAttention { q, kv, output, qk_norm, sinks: None, gated: false, head_gate: None, sub_norm: None })
 }
 
 /// The experts of layer `i` beside its block `dense`.

@@ -6,7 +6,7 @@ use super::bind::Binder;
 use super::parts::{self, MoeStyle, Shared};
 use super::{ModelInfo, mamba2, rope};
 use crate::backend::Backend;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::RopeStyle;
 use crate::nn::attention::AttentionParams;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
@@ -59,9 +59,12 @@ fn bind_with<B: Backend>(
     let plain = parts::causal(&info, rope);
     let scale = file.optional_positive("attention.scale")?.unwrap_or(plain.scale);
     let attention = AttentionParams { scale, ..plain };
-    let logit_scale = match recurrent {
-        Some(_) => file.optional_positive("logit_scale")?.unwrap_or(1.0),
-        None => file.positive("logit_scale")?,
+    let has_logit_scale = file.has_key("logit_scale");
+    let factors = match recurrent {
+        None if !has_logit_scale => {
+            return Err(Error::Format(format!("the required key {} is missing", file.called("logit_scale"))));
+        }
+        _ => Factors { embd: None, residual: None, logits: 1.0 },
     };
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
@@ -87,15 +90,31 @@ fn bind_with<B: Backend>(
             },
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;
     let plain = file.decoder(&info, vec![attention], layers, norm)?;
-    let decoder = Decoder {
-        embd_scale: file.optional_positive("embedding_scale")?,
-        residual_scale: file.optional_positive("residual_scale")?,
-        head: Head { scale: Some(1.0 / logit_scale), ..plain.head },
+    Ok((info, scaled(file, plain, factors)?))
+}
+
+/// Factors where the file does not say.
+pub struct Factors {
+    /// On the embedding.
+    pub embd: Option<f32>,
+    /// On what blocks add.
+    pub residual: Option<f32>,
+    /// What logits are divided by.
+    pub logits: f32,
+}
+
+/// The decoder with the factors of the file.
+pub fn scaled<B: Backend>(file: &Binder<'_, B>, plain: Decoder<B>, default: Factors) -> Result<Decoder<B>> {
+    let logits = file.optional_positive("logit_scale")?.unwrap_or(default.logits);
+    Ok(Decoder {
+        embd_scale: file.optional_positive("embedding_scale")?.or(default.embd),
+        residual_scale: file.optional_positive("residual_scale")?.or(default.residual),
+        head: Head { scale: Some(1.0 / logits), ..plain.head },
         ..plain
-    };
-    Ok((info, decoder))
+    })
 }

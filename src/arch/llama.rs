@@ -25,13 +25,28 @@ pub fn bind_mistral3<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo,
     const FACTOR: &str = "attention.temperature_scale";
     let growth = match file.optional_number(FACTOR)? {
         None | Some(0.0) => None,
-        Some(factor) if factor.is_finite() => Some(Growth { len: rope::original_n_ctx(file)?, factor }),
+        Some(factor) if factor.is_finite() => {
+            Some(Growth { len: rope::original_n_ctx(file)?, factor, ahead: 0 })
+        }
         Some(factor) => {
             let key = file.called(FACTOR);
             return Err(Error::Format(format!("the key {key} is {factor}, expected a finite number")));
         }
     };
     bind_with(file, growth)
+}
+
+/// Binds the weights of Baichuan and Baichuan 2 7B; the 13B models have no rotary positions, but scores that
+/// fall with the distance.
+pub fn bind_baichuan<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    const LARGE: usize = 40;
+    let (info, mut decoder) = bind_with(file, None)?;
+    if info.n_layer == LARGE {
+        for params in &mut decoder.attention {
+            (params.rope, params.slopes) = (None, Some(parts::slopes(info.n_head, parts::MAX_SLOPE)));
+        }
+    }
+    Ok((info, decoder))
 }
 
 fn bind_with<B: Backend>(
@@ -63,6 +78,7 @@ fn bind_with<B: Backend>(
             },
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

@@ -1,11 +1,38 @@
 //! Mixers of Mamba-2 under the names that architectures give their tensors (`blk.N.ssm_in`, `blk.N.ssm_conv1d`, …).
 #![forbid(unsafe_code)]
 
+use super::ModelInfo;
 use super::bind::Binder;
 use crate::backend::{Backend, WeightRole};
 use crate::error::{Error, Result};
+use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mamba2::{Mamba2, MambaShape};
+use crate::nn::mixer::Mixer;
+use crate::nn::mlp::Mlp;
 use crate::nn::norm::{NormKind, NormLayer};
+
+/// Binds the weights of Mamba-2 (Dao and Gu 2024) by itself: mixers and nothing else.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info_recurrent()?;
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    let (n_embd, shape) = (info.n_embd, shape(file)?);
+    let mut layers = Vec::new();
+    for i in 0..info.n_layer {
+        layers.push(DecoderLayer {
+            attn_norm: Some(file.rms_norm(&format!("blk.{i}.attn_norm"), n_embd, eps)?),
+            mixer: Mixer::Mamba2(mixer(file, i, n_embd, shape, eps)?),
+            post_attn_norm: None,
+            ffn_input: FfnInput::Shared,
+            ffn: Mlp::None,
+            post_ffn_norm: None,
+            extra: None,
+            beside: false,
+        });
+    }
+    let norm = file.rms_norm("output_norm", n_embd, eps)?;
+    let decoder = file.decoder(&info, Vec::new(), layers, norm)?;
+    Ok((info, decoder))
+}
 
 /// The sizes of a model's mixers.
 pub fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<MambaShape> {
@@ -38,6 +65,18 @@ pub fn mixer<B: Backend>(
     shape: MambaShape,
     eps: f32,
 ) -> Result<Mamba2<B>> {
+    mixer_with(file, i, n_embd, shape, eps, true)
+}
+
+/// The same, perhaps without a norm.
+pub fn mixer_with<B: Backend>(
+    file: &mut Binder<'_, B>,
+    i: usize,
+    n_embd: usize,
+    shape: MambaShape,
+    eps: f32,
+    has_norm: bool,
+) -> Result<Mamba2<B>> {
     let name = |part: &str| format!("blk.{i}.ssm_{part}");
     let (n_values, n_channels, n_head) = (shape.n_values(), shape.n_channels(), shape.n_head);
     let n_rows = n_values + n_channels + n_head;
@@ -48,8 +87,9 @@ pub fn mixer<B: Backend>(
     let conv = &[shape.conv_len, n_channels];
     let norm = &[n_values / shape.n_group, shape.n_group];
     let norm = match shape.n_group {
-        1 => file.vector(&name("norm.weight"), n_values)?,
-        n => file.bind(&name("norm.weight"), norm, 0..n, WeightRole::Vector)?,
+        _ if !has_norm => None,
+        1 => Some(file.vector(&name("norm.weight"), n_values)?),
+        n => Some(file.bind(&name("norm.weight"), norm, 0..n, WeightRole::Vector)?),
     };
     Ok(Mamba2 {
         z,
@@ -61,7 +101,7 @@ pub fn mixer<B: Backend>(
         least_step: file.least_time_step(),
         a: file.vector(&name("a"), n_head)?,
         skip: file.vector(&name("d"), n_head)?,
-        norm: NormLayer { kind: NormKind::Rms, weight: norm, bias: None, eps },
+        norm: norm.map(|weight| NormLayer { kind: NormKind::Rms, weight, bias: None, eps }),
         n_norm: shape.n_group,
         output: file.linear(&name("out"), n_embd, n_values)?,
         shape,

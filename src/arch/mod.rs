@@ -22,24 +22,42 @@ mod keys_table;
 mod parts;
 mod rope;
 
+mod apertus;
+mod arcee;
 mod bert;
+mod bitnet;
+mod bloom;
+mod cohere;
 mod deepseek2;
+mod ernie4_5;
+mod exaone4;
+mod falcon;
+mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod gemma3n;
 mod gemma4;
+mod glm4;
+mod glm4_moe;
 mod gpt2;
 mod gpt_oss;
+mod gptj;
 mod gptneox;
 mod granite;
+mod granite_swa;
 pub mod head;
+mod hunyuan;
 mod lfm2;
 mod llama;
+mod llama4;
 mod mamba2;
+mod minicpm;
+mod minicpm3;
 mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
+mod olmoe;
 mod phi2;
 mod phi3;
 mod qwen2;
@@ -47,9 +65,13 @@ mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
 mod qwen3next;
+mod seed_oss;
+mod smallthinker;
 mod smollm3;
+mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod usual;
 
 /// What the layers around a model need to know of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,29 +267,56 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 35] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
     [
+        ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
+        ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
+        ("baichuan", |file| llama::bind_baichuan(file).map(decoder::boxed)),
+        ("bailingmoe2", |file| glm4_moe::bind_usual(file).map(decoder::boxed)),
         ("bert", |file| bert::bind(file).map(encoder::boxed)),
+        ("bitnet", |file| bitnet::bind(file).map(decoder::boxed)),
+        ("bloom", |file| bloom::bind(file).map(decoder::boxed)),
+        ("cohere2", |file| cohere::bind2(file).map(decoder::boxed)),
+        ("command-r", |file| cohere::bind(file).map(decoder::boxed)),
         ("deepseek2", |file| deepseek2::bind(file).map(decoder::boxed)),
+        ("dots1", |file| glm4_moe::bind_usual(file).map(decoder::boxed)),
+        ("ernie4_5", |file| ernie4_5::bind(file).map(decoder::boxed)),
+        ("ernie4_5-moe", |file| ernie4_5::bind_moe(file).map(decoder::boxed)),
+        ("exaone4", |file| exaone4::bind(file).map(decoder::boxed)),
+        ("falcon", |file| falcon::bind(file).map(decoder::boxed)),
+        ("falcon-h1", |file| falcon_h1::bind(file).map(decoder::boxed)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
         ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
         ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
         ("gemma3n", |file| gemma3n::bind(file).map(decoder::boxed)),
         ("gemma4", |file| gemma4::bind(file).map(decoder::boxed)),
-        ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
+        ("glm4", |file| glm4::bind(file).map(decoder::boxed)),
+        ("glm4moe", |file| glm4_moe::bind(file).map(decoder::boxed)),
         ("gpt-oss", |file| gpt_oss::bind(file).map(decoder::boxed)),
+        ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
+        ("gptj", |file| gptj::bind(file).map(decoder::boxed)),
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
-        ("granitemoe", |file| granite::bind_moe(file).map(decoder::boxed)),
+        ("granite_swa", |file| granite_swa::bind(file).map(decoder::boxed)),
         ("granitehybrid", |file| granite::bind_hybrid(file).map(decoder::boxed)),
+        ("granitemoe", |file| granite::bind_moe(file).map(decoder::boxed)),
+        ("hunyuan-dense", |file| hunyuan::bind(file).map(decoder::boxed)),
+        ("hunyuan-moe", |file| hunyuan::bind_moe(file).map(decoder::boxed)),
+        ("internlm2", |file| llama::bind(file).map(decoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
+        ("llama4", |file| llama4::bind(file).map(decoder::boxed)),
+        ("mamba2", |file| mamba2::bind(file).map(decoder::boxed)),
+        ("minicpm3", |file| minicpm3::bind(file).map(decoder::boxed)),
+        ("minicpm", |file| minicpm::bind(file).map(decoder::boxed)),
         ("mistral3", |file| llama::bind_mistral3(file).map(decoder::boxed)),
+        ("mpt", |file| bloom::bind_mpt(file).map(decoder::boxed)),
         ("nemotron_h", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nemotron_h_moe", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
+        ("olmoe", |file| olmoe::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
         ("phi3", |file| phi3::bind(file).map(decoder::boxed)),
         ("qwen2", |file| qwen2::bind(file).map(decoder::boxed)),
@@ -279,7 +328,11 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 35] {
         ("qwen3moe", |file| qwen3moe::bind(file).map(decoder::boxed)),
         ("qwen3next", |file| qwen3next::bind(file).map(decoder::boxed)),
         ("qwen3vl", |file| qwen3::bind_vl(file).map(decoder::boxed)),
+        ("refact", |file| bloom::bind_refact(file).map(decoder::boxed)),
+        ("seed_oss", |file| seed_oss::bind(file).map(decoder::boxed)),
+        ("smallthinker", |file| smallthinker::bind(file).map(decoder::boxed)),
         ("smollm3", |file| smollm3::bind(file).map(decoder::boxed)),
+        ("spark2_5", |file| spark2_5::bind(file).map(decoder::boxed)),
         ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
         ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
     ]

@@ -71,6 +71,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn,
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", n_embd, eps)?;

@@ -26,9 +26,25 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
         scale: 1.0 / (info.head_dim as f32).sqrt(),
         causal: true,
         window: None,
+        chunked: false,
         growth: None,
+        slopes: None,
         softcap: None,
     }
+}
+
+/// What files that do not say mean by it: the steepest slopes are 2 to the power of this, negative and divided by the number of heads.
+pub const MAX_SLOPE: f32 = 8.0;
+
+/// What scores get of each of `n_head` heads times the distance, the steepest up to `most` (Press et al. 2022).
+pub fn slopes(n_head: usize, most: f32) -> Vec<f32> {
+    let even = 1usize << n_head.max(1).ilog2();
+    // Heads beyond a power of two get what lies between.
+    let between = |i: usize| libm::exp2(-f64::from(most) * (2 * i + 1) as f64 / (2 * even) as f64) as f32;
+    (1..=even)
+        .map(|i| libm::exp2(-f64::from(most) * i as f64 / even as f64) as f32)
+        .chain((0..n_head - even.min(n_head)).map(between))
+        .collect()
 }
 
 /// Mixture-of-experts facts of an architecture; the numbers are read from the file.
@@ -53,6 +69,10 @@ pub struct MoeStyle {
     pub gating: Gating,
     /// Where experts are chosen of some groups only.
     pub groups: Option<Groups>,
+    /// Whether the router reads what the layer reads, before attention.
+    pub early: bool,
+    /// Whether it is what experts read that is multiplied by their shares, and not what they give.
+    pub scales_gates: bool,
 }
 
 impl MoeStyle {
@@ -67,6 +87,8 @@ impl MoeStyle {
         n_latent: 0,
         gating: Gating::Sigmoid,
         groups: None,
+        early: false,
+        scales_gates: false,
     };
 }
 
@@ -106,7 +128,16 @@ impl<B: Backend> Binder<'_, B> {
         };
         let output = self.linear(&name("attn_output"), n_embd, n_q)?;
         let kv = KvSource::Own { k, v: Some(v), v_norm: None };
-        Ok(SelfAttention { q, kv, output, qk_norm: None, sinks: None, gated: false })
+        Ok(SelfAttention {
+            q,
+            kv,
+            output,
+            qk_norm: None,
+            sinks: None,
+            gated: false,
+            head_gate: None,
+            sub_norm: None,
+        })
     }
 
     /// As [`Binder::attention`], with an output gate behind each head's query.
@@ -123,13 +154,20 @@ impl<B: Backend> Binder<'_, B> {
             qk_norm: None,
             sinks: None,
             gated: true,
+            head_gate: None,
+            sub_norm: None,
         })
     }
 
     /// RMS norms of each query head and key head of layer `i`.
     pub fn qk_head_norm(&mut self, i: usize, info: &ModelInfo, eps: f32) -> Result<QkNorm<B>> {
         let mut norm = |part: &str| self.rms_norm(&format!("blk.{i}.{part}"), info.head_dim, eps);
-        Ok(QkNorm { q: norm("attn_q_norm")?, k: Some(norm("attn_k_norm")?), per_head: true })
+        Ok(QkNorm {
+            q: norm("attn_q_norm")?,
+            k: Some(norm("attn_k_norm")?),
+            per_head: true,
+            after_rope: false,
+        })
     }
 
     /// The gated feed-forward block of layer `i`, gate and values separately or one below the other in `ffn_up`.
@@ -152,7 +190,8 @@ impl<B: Backend> Binder<'_, B> {
             let gate = self.linear_part(&up, 0..n_ff, 2 * n_ff, n_embd)?;
             (gate, self.linear_part(&up, n_ff..2 * n_ff, 2 * n_ff, n_embd)?)
         };
-        Ok(GatedMlp { gate, up, down: self.linear(&down, n_embd, n_ff)?, n_ff, above_mean: None, activation })
+        let down = self.linear(&down, n_embd, n_ff)?;
+        Ok(GatedMlp { gate, up, down, n_ff, above_mean: None, activation, sub_norm: None })
     }
 
     /// The feed-forward block of layer `i` without a gate.
@@ -279,6 +318,8 @@ impl<B: Backend> Binder<'_, B> {
             scale,
             scales: None,
             groups: style.groups,
+            early: style.early,
+            scales_gates: style.scales_gates,
         })
     }
 
@@ -339,6 +380,7 @@ impl<B: Backend> Binder<'_, B> {
             position_embd: None,
             per_layer: None,
             altup: None,
+            embd_norm: None,
             embd_scale: None,
             attention,
             layers,

@@ -69,6 +69,7 @@ fn bind_with<B: Backend>(
             },
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", n_embd, eps)?;

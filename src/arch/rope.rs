@@ -9,7 +9,7 @@ use crate::kernels::RopeStyle;
 use crate::nn::attention::RopeParams;
 
 /// RoPE base where the file does not say.
-const DEFAULT_FREQ_BASE: f32 = 10_000.0;
+pub const DEFAULT_FREQ_BASE: f32 = 10_000.0;
 /// Most rotated elements of a head: far beyond real models, and little memory for their frequencies, which are computed
 /// before any tensor has shown that the file has heads of this length.
 const MAX_ROTARY: usize = 1 << 16;

@@ -35,6 +35,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.rms_norm("output_norm", info.n_embd, eps)?;

@@ -29,6 +29,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
                 q: file.head_layer_norm(&name("attn_q_norm"), info.n_head, info.head_dim, eps)?,
                 k: Some(file.head_layer_norm(&name("attn_k_norm"), info.n_head_kv, info.head_dim, eps)?),
                 per_head: true,
+                after_rope: false,
             });
         }
         layers.push(DecoderLayer {
@@ -42,6 +43,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn: file.gated_mlp(i, &info, Activation::Silu)?,
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.layer_norm("output_norm", info.n_embd, eps)?;

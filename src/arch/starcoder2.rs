@@ -29,6 +29,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             ffn: file.gelu_mlp(i, &info, GeluForm::Tanh)?,
             post_ffn_norm: None,
             extra: None,
+            beside: false,
         });
     }
     let norm = file.layer_norm("output_norm", info.n_embd, eps)?;

@@ -343,15 +343,25 @@ pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32
         Activation::Gelu => kernels.gelu_mul,
         Activation::Sigmoid => kernels.sigmoid_mul,
         Activation::SwigluClamped => kernels.swiglu_clamped_mul,
+        Activation::Relu => |gate, up| {
+            gate.iter_mut().zip(up).for_each(|(gate, &up)| *gate = gate.max(0.0) * up);
+        },
     }
 }
 
 /// What does [`Pointwise`] to some elements.
-pub(super) fn pointwise(kernels: &Kernels, curve: Pointwise) -> fn(&mut [f32]) {
-    match curve {
-        Pointwise::Gelu(form) => kernels.gelu(form),
-        Pointwise::Silu => kernels.silu,
-        Pointwise::ReluSquared => |x| x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+pub(super) fn pointwise(kernels: &'static Kernels, curve: Pointwise) -> impl Fn(&mut [f32]) + Sync {
+    move |x| match curve {
+        Pointwise::Gelu(form) => kernels.gelu(form)(x),
+        Pointwise::Silu => (kernels.silu)(x),
+        Pointwise::ReluSquared => x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+        Pointwise::XIelu { above, linear, below, most } => x.iter_mut().for_each(|x| {
+            let curved = match *x > 0.0 {
+                true => above * *x * *x,
+                false => below * (libm::expm1f(x.min(most)) - *x),
+            };
+            *x = curved + linear * *x;
+        }),
     }
 }
 
@@ -398,6 +408,8 @@ where
         window: args.window,
         scale: args.scale,
         growth: args.growth,
+        chunked: args.chunked,
+        slopes: args.slopes.map(|slopes| &slopes[head..head + n_head]),
         softcap: args.softcap,
     }
 }

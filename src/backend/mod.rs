@@ -139,13 +139,15 @@ pub enum Activation {
     Gelu,
     /// `sigmoid(x)`: a gate and nothing else.
     Sigmoid,
+    /// `max(x, 0)`.
+    Relu,
     /// `x · sigmoid(1.702 x)` of an `x` that is 7 at most; what it is multiplied with is kept within -7 and 7, and 1 is added
     /// (gpt-oss).
     SwigluClamped,
 }
 
 /// What is made of each element by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pointwise {
     /// GELU (Hendrycks & Gimpel 2016).
     Gelu(GeluForm),
@@ -153,6 +155,17 @@ pub enum Pointwise {
     Silu,
     /// `max(x, 0)²` (So et al. 2021).
     ReluSquared,
+    /// `a x² + b x` above 0, and `c (e^min(x, d) - 1 - x) + b x` elsewhere (Huang and Schlag 2025, arXiv:2411.13010).
+    XIelu {
+        /// `a`.
+        above: f32,
+        /// `b`.
+        linear: f32,
+        /// `c`.
+        below: f32,
+        /// `d`.
+        most: f32,
+    },
 }
 
 /// Arguments of [`Backend::gated_matmul`].
@@ -276,8 +289,12 @@ pub struct Attention<'a, B: Backend> {
     pub causal: bool,
     /// A row sees only its last `window` positions, its own included.
     pub window: Option<usize>,
+    /// Whether it sees only those of its own stretch of `window` positions instead.
+    pub chunked: bool,
     /// How scores grow with the row's position.
     pub growth: Option<Growth>,
+    /// If given, a score gets this of its head times the distance to the key, which is at most 0, `[n_head]`.
+    pub slopes: Option<&'a [f32]>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
     /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.

@@ -17,6 +17,8 @@ pub enum RowChange<'a, B: Backend> {
         /// The least mean square that is divided by.
         least: f32,
     },
+    /// `x · share`: row `i` times the share of slot `i` of what [`Backend::moe_route`] wrote.
+    Share(&'a B::Buffer),
     /// `x · gain`, element by element; `[n_cols]`.
     Gain(&'a B::Weight),
 }
@@ -77,6 +79,7 @@ where
             let factor = like.sqrt() / mean(x, |x| x * x).max(*least).sqrt();
             x.iter_mut().for_each(|x| *x *= factor);
         }
+        RowChange::Share(route) => x.iter_mut().for_each(|x| *x *= route[2 * i + 1]),
         RowChange::Gain(gain) => x.iter_mut().zip(gain.f32s()).for_each(|(x, gain)| *x *= gain),
     }
 }

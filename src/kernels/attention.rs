@@ -230,6 +230,11 @@ pub struct AttnTile<'a> {
     pub end: usize,
     /// A token sees only its last `window` positions, its own included.
     pub window: Option<usize>,
+    /// Whether it sees only those of its own stretch of `window` positions instead.
+    pub chunked: bool,
+    /// If given, a score gets this of its head, of the `group`, times the distance from the query to the key, which is at most 0
+    /// (Press et al. 2022, arXiv:2108.12409).
+    pub slopes: Option<&'a [f32]>,
     /// What scores are multiplied with, usually `1 / √head_dim`.
     pub scale: f32,
     /// If given, scores grow with the query's position.
@@ -239,13 +244,15 @@ pub struct AttnTile<'a> {
 }
 
 /// Scores that grow with the position of their query, by a step each so many positions: a factor of
-/// `1 + factor * ln(1 + floor(position / len))`, the temperature of Llama 4.
+/// `1 + factor * ln(1 + floor((position + ahead) / len))`, the temperature of Llama 4.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Positions of a step; at least 1.
     pub len: usize,
     /// Factor on the logarithm of the steps.
     pub factor: f32,
+    /// Added to the position.
+    pub ahead: usize,
 }
 
 impl AttnTile<'_> {
@@ -262,12 +269,19 @@ impl AttnTile<'_> {
     /// What the scores of query `i` are multiplied with.
     pub fn scale_of(&self, i: usize) -> f32 {
         match self.growth {
-            Some(Growth { len, factor }) => {
-                let steps = (self.position + i / self.group) / len;
+            Some(Growth { len, factor, ahead }) => {
+                let steps = (self.position + i / self.group + ahead) / len;
                 self.scale * (1.0 + factor * libm::log1pf(steps as f32))
             }
             None => self.scale,
         }
+    }
+
+    /// What is added to the score of query `i` and the key at `position`, and how much more for each position behind it.
+    pub fn slope_of(&self, i: usize, position: usize) -> Option<(f32, f32)> {
+        let slope = self.slopes?[i % self.group];
+        let distance = position as f32 - (self.position + i / self.group) as f32;
+        Some((slope * distance, slope))
     }
 
     /// The memory of the keys and of the values of page number `page` of the sequence; of values that are parts of keys none.
@@ -284,7 +298,11 @@ impl AttnTile<'_> {
     /// The positions that query `i` sees.
     pub fn seen_by(&self, i: usize) -> Range<usize> {
         let position = self.position + i / self.group;
-        let begin = self.window.map_or(0, |w| (position + 1).saturating_sub(w));
+        let begin = match self.window {
+            Some(len) if self.chunked => position / len * len,
+            Some(len) => (position + 1).saturating_sub(len),
+            None => 0,
+        };
         begin..if self.causal { self.end.min(position + 1) } else { self.end }
     }
 

@@ -71,8 +71,12 @@ pub struct AttentionParams {
     pub causal: bool,
     /// A token sees only its last `window` positions, its own included.
     pub window: Option<usize>,
+    /// Whether it sees only those of its own stretch of `window` positions instead.
+    pub chunked: bool,
     /// How scores grow with a token's position.
     pub growth: Option<Growth>,
+    /// What scores get of each head's times the distance to the key, which is at most 0.
+    pub slopes: Option<Vec<f32>>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
 }
@@ -131,12 +135,16 @@ pub struct SelfAttention<B: Backend> {
     pub kv: KvSource<B>,
     /// `[n_embd, n_head * head_dim]`.
     pub output: Linear<B>,
-    /// Norms of queries and of keys, before they are rotated.
+    /// Norms of queries and of keys.
     pub qk_norm: Option<QkNorm<B>>,
     /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
     pub sinks: Option<B::Weight>,
     /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
     pub gated: bool,
+    /// A gate of each head, whose sigmoid is multiplied with what the head gives, `[n_head, n_embd]`.
+    pub head_gate: Option<Linear<B>>,
+    /// Norm of what all heads of a token give.
+    pub sub_norm: Option<NormLayer<B>>,
 }
 
 /// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token at once.
@@ -147,6 +155,8 @@ pub struct QkNorm<B: Backend> {
     pub k: Option<NormLayer<B>>,
     /// Whether a row of the norm is one head and not all of a token.
     pub per_head: bool,
+    /// Whether they come behind the rotation.
+    pub after_rope: bool,
 }
 
 impl<B: Backend> SelfAttention<B> {
@@ -203,7 +213,7 @@ impl<B: Backend> SelfAttention<B> {
                 len: head_dim,
             });
         }
-        if let Some(norm) = &self.qk_norm {
+        if let Some(norm) = self.qk_norm.as_ref().filter(|norm| !norm.after_rope) {
             norm.forward(params, n, backend, ws);
         }
         if let Some(rope) = &params.rope {
@@ -218,6 +228,9 @@ impl<B: Backend> SelfAttention<B> {
                 style: rope.style,
             });
         }
+        if let Some(norm) = self.qk_norm.as_ref().filter(|norm| norm.after_rope) {
+            norm.forward(params, n, backend, ws);
+        }
         if self.shares().is_none() {
             let rows = KvRows::New { group: place.group, k: &ws.k, v: &ws.v };
             backend.kv_append(KvAppend { kv, layer, rows });
@@ -231,7 +244,9 @@ impl<B: Backend> SelfAttention<B> {
             scale: params.scale,
             causal: params.causal,
             window: params.window,
+            chunked: params.chunked,
             growth: params.growth,
+            slopes: params.slopes.as_deref(),
             softcap: params.softcap,
             sinks: self.sinks.as_ref(),
         };
@@ -240,6 +255,15 @@ impl<B: Backend> SelfAttention<B> {
             let (x, out, first) = (&ws.q_gate, &mut ws.q, (head_dim, 0));
             backend.copy_columns(Columns { x, out, n: n_heads, n_cols: halves, first, len: head_dim });
             backend.act_mul(Activation::Sigmoid, &mut ws.q, &ws.attn, n_heads * head_dim);
+            std::mem::swap(&mut ws.q, &mut ws.attn);
+        }
+        if let Some(gate) = &self.head_gate {
+            // Queries are used up: there is room for a number for each head.
+            gate.forward(backend, input.of(&ws.norm, &ws.x), n, &mut ws.q);
+            backend.sigmoid_gate(&mut ws.attn, &ws.q, n_heads, params.dims().v);
+        }
+        if let Some(norm) = &self.sub_norm {
+            norm.forward(backend, &ws.attn, None, n, &mut ws.q);
             std::mem::swap(&mut ws.q, &mut ws.attn);
         }
         self.output.forward(backend, &ws.attn, n, &mut ws.proj);

@@ -21,6 +21,8 @@ pub struct Decoder<B: Backend> {
     pub token_embd: B::Weight,
     /// Learned positions, `[n_ctx_train, n_embd]`.
     pub position_embd: Option<B::Weight>,
+    /// Norm of the token embedding.
+    pub embd_norm: Option<NormLayer<B>>,
     /// Factor on the token embedding.
     pub embd_scale: Option<f32>,
     /// Per-layer embeddings.
@@ -51,7 +53,7 @@ pub enum FfnInput<B: Backend> {
 
 /// One layer.
 pub struct DecoderLayer<B: Backend> {
-    /// Before the mixer; without one it reads the residual stream.
+    /// Before the mixer; without one it reads the residual stream, or what the layer before reads, if that says so.
     pub attn_norm: Option<NormLayer<B>>,
     /// What mixes the tokens: attention, as a rule.
     pub mixer: Mixer<B>,
@@ -65,6 +67,8 @@ pub struct DecoderLayer<B: Backend> {
     pub post_ffn_norm: Option<NormLayer<B>>,
     /// What there is beyond that.
     pub extra: Option<Extra<B>>,
+    /// Whether the layer behind it reads what it reads, side by side with it: the two are one layer of the model.
+    pub beside: bool,
 }
 
 /// What a layer has beyond a mixer and feed-forward.
@@ -122,6 +126,10 @@ impl<B: Backend> Decoder<B> {
         let n = batch.tokens.len();
         let len = n * ws.shape.n_embd;
         backend.embed(Embed { table: &self.token_embd, rows: batch.tokens, out: &mut ws.x })?;
+        if let Some(norm) = &self.embd_norm {
+            norm.forward(backend, &ws.x, None, n, &mut ws.norm);
+            std::mem::swap(&mut ws.x, &mut ws.norm);
+        }
         if let Some(factor) = self.embd_scale {
             backend.scale(&mut ws.x, factor, len);
         }
@@ -143,11 +151,17 @@ impl<B: Backend> Decoder<B> {
                 altup.begin(layer.attn_norm.as_ref(), backend, ws, n);
             }
             let next = self.layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
-            let input = if layer.attn_norm.is_some() { Source::Norm } else { Source::Residual };
+            let is_second = i > 0 && self.layers[i - 1].beside;
+            let input = if layer.attn_norm.is_some() || is_second { Source::Norm } else { Source::Residual };
             if let Mixer::None = layer.mixer {
                 layer.ffn.forward(input, backend, ws, n);
                 self.add(layer.post_ffn_norm.as_ref(), next, backend, ws, n);
                 continue;
+            }
+            if let Mlp::Moe(moe) = &layer.ffn
+                && moe.early
+            {
+                moe.route(Source::Residual, backend, ws, n);
             }
             layer.mixer.forward(&self.attention, keeps, input, backend, ws, cache, batch);
             if let Mlp::None = layer.ffn {

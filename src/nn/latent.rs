@@ -135,7 +135,9 @@ impl<B: Backend> Latent<B> {
             scale: params.scale,
             causal: params.causal,
             window: params.window,
+            chunked: params.chunked,
             growth: params.growth,
+            slopes: params.slopes.as_deref(),
             softcap: params.softcap,
             sinks: None,
         };

@@ -56,7 +56,7 @@ pub struct Mamba2<B: Backend> {
     /// What of its value is added to what a head reads, `[n_head]`.
     pub skip: B::Weight,
     /// Of what is read and gated, over the heads of a group, `[n_norm, n_values / n_norm]`.
-    pub norm: NormLayer<B>,
+    pub norm: Option<NormLayer<B>>,
     /// Groups of the norm.
     pub n_norm: usize,
     /// `[n_embd, n_values]`.
@@ -111,7 +111,12 @@ impl<B: Backend> Mamba2<B> {
             out: &mut *xbc,
         });
         backend.act_mul(Activation::Silu, z, xbc, n * n_values);
-        self.norm.forward(backend, z, None, n * self.n_norm, mixed);
-        self.output.forward(backend, mixed, n, &mut ws.proj);
+        match &self.norm {
+            Some(norm) => {
+                norm.forward(backend, z, None, n * self.n_norm, mixed);
+                self.output.forward(backend, mixed, n, &mut ws.proj);
+            }
+            None => self.output.forward(backend, z, n, &mut ws.proj),
+        }
     }
 }

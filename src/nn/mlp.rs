@@ -4,6 +4,7 @@
 use super::Source;
 use super::linear::Linear;
 use super::moe::{BesideMoe, Moe};
+use super::norm::NormLayer;
 use super::workspace::Workspace;
 pub use crate::backend::Activation;
 use crate::backend::{Backend, GatedMatmul, Pointwise, RowChange};
@@ -22,6 +23,8 @@ pub struct GatedMlp<B: Backend> {
     pub above_mean: Option<f32>,
     /// On the gate.
     pub activation: Activation,
+    /// Norm of the hidden layer.
+    pub sub_norm: Option<NormLayer<B>>,
 }
 
 impl<B: Backend> GatedMlp<B> {
@@ -52,7 +55,13 @@ impl<B: Backend> GatedMlp<B> {
             }
             backend.act_mul(self.activation, gate, up, n * self.n_ff);
         }
-        self.down.forward(backend, gate, n, out);
+        match &self.sub_norm {
+            Some(norm) => {
+                norm.forward(backend, gate, None, n, up);
+                self.down.forward(backend, up, n, out);
+            }
+            None => self.down.forward(backend, gate, n, out),
+        }
     }
 }
 

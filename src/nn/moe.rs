@@ -7,7 +7,9 @@ use super::linear::Linear;
 use super::mlp::Dense;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
-use crate::backend::{Activation, Backend, Columns, Gating, Groups, MoeMatmul, MoeRoute, Pointwise};
+use crate::backend::{
+    Activation, Backend, Columns, Gating, Groups, MoeMatmul, MoeRoute, Pointwise, RowChange,
+};
 
 /// A block of experts, and perhaps one that every token takes.
 pub struct Moe<B: Backend> {
@@ -40,6 +42,11 @@ pub struct Moe<B: Backend> {
     pub scales: Option<B::Weight>,
     /// Where experts are chosen of some groups only.
     pub groups: Option<Groups>,
+    /// Whether the router reads what the layer reads, before attention.
+    pub early: bool,
+    /// Whether it is what experts read that is multiplied by their shares, and not what they give. As all before the activation is
+    /// linear, gates alone are, and what is given as well.
+    pub scales_gates: bool,
 }
 
 /// The matrices of the first half of experts.
@@ -78,12 +85,14 @@ pub struct SharedExpert<B: Backend> {
 impl<B: Backend> Moe<B> {
     /// `ws.proj = moe(input)` for the first `n` rows.
     pub fn forward(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
-        self.route(input, backend, ws, n);
+        if !self.early {
+            self.route(input, backend, ws, n);
+        }
         self.experts(input, backend, ws, n);
     }
 
     /// Chooses the experts of the first `n` rows by `input`.
-    fn route(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
+    pub fn route(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let &Moe { n_expert, n_used, gating, normalize, scale, .. } = self;
         let x = input.of(&ws.norm, &ws.x);
         self.router.forward(backend, x, n, &mut ws.router);
@@ -102,6 +111,13 @@ impl<B: Backend> Moe<B> {
             groups: self.groups,
             route,
         });
+    }
+
+    /// Multiplies gates by the shares of their experts, where that is asked for.
+    fn scale_gates(&self, backend: &mut B, gate: &mut B::Buffer, route: &B::Buffer, n: usize) {
+        if self.scales_gates {
+            backend.change_rows(gate, &RowChange::Share(route), n * self.n_used, self.n_ff);
+        }
     }
 
     /// `ws.proj` of the experts that were chosen.
@@ -125,6 +141,7 @@ impl<B: Backend> Moe<B> {
             GateUp::Apart { gate, up, activation } => {
                 multiply(backend, inner, gate, false, &mut ws.gate);
                 multiply(backend, inner, up, false, &mut ws.up);
+                self.scale_gates(backend, &mut ws.gate, &ws.route, n);
                 backend.act_mul(*activation, &mut ws.gate, &ws.up, n_hidden);
             }
             GateUp::Joint(gate_up, activation) => {
@@ -134,6 +151,7 @@ impl<B: Backend> Moe<B> {
                     let (x, n_cols, first) = (&ws.gate_up, (2 * n_ff, n_ff), (first, 0));
                     backend.copy_columns(Columns { x, out, n: n * n_used, n_cols, first, len: n_ff });
                 }
+                self.scale_gates(backend, &mut ws.gate, &ws.route, n);
                 backend.act_mul(*activation, &mut ws.gate, &ws.up, n_hidden);
             }
             GateUp::Up(up, activation) => {

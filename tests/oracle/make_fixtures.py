@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from fixtures.cases import CASES
+from fixtures.cases import CASES, DIRECT
 from fixtures.core import DEFAULT_OUTPUT, make_case
 
 
@@ -30,6 +30,9 @@ def main():
         if not args.names or any(case.name.startswith(name) for name in args.names):
             for kind in case.types:
                 make_case(case, kind, args.out)
+    for case in DIRECT:
+        if not args.names or any(case.name.startswith(name) for name in args.names):
+            case.make(args.out)
 
 
 if __name__ == "__main__":

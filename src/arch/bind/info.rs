@@ -67,12 +67,29 @@ impl<B: Backend> Binder<'_, B> {
                 "values of length {value_dim} beside keys of length {head_dim} are not supported"
             )));
         }
+        self.info_of_heads((n_head, n_head_kv, head_dim), n_ff)
+    }
+
+    /// As [`Binder::info`] for models without attention.
+    pub fn info_recurrent(&self) -> Result<ModelInfo> {
+        for name in ["attention.head_count", "attention.head_count_kv", "feed_forward_length"] {
+            self.refuse(name, self.count(name)? > 0, "attention and feed-forward beside the recurrence")?;
+        }
+        self.info_of_heads((1, 1, 1), 0)
+    }
+
+    /// The same for heads of these numbers and this length.
+    fn info_of_heads(
+        &self,
+        (n_head, n_head_kv, head_dim): (usize, usize, usize),
+        n_ff: usize,
+    ) -> Result<ModelInfo> {
         let pooling = self.pooling()?;
         Ok(ModelInfo {
             architecture: self.architecture.to_owned(),
             n_vocab: self.n_vocab()?,
             n_ctx_train: self.dim("context_length")?,
-            n_embd,
+            n_embd: self.dim("embedding_length")?,
             n_layer: self.n_layer()?,
             n_head,
             n_head_kv,

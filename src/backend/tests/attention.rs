@@ -61,14 +61,16 @@ fn attention_over_scattered_pages() {
         HeadDims { v_at: Some(32), ..HeadDims::new(96, 64) },
     ];
     for (&(k_type, v_type), dims) in KV_TYPES.iter().flat_map(|types| dims.map(|dims| (types, dims))) {
-        let growth = Some(Growth { len: 4, factor: 0.5 });
         if dims.v_at.is_some() && k_type != v_type {
             continue;
         }
-        for (window, softcap, causal, growth, has_sinks) in [
-            (None, None, true, None, false),
-            (Some(5), Some(2.0), true, growth, true),
-            (None, None, false, None, true),
+        let growth = Some(Growth { len: 4, factor: 0.5, ahead: 1 });
+        let slopes = Some(&[0.5, 0.25, 0.125, 0.0625][..]);
+        for (window, chunked, softcap, causal, growth, slopes, has_sinks) in [
+            (None, false, None, true, None, None, false),
+            (Some(5), false, Some(2.0), true, growth, None, true),
+            (Some(5), true, None, true, None, slopes, false),
+            (None, false, None, false, None, None, true),
         ] {
             check!("attention", F32, |b| {
                 let shape = KvShape { layers: layers(2, dims), n_pages: 4, k_type, v_type };
@@ -97,7 +99,9 @@ fn attention_over_scattered_pages() {
                     scale: 0.25,
                     causal,
                     window,
+                    chunked,
                     growth,
+                    slopes,
                     softcap,
                     sinks: has_sinks.then_some(&sinks),
                 };

@@ -51,10 +51,14 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
         }
     }
     let scale = tile.scale_of(i);
-    for score in &mut *scores {
+    let slope = tile.slope_of(i, position);
+    for (t, score) in scores.iter_mut().enumerate() {
         *score *= scale;
         if let Some(cap) = tile.softcap {
             *score = cap * libm::tanhf(*score / cap);
+        }
+        if let Some((first, step)) = slope {
+            *score += first + step * t as f32;
         }
     }
     let max = scores.iter().fold(state.max[i], |max, &score| max.max(score));

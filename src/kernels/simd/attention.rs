@@ -112,7 +112,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         weights.factors[..n].copy_from_slice(max);
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0;
         for (i, (row, max)) in rows.iter_mut().zip(&mut **max).enumerate() {
-            *max = scale_scores(simd, tile, i, seen_in_page(i), row, *max);
+            *max = scale_scores(simd, tile, (i, first), seen_in_page(i), row, *max);
         }
         bring_factors(simd, &mut weights.factors, max);
         let (values, block) = match tile.dims.v_at {
@@ -323,13 +323,13 @@ pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns the products of query `i` with the keys of a page into scores; returns the larger of `max` and the largest score that
+/// Turns the products of query `i` with the keys of a page, whose first position is `first`, into scores; returns the larger of `max` and the largest score that
 /// the query sees.
 #[inline(always)]
 fn scale_scores<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
-    i: usize,
+    (i, first): (usize, usize),
     seen: Range<usize>,
     row: &mut [f32; PAGE_LEN],
     max: f32,
@@ -337,6 +337,7 @@ fn scale_scores<S: Simd>(
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let (scale, lowest) = (simd.splat(tile.scale_of(i)), simd.splat(f32::NEG_INFINITY));
+    let slope = tile.slope_of(i, first);
     let mut largest = simd.splat(max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
@@ -345,6 +346,10 @@ fn scale_scores<S: Simd>(
             simd.store(score, row);
             row.iter_mut().for_each(|score| *score = cap * libm::tanhf(*score / cap));
             score = simd.load(row);
+        }
+        if let Some((begin, step)) = slope {
+            let slots = simd.load(&SLOTS[slot..]);
+            score = simd.add(score, simd.add(simd.splat(begin), simd.mul(slots, simd.splat(step))));
         }
         simd.store(score, row);
         let seen = if all { score } else { seen_or(simd, slot, range, score, lowest) };

@@ -110,12 +110,18 @@ fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
     let dot = |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * b).sum::<f64>();
     let seen = tile.seen_by(i);
     let position = (tile.position + i / tile.group) as f64;
-    let grown = |g: Growth| 1.0 + f64::from(g.factor) * (1.0 + (position / g.len as f64).floor()).ln();
+    let grown = |g: Growth| {
+        1.0 + f64::from(g.factor) * (1.0 + ((position + g.ahead as f64) / g.len as f64).floor()).ln()
+    };
     let scale = f64::from(tile.scale) * tile.growth.map_or(1.0, grown);
     let scores: Vec<f64> = seen
         .clone()
         .map(|p| scale * dot(tile.query(i), &k.row(tile.pages, tile.kv_head, p)))
         .map(|s| tile.softcap.map_or(s, |cap| f64::from(cap) * (s / f64::from(cap)).tanh()))
+        .zip(seen.clone())
+        .map(|(s, p)| {
+            s + tile.slopes.map_or(0.0, |slopes| f64::from(slopes[i % tile.group]) * (p as f64 - position))
+        })
         .collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
@@ -174,6 +180,8 @@ fn tile<'a>(
         causal: true,
         end: position + n_tokens,
         window: None,
+        chunked: false,
+        slopes: None,
         scale: 1.0 / (head_dim as f32).sqrt(),
         growth: None,
         softcap: None,
@@ -220,16 +228,35 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
     let rounded = kernels.isa != Isa::Scalar && [k, v].iter().any(|store| store.kv_type == KvType::I16);
     let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
     for (group, n_tokens, position) in shapes {
-        for (window, softcap, causal, scale, growth) in [
-            (None, None, true, 0.3, None),
-            (Some(1), None, true, 0.3, None),
-            (Some(33), Some(5.0), true, 0.3, Some(Growth { len: 7, factor: 0.2 })),
-            (None, Some(2.0), false, 4.0, None),
+        for (window, chunked, softcap, causal, scale, growth, slopes) in [
+            (None, false, None, true, 0.3, None, None),
+            (Some(1), false, None, true, 0.3, None, None),
+            (Some(33), false, Some(5.0), true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 0 }), None),
+            (Some(33), true, None, true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 1 }), None),
+            (
+                None,
+                false,
+                None,
+                true,
+                0.3,
+                None,
+                Some(&[0.5, 0.25, 0.01, 0.0, 1.0, 0.125, 0.1, 2.0][..group]),
+            ),
+            (None, false, Some(2.0), false, 4.0, None, None),
         ] {
             let tolerance = if rounded { 3e-4 + 5e-4 * f64::from(scale) } else { 3e-6 };
             let shape = (group, n_tokens, position, dim);
             let stores = (k.store(), v.store());
-            let tile = AttnTile { window, softcap, causal, scale, growth, ..tile(q, pages, stores, shape) };
+            let tile = AttnTile {
+                window,
+                chunked,
+                softcap,
+                causal,
+                scale,
+                growth,
+                slopes,
+                ..tile(q, pages, stores, shape)
+            };
             // Other entries of the table may be of no page.
             let seen = tile.seen().start / PAGE_LEN..tile.seen().end.div_ceil(PAGE_LEN);
             let mut own = vec![u32::MAX; pages.len()];

@@ -1,0 +1,30 @@
+//! BitNet b1.58 (Ma et al. 2024): llama's graph with rotary positions on halves, and norms of what all heads give and of the hidden
+//! layer, before the matrices behind them.
+#![forbid(unsafe_code)]
+
+use super::bind::Binder;
+use super::{ModelInfo, parts, rope, usual};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::kernels::RopeStyle;
+use crate::nn::decoder::Decoder;
+use crate::nn::mixer::Mixer;
+use crate::nn::mlp::{Activation, Dense, Mlp};
+
+/// Binds the weights.
+pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = file.info()?;
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
+    let attention = parts::causal(&info, Some(rope));
+    let sizes = (info.n_ff, info.n_embd);
+    let decoder = usual::decoder(file, &info, vec![attention], "ffn_norm", |file, i| {
+        let mut block = file.attention(i, &info)?;
+        let width = info.n_head * info.head_dim;
+        block.sub_norm = Some(file.rms_norm(&format!("blk.{i}.attn_sub_norm"), width, eps)?);
+        let mut mlp = file.gated(i, "", sizes, Activation::Silu)?;
+        mlp.sub_norm = Some(file.rms_norm(&format!("blk.{i}.ffn_sub_norm"), info.n_ff, eps)?);
+        Ok((Mixer::Attention { kind: 0, block }, Mlp::Dense(Dense::Gated(mlp))))
+    })?;
+    Ok((info, decoder))
+}
