@@ -59,6 +59,8 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                         window: None,
                         scale: 0.125,
                         growth: None,
+                        chunked: false,
+                        slopes: None,
                         softcap: None,
                     };
                     attend(kernels, &tile);

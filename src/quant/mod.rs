@@ -35,6 +35,8 @@ pub mod mxfp4;
 pub mod nvfp4;
 pub mod pack;
 pub mod packed;
+pub mod q1_0;
+pub mod q2_0;
 pub mod q2_k;
 pub mod q3_k;
 pub mod q4_0;
@@ -121,6 +123,10 @@ pub enum Format {
     I32,
     /// Signed whole numbers of 64 bits.
     I64,
+    /// 128 values of one bit and a scale.
+    Q1_0,
+    /// 64 values of two bits and a scale.
+    Q2_0,
 }
 
 /// Packs a row of values: see [`FormatInfo::quantize`].
@@ -161,7 +167,7 @@ pub enum Dot {
 }
 
 /// How many formats there are.
-pub const FORMAT_COUNT: usize = 31;
+pub const FORMAT_COUNT: usize = 33;
 
 /// Every format, indexed by `Format as usize`.
 pub static FORMATS: [FormatInfo; FORMAT_COUNT] = [
@@ -196,6 +202,8 @@ pub static FORMATS: [FormatInfo; FORMAT_COUNT] = [
     i16::INFO,
     i32::INFO,
     i64::INFO,
+    q1_0::INFO,
+    q2_0::INFO,
 ];
 
 impl Format {

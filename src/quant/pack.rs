@@ -9,7 +9,7 @@ use super::f16::scale_bytes;
 use super::packed::{COLS, Codes, ROWS, STRIP, Scales};
 
 /// Bytes of one word of each row.
-const QUAD: usize = 4 * ROWS;
+pub(super) const QUAD: usize = 4 * ROWS;
 /// Bytes of sixteen bytes of each row.
 pub const RUN: usize = 16 * ROWS;
 
@@ -117,8 +117,9 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
         *row = rows.row(r);
     }
     let block_codes = all_codes.chunks_exact_mut(N * kind.bytes());
-    let block_scales = all_scales.chunks_exact_mut(N * scale_kind.bytes());
-    for (b, (out_codes, out_scales)) in block_codes.zip(block_scales).enumerate() {
+    let scale_bytes = N * scale_kind.bytes();
+    for (b, out_codes) in block_codes.enumerate() {
+        let out_scales = &mut all_scales[b * scale_bytes..(b + 1) * scale_bytes];
         let at = b * size_of::<B>();
         codes(&Blocks { rows, transpose, at }, out_codes);
         let mut all = [[Scale::ZERO; N]; ROWS];
@@ -127,10 +128,10 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
                 *all = scales(bytemuck::from_bytes(block));
             }
         }
-        for (i, out) in out_scales.chunks_exact_mut(scale_kind.bytes()).enumerate() {
+        for (i, out) in out_scales.chunks_exact_mut(scale_kind.bytes().max(1)).enumerate() {
             let (low, high) = out.split_at_mut(scale_kind.bytes().min(2 * ROWS));
             match scale_kind {
-                Scales::None | Scales::Unit => {}
+                Scales::None | Scales::Unit | Scales::Strip => {}
                 Scales::F16 | Scales::Bf16 => put_pairs(low, |r| all[r][i].d),
                 Scales::F16Min => {
                     put_pairs(low, |r| all[r][i].d);

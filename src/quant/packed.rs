@@ -69,6 +69,8 @@ pub enum Scales {
     None,
     /// After all pieces, for each eight of them, a bfloat16 per row: a power of two.
     Unit,
+    /// After all pieces, for each eight of them, a binary16 per row.
+    Strip,
     /// A binary16 per row and piece.
     F16,
     /// A bfloat16 per row and piece.
@@ -91,7 +93,7 @@ impl Scales {
     /// Bytes of a piece, without units.
     pub const fn bytes(self) -> usize {
         match self {
-            Scales::None | Scales::Unit => 0,
+            Scales::None | Scales::Unit | Scales::Strip => 0,
             Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves | Scales::HalvesMin => 32,
             Scales::F16Min => 64,
         }
@@ -107,7 +109,7 @@ impl Scales {
         match self {
             Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
             Scales::Super | Scales::HalvesMin => 64,
-            Scales::Halves | Scales::Unit => 32,
+            Scales::Halves | Scales::Unit | Scales::Strip => 32,
         }
     }
 }

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use super::bits::unpack2;
-use super::blocks::{Groups, unpack_row};
+use super::blocks::{Groups, dot_row, unpack_row};
 use super::f16::scale;
-use super::{Dot, Format, FormatInfo};
+use super::pack::{Blocks, RUN, Rows, Scale, Transpose, pack_blocks, put_planes};
+use super::packed::{Codes, Packing, Scales, Values};
+use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -22,8 +24,13 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::F32,
-    packing: None,
+    dot: Dot::Q8(dot),
+    packing: Some(Packing {
+        codes: Codes::U2,
+        values: Values::Minus(1),
+        scales: Scales::Strip,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -47,4 +54,23 @@ fn unpack(packed: &Packed) -> Groups<8, 32> {
 /// Expands a row.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     unpack_row(src, dst, |packed, values| unpack(packed).dequantize(values));
+}
+
+/// `Σ d·x.d · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed, x| unpack(packed).dot(x))
+}
+
+/// See [`Packing::pack`].
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        let mut runs = [[0; 2 * RUN]; 2];
+        blocks.words(0, runs.as_flattened_mut());
+        for (g, piece) in out.chunks_exact_mut(Codes::U2.bytes()).enumerate() {
+            put_planes(&runs[g / 4], g % 4 * 2, piece);
+        }
+    };
+    pack_blocks(rows, transpose, (Codes::U2, Scales::Strip), out, codes, |packed: &Packed| {
+        [Scale { d: packed.d, ..Scale::ZERO }; LEN / 32]
+    });
 }

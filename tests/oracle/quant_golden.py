@@ -4,7 +4,8 @@ dequantize.txt holds a line per format: hashes of the values that blocks of byte
 of every size, NaN and infinity and every point of a grid occur in little space.
 input.f32 holds 512 values; for the formats that both can quantize, NAME.bin holds the quantized bytes and NAME.f32 the
 values those bytes stand for.
-Needs: pip install gguf numpy. Run: python tests/oracle/quant_golden.py
+Q1_0 and Q2_0, which the package cannot dequantize, are what llama.cpp's library makes of them.
+Needs: pip install gguf numpy llama-cpp-python. Run: python tests/oracle/quant_golden.py
 """
 import pathlib
 
@@ -17,6 +18,7 @@ from gguf.quants import dequantize, quantize
 OUT = pathlib.Path(__file__).parent.parent / "fixtures" / "quant"
 QUANTIZED = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
 PLAIN = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
+BY_GGML = {"Q1_0": (128, 18), "Q2_0": (64, 18)}
 N_RANDOM = 1024     # blocks of random bytes
 GROUP = 64          # blocks to a hash
 
@@ -46,15 +48,28 @@ def fnv(values: np.ndarray) -> int:
     return h
 
 
+def by_ggml(name: str, blocks: np.ndarray) -> np.ndarray:
+    import ctypes
+    import llama_cpp
+    folder = pathlib.Path(llama_cpp.__file__).parent / "lib"
+    expand = getattr(ctypes.CDLL(str(folder / "libggml-base.so")), f"dequantize_row_{name.lower()}")
+    values = np.empty((len(blocks), BY_GGML[name][0]), np.float32)
+    blocks = np.ascontiguousarray(blocks)
+    expand(ctypes.c_void_p(blocks.ctypes.data), ctypes.c_void_p(values.ctypes.data), ctypes.c_int64(values.size))
+    return values
+
+
 def values_of(name: str, blocks: np.ndarray) -> np.ndarray:
+    if name in BY_GGML:
+        return by_ggml(name, blocks)
     if name in PLAIN:
         return blocks.reshape(-1).view(PLAIN[name]).astype(np.float32).reshape(len(blocks), -1)
     return dequantize(blocks, Type[name])
 
 
 def hashes() -> None:
-    names = list(PLAIN) + [t.name for t in quants._type_traits]
-    sizes = {name: GGML_QUANT_SIZES[Type[name]][1] for name in names}
+    names = list(PLAIN) + [t.name for t in quants._type_traits] + list(BY_GGML)
+    sizes = {name: (BY_GGML.get(name) or GGML_QUANT_SIZES[Type[name]])[1] for name in names}
     random = noise(N_RANDOM * max(sizes.values()))
     with open(OUT / "dequantize.txt", "w") as out:
         for name in names:

@@ -78,6 +78,17 @@ pub fn two_bits(p: &[Quad; 2], g: usize) -> Values {
     values
 }
 
+/// Two-bit codes less 1.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn two_bits_less_one(p: &[Quad; 2], g: usize) -> Values {
+    let mut values = two_bits(p, g);
+    for value in &mut values {
+        *value = vsubq_s8(*value, vdupq_n_s8(1));
+    }
+    values
+}
+
 /// Four-bit codes less the format's offset.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -212,6 +223,13 @@ fn i8s(p: &[[u8; 4]; 4], g: usize) -> int32x4_t {
 #[target_feature(enable = "neon")]
 pub fn f16_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) -> float32x4_t {
     f16s(&parts.scales[2 * i..][..2], g)
+}
+
+/// Those of [`Scales::Strip`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn strip_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) -> float32x4_t {
+    f16s(&parts.units[i / 8 * 2..][..2], g)
 }
 
 /// Those of [`Scales::Bf16`].

@@ -39,6 +39,9 @@ macro_rules! packed_products {
             table[Format::IQ3_XXS as usize] = Some(quarters::product);
             table[Format::IQ3_S as usize] = Some(wholes::product);
             table[Format::TQ1_0 as usize] = Some(wholes::product);
+            table[Format::TQ2_0 as usize] = Some(tq2_0::product);
+            table[Format::Q1_0 as usize] = Some(q8_0::product);
+            table[Format::Q2_0 as usize] = Some(q8_0::product);
             table
         };
 
@@ -69,6 +72,7 @@ macro_rules! packed_products {
         product!($features, $one, q6_k, U6, Halves, six_bits_centred, half_scales, halves 32, add_halves);
         product!($features, $one, iq4_nl, U4, F16, iq4, f16_scales, whole 127, add_scaled);
         product!($features, $one, iq4_xs, U4, Halves, iq4, half_scales, halves 127, add_halves);
+        product!($features, $one, tq2_0, U2, Strip, two_bits_less_one, strip_scales, whole 2, add_scaled);
         product!($features, $one, wholes, U8, Halves, eight_bits_centred, half_scales, halves 128, add_halves);
         product!($features, $one, quarters, U8, Halves, eight_bits_centred, quarter_scales, halves 128, add_halves);
         product!($features, $one, eighths, U8, Halves, eight_bits_centred, eighth_scales, halves 128, add_halves);

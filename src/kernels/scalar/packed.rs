@@ -82,6 +82,7 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
     let sum = (sums[0] + sums[1]) as f32;
     match packing.scales {
         Scales::None | Scales::Unit => 0.0,
+        Scales::Strip => half(units, 0) * x.d * sum,
         Scales::F16 => half(here, 0) * x.d * sum,
         Scales::Bf16 => bf16::from_le_bytes(pair(here, 0)).to_f32() * x.d * sum,
         Scales::F16Min => half(here, 0) * x.d * sum + half(here, 2 * ROWS) * x.sum,

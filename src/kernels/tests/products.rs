@@ -293,3 +293,16 @@ fn words_of_rows_come_to_lie_side_by_side() {
         }
     }
 }
+
+/// No format falls behind on a level that has vectors.
+#[test]
+fn every_format_of_codes_has_integer_products_on_every_level() {
+    use Format::*;
+    // Numbers, and halves of pieces with scales that are floats.
+    let others = [F32, F16, BF16, F64, I8, I16, I32, I64, NVFP4];
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let has = matches!(kernels.dot[info.format as usize], Dot::Q8(_))
+            && (kernels.isa == Isa::Scalar || kernels.packed[info.format as usize].is_some());
+        assert_eq!(has, !others.contains(&info.format), "{}, {}", info.name, kernels.isa.name());
+    }
+}

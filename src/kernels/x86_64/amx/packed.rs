@@ -40,6 +40,9 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::IQ3_XXS as usize] = Some(quarters::product);
     table[Format::IQ3_S as usize] = Some(wholes::product);
     table[Format::TQ1_0 as usize] = Some(wholes::product);
+    table[Format::TQ2_0 as usize] = Some(tq2_0::product);
+    table[Format::Q1_0 as usize] = Some(q8_0::product);
+    table[Format::Q2_0 as usize] = Some(q8_0::product);
     table
 };
 
@@ -143,4 +146,4 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 wholes quarters eighths);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 wholes quarters eighths tq2_0);

@@ -43,6 +43,9 @@ macro_rules! packed_products {
             table[Format::IQ3_XXS as usize] = Some(quarters::product);
             table[Format::IQ3_S as usize] = Some(wholes::product);
             table[Format::TQ1_0 as usize] = Some(wholes::product);
+            table[Format::TQ2_0 as usize] = Some(tq2_0::product);
+            table[Format::Q1_0 as usize] = Some(q8_0::product);
+            table[Format::Q2_0 as usize] = Some(q8_0::product);
             table
         };
 
@@ -53,6 +56,20 @@ macro_rules! packed_products {
         offset!($features, q5_1, Codes::U5, five_bits, 4);
         super_blocks!($features, q4_k, Codes::U4, nibbles, 8);
         super_blocks!($features, q5_k, Codes::U5, five_bits, 4);
+        product!(
+            $features,
+            tq2_0,
+            Codes::U2,
+            Scales::Strip,
+            two_bits,
+            (pieces 8),
+            |parts, i, h| -> (__m256, __m256) {
+                let d = load_f16(&units::<32>(parts, i)[16 * h..]);
+                (d, _mm256_sub_ps(_mm256_setzero_ps(), d))
+            },
+            |w, s, x| sum::<8>(&w, x),
+            |acc, sum| add_with_minimum(acc, s, sum, x)
+        );
         half_offsets!($features, q2_k, Codes::U2, two_bits, 4);
         halves!($features, q3_k, Codes::U4, nibbles, 4, 4);
         halves!($features, q6_k, Codes::U6, six_bits, 2, 32);

@@ -324,6 +324,21 @@ format!(
         _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
     }
 );
+// A scale of eight pieces, and codes that are 1 too large.
+format!(
+    tq2_0,
+    Codes::U2,
+    two_bits,
+    Scales::Strip,
+    false,
+    false,
+    1,
+    |parts, i| [load_f16(&parts.units[i / 8 * 32..])],
+    |acc, sums, s, x| {
+        let sum = _mm512_fmadd_ps(sums[0], _mm512_set1_ps(x.d), _mm512_set1_ps(-x.sum));
+        _mm512_fmadd_ps(s[0], sum, acc)
+    }
+);
 biased!(q4_0, Codes::U4, nibble::<4>, 16.0);
 biased!(q5_0, Codes::U5, five_bits::<3>, 8.0);
 biased!(iq4_nl, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &IQ4)), 1.0);

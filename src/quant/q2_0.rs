@@ -1,0 +1,97 @@
+//! Q2_0: 64 values of two bits and a scale; value `i` is `d * (q[i] - 1)`.
+//! <https://github.com/ggml-org/ggml>, `block_q2_0`
+#![forbid(unsafe_code)]
+
+use super::activation::dot_i8;
+use super::blocks::{dot_row, unpack_row};
+use super::f16::scale;
+use super::pack::{Blocks, QUAD, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
+use super::{Dot, Format, FormatInfo, Q8Block};
+use bytemuck::{Pod, Zeroable};
+
+/// Values per block.
+pub const LEN: usize = 64;
+/// Bytes per block.
+pub const BYTES: usize = 18;
+
+/// This format's row of the registry.
+pub(super) const INFO: FormatInfo = FormatInfo {
+    format: Format::Q2_0,
+    tensor_type: 42,
+    name: "Q2_0",
+    block_len: LEN,
+    block_bytes: BYTES,
+    dequantize,
+    quantize: None,
+    dot: Dot::Q8(dot),
+    packing: Some(Packing {
+        codes: Codes::U8,
+        values: Values::Parts(1),
+        scales: Scales::F16,
+        pack: pack_group,
+    }),
+};
+
+/// One block as it lies in a row.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Packed {
+    /// The scale `d`, a binary16.
+    d: [u8; 2],
+    /// Two bits per value, four values to a byte, the first lowest.
+    q: [u8; LEN / 4],
+}
+
+const _: () = assert!(size_of::<Packed>() == BYTES);
+
+/// The values in units of `d`.
+#[inline]
+fn unpack(packed: &Packed) -> [[i8; Q8Block::LEN]; 2] {
+    let mut q = [[0; Q8Block::LEN]; 2];
+    for (q, byte) in q.as_flattened_mut().as_chunks_mut::<4>().0.iter_mut().zip(packed.q) {
+        for (i, q) in q.iter_mut().enumerate() {
+            *q = (byte >> (2 * i) & 3).cast_signed() - 1;
+        }
+    }
+    q
+}
+
+/// Expands a row.
+pub fn dequantize(src: &[u8], dst: &mut [f32]) {
+    unpack_row(src, dst, |packed: &Packed, values: &mut [f32; LEN]| {
+        let d = scale(packed.d);
+        for (value, q) in values.iter_mut().zip(unpack(packed).as_flattened()) {
+            *value = f32::from(*q) * d;
+        }
+    });
+}
+
+/// `Σ d · Σ x.d · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed: &Packed, x: &[Q8Block; LEN / Q8Block::LEN]| {
+        let sums = unpack(packed).iter().zip(x).map(|(q, x)| x.d * dot_i8(q, &x.qs) as f32).sum::<f32>();
+        scale(packed.d) * sums
+    })
+}
+
+/// See [`Packing::pack`].
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        // Two words of each row for each piece.
+        let mut words = [0; QUAD * LEN / 16];
+        blocks.words(2, &mut words);
+        for (i, quad) in out.chunks_exact_mut(QUAD).enumerate() {
+            let words = words[i / 4 * QUAD..][..QUAD].as_chunks::<4>().0;
+            for (word, codes) in words.iter().zip(quad.as_chunks_mut::<4>().0) {
+                let byte = u32::from(word[i % 4]);
+                // Bits `2k..2k + 2` become those of byte `k`.
+                let spread = (byte | byte << 6 | byte << 12 | byte << 18) & 0x0303_0303;
+                *codes = (0x7F7F_7F7F + spread).to_le_bytes();
+            }
+        }
+    };
+    pack_blocks(rows, transpose, (Codes::U8, Scales::F16), out, codes, |packed: &Packed| {
+        [Scale { d: packed.d, ..Scale::ZERO }; LEN / 32]
+    });
+}
