@@ -124,7 +124,7 @@ impl Tokenizer {
         let mut gap = Vec::new();
         for chunk in text.utf8_chunks() {
             if !chunk.valid().is_empty() {
-                self.encode_gap(&mut gap, &mut out);
+                self.encode_gap(&mut gap, &mut effort, &mut out)?;
                 place = self.encode_text(chunk.valid(), place, control, &mut effort, &mut out)?;
             }
             if !chunk.invalid().is_empty() {
@@ -132,7 +132,7 @@ impl Tokenizer {
                 place = Place::Inside;
             }
         }
-        self.encode_gap(&mut gap, &mut out);
+        self.encode_gap(&mut gap, &mut effort, &mut out)?;
         if add_special {
             out.extend_from_slice(&self.roles.suffix);
         }
@@ -192,21 +192,24 @@ impl Tokenizer {
             Model::Spm(model) => model.encode(&self.lexicon, word, out),
             Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
+            Model::Longest(model) => model.encode(&self.lexicon, word.as_bytes(), effort, out)?,
         }
         Ok(())
     }
 
     /// Appends the tokens of bytes that are no text, and empties `gap`.
-    fn encode_gap(&self, gap: &mut Vec<u8>, out: &mut Vec<u32>) {
+    fn encode_gap(&self, gap: &mut Vec<u8>, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
         if gap.is_empty() {
-            return;
+            return Ok(());
         }
         match &self.model {
             Model::Bpe(model) => model.encode_bytes(&self.lexicon, gap, out),
             Model::Spm(model) => self.lexicon.fall_back(gap, model.unk, out),
             Model::WordPiece(model) => out.extend(model.unk),
             Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
+            Model::Longest(model) => model.encode(&self.lexicon, gap, effort, out)?,
         }
         gap.clear();
+        Ok(())
     }
 }

@@ -62,7 +62,7 @@ impl Tokenizer {
         let n_between = match &self.model {
             Model::WordPiece(_) => 1,
             Model::Unigram(_) => 2,
-            Model::Bpe(_) | Model::Spm(_) => 0,
+            Model::Bpe(_) | Model::Spm(_) | Model::Longest(_) => 0,
         };
         if n_between == 0 || suffix.is_empty() {
             return Err(Error::Unsupported(
