@@ -215,7 +215,7 @@ fn every_key_of_an_architecture_is_honoured_or_accounted_for() {
         }
     }
     let n_all = honoured.values().filter(|archs| archs.len() == ember::arch::known().count()).count();
-    assert!(n_all >= 9 && honoured.len() > 35, "{n_all} {}", honoured.len());
+    assert!(n_all >= 8 && honoured.len() > 35, "{n_all} {}", honoured.len());
     let page = page(&honoured);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/gguf-keys.md");
     if std::env::var_os("EMBER_BLESS").is_some() {

@@ -38,6 +38,8 @@ pub(super) enum Units {
         unk: Option<u32>,
         /// Whether characters in a row that cannot be expressed are one `unk`.
         fuse_unk: bool,
+        /// Whether nothing is merged across a character that is left out; else it is as if it were not there.
+        gaps: bool,
     },
 }
 
@@ -71,7 +73,7 @@ impl Bpe {
         }
         match &self.units {
             Units::Bytes { .. } => self.encode_bytes(lexicon, word.as_bytes(), effort, out),
-            Units::Chars { byte_fallback, unk, fuse_unk } => {
+            Units::Chars { byte_fallback, unk, fuse_unk, gaps } => {
                 let mut symbols = Vec::with_capacity(word.len());
                 let mut after_unk = false;
                 for (at, c) in word.char_indices() {
@@ -86,6 +88,10 @@ impl Bpe {
                     } else {
                         if !(after_unk && *fuse_unk) {
                             symbols.extend(unk);
+                        }
+                        if *gaps && unk.is_none() {
+                            self.merges.apply(&symbols, effort, out)?;
+                            symbols.clear();
                         }
                         true
                     };

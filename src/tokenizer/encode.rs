@@ -262,6 +262,7 @@ impl Tokenizer {
             Model::Spm(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
+            Model::Longest(model) => model.encode(&self.lexicon, word.as_bytes(), effort, out)?,
         }
         Ok(())
     }
@@ -276,6 +277,7 @@ impl Tokenizer {
             Model::Spm(model) => self.lexicon.fall_back(gap, model.unk, out),
             Model::WordPiece(model) => out.extend(model.unk),
             Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
+            Model::Longest(model) => model.encode(&self.lexicon, gap, effort, out)?,
         }
         gap.clear();
         Ok(())

@@ -4,37 +4,31 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
-use super::charsmap::Charsmap;
-use super::expression::Expressions;
+use super::bpe::check_n_merges;
 use super::fill_in::FillIn;
 use super::gguf_keys::warn_of_keys;
+use super::gguf_kinds::{Parts, bpe, longest, pieces, plain, read_charsmap, spm, unigram, wordpiece};
 use super::looks::Looks;
-use super::normalize::{Normalizer, Step};
-use super::pre::{Cut, Pattern, PreTokenizer, Stage};
-use super::pre_registry::Entry;
+use super::pre_registry::{Entry, Letters};
 use super::roles::{Roles, Trust, warn_of_types};
 use super::special::{Added, MAX_SEARCHED, SpecialTokens};
-use super::spm::Spm;
-use super::unigram::Unigram;
-use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
-use super::wordpiece::{MAX_CHARS, WordPiece};
+use super::vocab::{SPACE, TokenType, Vocab};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, StringArray, Value, collected, copied_text, room_for};
+use crate::gguf::{Metadata, StringArray, collected, copied_text, room_for};
 
 /// The key of the kind of vocabulary.
 const KIND: &str = "tokenizer.ggml.model";
 /// The key of the token texts.
-const TOKENS: &str = "tokenizer.ggml.tokens";
+pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
 /// The key of the token types.
 const TYPES: &str = "tokenizer.ggml.token_type";
 /// The key of the scores.
-const SCORES: &str = "tokenizer.ggml.scores";
+pub(super) const SCORES: &str = "tokenizer.ggml.scores";
 /// The key of the merges.
-const MERGES: &str = "tokenizer.ggml.merges";
+pub(super) const MERGES: &str = "tokenizer.ggml.merges";
 /// The key of the normalization table.
-const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
+pub(super) const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
 /// How many bytes of a model's name are looked at.
 const MAX_NAME: usize = 1024;
@@ -52,27 +46,17 @@ struct Defaults {
     add_sep: bool,
 }
 
-/// What is built differently for each kind of vocabulary.
-struct Parts {
-    lexicon: Lexicon,
-    model: Model,
-    normalizer: Normalizer,
-    pre: PreTokenizer,
-    /// Pieces write a space as `▁`.
-    escapes_space: bool,
-    /// Decoding removes the space that encoding puts before a text.
-    strips_space: bool,
-}
-
 /// The kinds of vocabulary.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Byte-level BPE with one of the known pre-tokenizers.
+    /// BPE with one of the known pre-tokenizers, of bytes as a rule.
     Bpe(&'static Entry),
     Gemma4,
     Spm,
     WordPiece,
     Unigram,
+    /// RWKV's: at each place of a text the longest token.
+    Longest,
 }
 
 impl Kind {
@@ -83,9 +67,12 @@ impl Kind {
             "llama" => Kind::Spm,
             "bert" => Kind::WordPiece,
             "t5" => Kind::Unigram,
+            "rwkv" => Kind::Longest,
+            "whitespace" => Kind::Bpe(Entry::named("whitespace")?),
             other => {
                 return Err(Error::Unsupported(format!(
-                    "the kind of vocabulary {} (key {KIND:?}) is not supported; known are bert, gemma4, gpt2, llama, t5",
+                    "the kind of vocabulary {} (key {KIND:?}) is not supported; known are bert, gemma4, gpt2, llama, rwkv, t5, \
+                     whitespace",
                     quoted(other.as_bytes())
                 )));
             }
@@ -110,6 +97,7 @@ impl Kind {
                 ..Defaults::default()
             },
             Kind::Unigram => Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() },
+            Kind::Longest => Defaults::default(),
         }
     }
 }
@@ -133,7 +121,7 @@ fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
         Kind::Bpe(_) | Kind::Gemma4 => check_n_merges(MERGES, meta.require_strings(MERGES)?.len())?,
         Kind::Spm => drop(read_scores(meta, n)?),
         Kind::Unigram => drop((read_scores(meta, n)?, read_charsmap(meta)?)),
-        Kind::WordPiece => {}
+        Kind::WordPiece | Kind::Longest => {}
     }
     chat_templates(meta)?;
     Ok((kind, roles))
@@ -151,11 +139,16 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
         vocab.types[id as usize] = TokenType::Control;
     }
     let parts = match kind {
-        Kind::Bpe(entry) => bpe(meta, &vocab, entry, looks)?,
-        Kind::Gemma4 => gemma4(meta, &vocab, roles.unk, looks)?,
+        Kind::Bpe(entry) => match entry.letters {
+            Letters::Bytes => bpe(meta, &vocab, entry, looks)?,
+            Letters::Pieces { whole_line_feeds } => pieces(meta, &vocab, roles.unk, whole_line_feeds, looks)?,
+            Letters::Plain => plain(meta, &vocab, entry, roles.unk, looks)?,
+        },
+        Kind::Gemma4 => pieces(meta, &vocab, roles.unk, true, looks)?,
         Kind::Spm => spm(meta, &vocab, roles.unk, looks)?,
         Kind::WordPiece => wordpiece(meta, &vocab, roles.unk, looks)?,
         Kind::Unigram => unigram(meta, &vocab, roles.unk, looks)?,
+        Kind::Longest => longest(&vocab, roles.unk, looks)?,
     };
     let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
     // With a space put before the text, that space would be part of such runs.
@@ -226,7 +219,7 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
 }
 
 /// The array `key`, for an error sentence.
-fn named(key: &str) -> String {
+pub(super) fn named(key: &str) -> String {
     format!("the array {key:?}")
 }
 
@@ -239,7 +232,7 @@ fn check_len(key: &str, len: usize, n: usize) -> Result<()> {
 }
 
 /// The scores, one for each token; -0.0 becomes 0.0.
-fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
+pub(super) fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
     let scores = meta.require_f32s(SCORES)?;
     check_len(SCORES, scores.len(), n)?;
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
@@ -315,7 +308,12 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) 
     let phi3 = name.contains("phi-3") || name.contains("phi3");
     let keeps = ["<unk>", "<s>", "<|endoftext|>"];
     // The mask of XLM-RoBERTa and of BERT's grandchildren that were trained on its vocabulary.
-    let mask = if kind == "t5" || pre.starts_with("jina-v2") { "<mask>" } else { "" };
+    let mask = match pre {
+        "modern-bert" => "[MASK]",
+        "roberta-bpe" => "<mask>",
+        _ if kind == "t5" || pre.starts_with("jina-v2") => "<mask>",
+        _ => "",
+    };
     let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
     let mut tokens = room_for(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
@@ -340,157 +338,4 @@ fn spaced_specials(vocab: Option<&Vocab<'_>>) -> Result<SpecialTokens> {
     let spaced = || all().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));
     let tokens = spaced().map(|(id, text, _)| Ok((text, Added { id, ..Added::default() })));
     SpecialTokens::new(collected(spaced().count(), "the special tokens", tokens)?)
-}
-
-/// Reads the merges.
-fn read_merges(
-    meta: &Metadata,
-    vocab: &Vocab<'_>,
-    lexicon: &Lexicon,
-    speller: &Speller,
-    looks: Looks<'_>,
-) -> Result<super::merges::Merges> {
-    let lines = meta.require_strings(MERGES)?;
-    check_n_merges(MERGES, lines.len())?;
-    let mut merges = MergeReader::new(vocab, lexicon, speller, MERGES, lines.len())?;
-    for (rank, line) in lines.iter().enumerate() {
-        looks.at(rank)?;
-        let line =
-            std::str::from_utf8(line).map_err(|e| bad_merge(MERGES, rank, &format!("is not UTF-8: {e}")))?;
-        let Some((left, right)) = split_merge(line) else {
-            let what = format!("is {}, not two texts separated by a space", quoted(line.as_bytes()));
-            return Err(bad_merge(MERGES, rank, &what));
-        };
-        merges.push(rank, left, right).map_err(|missing| {
-            let line = quoted(line.as_bytes());
-            bad_merge(MERGES, rank, &format!("is {line}, but {missing} is not a token in {TOKENS:?}"))
-        })?;
-    }
-    Ok(merges.finish())
-}
-
-/// Byte-level BPE.
-fn bpe(meta: &Metadata, vocab: &Vocab<'_>, entry: &Entry, looks: Looks<'_>) -> Result<Parts> {
-    let speller = Speller::new(Spelling::Alphabet);
-    let lexicon = Lexicon::new(vocab, &speller, looks)?;
-    let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
-    let units = Units::bytes(&lexicon, true);
-    let bpe = Bpe { merges, units, ignore_merges: entry.ignore_merges, whole_line_feeds: false };
-    let steps = if entry.nfc { vec![Step::nfc()?] } else { vec![] };
-    Ok(Parts {
-        lexicon,
-        model: Model::Bpe(bpe),
-        normalizer: Normalizer { steps },
-        pre: entry.pre_tokenizer()?,
-        escapes_space: false,
-        strips_space: false,
-    })
-}
-
-/// Gemma 4: SentencePiece's pieces with merges written out; lines are merged on their own.
-fn gemma4(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let speller = Speller::new(Spelling::Pieces);
-    let lexicon = Lexicon::new(vocab, &speller, looks)?;
-    let merges = read_merges(meta, vocab, &lexicon, &speller, looks)?;
-    let units = Units::Chars { byte_fallback: true, unk, fuse_unk: true };
-    let lines = Cut::new(Pattern::Split(r"[^\n]+|\n+"), "gemma4", &mut Expressions::new())?;
-    let normalizer = prefix_if_asked(meta, false)?;
-    Ok(Parts {
-        lexicon,
-        model: Model::Bpe(Bpe { merges, units, ignore_merges: false, whole_line_feeds: true }),
-        strips_space: !normalizer.steps.is_empty(),
-        normalizer,
-        pre: PreTokenizer::of(vec![Stage::Cut(lines)]),
-        escapes_space: true,
-    })
-}
-
-/// A space before text at the start of the sequence and after special tokens, if the file asks for it.
-fn prefix_if_asked(meta: &Metadata, default: bool) -> Result<Normalizer> {
-    let wanted = meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(default);
-    let prefix = Step::Prefix(SPACE.to_owned());
-    Ok(Normalizer { steps: if wanted { vec![prefix] } else { vec![] } })
-}
-
-/// SentencePiece's BPE by scores.
-fn spm(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let scores = read_scores(meta, vocab.len())?;
-    let mut normalizer = prefix_if_asked(meta, true)?;
-    let strips_space = !normalizer.steps.is_empty();
-    normalizer.steps.push(Step::Replace(SPACE.to_owned(), " ".to_owned()));
-    Ok(Parts {
-        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
-        model: Model::Spm(Spm { scores, unk }),
-        strips_space,
-        normalizer,
-        pre: PreTokenizer::default(),
-        escapes_space: false,
-    })
-}
-
-/// BERT's words. The conversion to GGUF marks tokens that begin a word with `▁` and drops the `##` of the others.
-fn wordpiece(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let lowercase = meta.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
-    let strip_accents = meta.bool("tokenizer.ggml.normalizer.strip_accents")?;
-    Ok(Parts {
-        lexicon: Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?,
-        model: Model::WordPiece(WordPiece { unk, max_chars: MAX_CHARS }),
-        normalizer: Normalizer { steps: vec![Step::bert(strip_accents, lowercase)?] },
-        pre: PreTokenizer::of(vec![Stage::bert()?]),
-        escapes_space: false,
-        strips_space: true,
-    })
-}
-
-/// T5's and XLM-RoBERTa's pieces.
-fn unigram(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
-    let mut scores: Vec<f64> = room_for(vocab.len(), &named(SCORES))?;
-    scores.extend(read_scores(meta, vocab.len())?.into_iter().map(f64::from));
-    let mut min_score = f64::INFINITY;
-    for (id, _, ty) in vocab.iter() {
-        match ty {
-            TokenType::UserDefined => scores[id as usize] = 0.0,
-            TokenType::Normal => min_score = min_score.min(scores[id as usize]),
-            _ => {}
-        }
-    }
-    let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Pieces), looks)?;
-    let min_score = if min_score.is_finite() { min_score } else { 0.0 };
-    let unigram = Unigram::new(&lexicon, scores, min_score, unk, false, looks)?;
-    let mut steps = Vec::new();
-    if let Some(blob) = read_charsmap(meta)? {
-        steps.push(Step::Charsmap { map: Box::new(Charsmap::new(&blob, CHARSMAP)?), graphemes: false });
-    }
-    if meta.bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false) {
-        steps.push(Step::CollapseSpaces);
-    }
-    let prefix = prefix_if_asked(meta, true)?;
-    let strips_space = !prefix.steps.is_empty();
-    steps.extend(prefix.steps);
-    Ok(Parts {
-        lexicon,
-        model: Model::Unigram(unigram),
-        normalizer: Normalizer { steps },
-        pre: PreTokenizer::default(),
-        escapes_space: true,
-        strips_space,
-    })
-}
-
-/// The normalization table, if there is one that says anything.
-fn read_charsmap(meta: &Metadata) -> Result<Option<Cow<'_, [u8]>>> {
-    Ok(match meta.get(CHARSMAP) {
-        None => None,
-        Some(Value::Array(Array::U8(bytes))) => Some(Cow::Borrowed(&bytes[..])),
-        Some(Value::Array(Array::I8(bytes))) => {
-            let bytes = collected(bytes.len(), &named(CHARSMAP), bytes.iter().map(|&b| Ok(b as u8)))?;
-            Some(Cow::Owned(bytes))
-        }
-        Some(_) => {
-            return Err(Error::Format(format!(
-                "the key {CHARSMAP:?} is not an array of bytes, as it must be"
-            )));
-        }
-    }
-    .filter(|bytes| !bytes.is_empty()))
 }

@@ -324,7 +324,7 @@ fn read_model(
                 Units::bytes(lexicon, false)
             } else {
                 let fuse_unk = file.settings.fuse_unk.unwrap_or(false);
-                Units::Chars { byte_fallback, unk: unk_in_model, fuse_unk }
+                Units::Chars { byte_fallback, unk: unk_in_model, fuse_unk, gaps: false }
             };
             let ignore_merges = file.settings.ignore_merges.unwrap_or(false);
             Ok(Model::Bpe(Bpe { merges, units, ignore_merges, whole_line_feeds: false }))

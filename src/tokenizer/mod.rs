@@ -19,6 +19,7 @@ mod fill_in;
 mod foreign;
 mod gguf;
 mod gguf_keys;
+mod gguf_kinds;
 #[cfg(all(test, feature = "hf"))]
 mod hostile_tests;
 #[cfg(feature = "hf")]
@@ -35,6 +36,7 @@ mod json_file;
 mod json_parts;
 #[cfg(all(test, feature = "hf"))]
 mod json_tests;
+mod longest;
 mod looks;
 mod merges;
 mod normalize;
@@ -59,6 +61,7 @@ use crate::gguf::Metadata;
 use bpe::{Bpe, Units};
 pub use encode::Encoder;
 pub use fill_in::FillIn;
+use longest::Longest;
 use looks::Looks;
 use normalize::Normalizer;
 pub use parts::Pair;
@@ -121,6 +124,7 @@ enum Model {
     Spm(Spm),
     WordPiece(WordPiece),
     Unigram(Unigram),
+    Longest(Longest),
 }
 
 impl Model {
@@ -132,6 +136,7 @@ impl Model {
             Model::Spm(model) => model.unk,
             Model::WordPiece(model) => model.unk,
             Model::Unigram(model) => Some(model.unk),
+            Model::Longest(model) => model.unk,
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Step {
     Replace(String, String),
     /// Every match of an expression becomes a text.
     ReplaceMatches(Matcher, String),
+    /// Letters become small ones.
+    Lowercase,
     /// Runs of spaces become one; those at the ends go.
     CollapseSpaces,
     /// Replacements by SentencePiece's table, as it does it, or by grapheme clusters.
@@ -96,6 +98,7 @@ impl Step {
                 }
             },
             Step::ReplaceMatches(matcher, to) => Some(matcher.replace_all(text, to, most, effort)?),
+            Step::Lowercase => Some(text.to_lowercase()),
             Step::CollapseSpaces => {
                 let words = text.split(' ').filter(|word| !word.is_empty());
                 Some(words.collect::<Vec<_>>().join(" "))

@@ -23,6 +23,11 @@ pub(super) enum Pattern<'p> {
     Words(&'p str),
     /// As `Words`, for expressions that match line ends on their own: a run that ends in one stays whole.
     Lines(&'p str),
+    /// As `Lines`, but it is the largest power of two up to 512 of such a run that is cut off and something left of, where a
+    /// word follows (Jais 2).
+    Powers(&'p str),
+    /// A match is cut into threes of characters, counted from its end.
+    Threes(&'p str),
 }
 
 impl<'p> Pattern<'p> {
@@ -45,6 +50,9 @@ enum White {
     StaysWhole,
     GivesLastBack,
     GivesLastBackUnlessLineEnd,
+    IsCutByPowers,
+    /// All that matches is cut by threes.
+    Threes,
 }
 
 /// One stage of a pre-tokenizer.
@@ -188,6 +196,8 @@ impl Cut {
             Pattern::Split(e) => (e, White::StaysWhole),
             Pattern::Words(e) => (e, White::GivesLastBack),
             Pattern::Lines(e) => (e, White::GivesLastBackUnlessLineEnd),
+            Pattern::Powers(e) => (e, White::IsCutByPowers),
+            Pattern::Threes(e) => (e, White::Threes),
         };
         let matcher = expressions.compile(expression).map_err(|e| {
             Error::Format(format!(
@@ -217,7 +227,13 @@ impl Cut {
         while let Some((start, end)) = self.matcher.find(text, from, effort)? {
             push(at, start, Keeps::Gaps);
             at = self.word_end(text, start, end);
-            push(start, at, Keeps::Matches);
+            let mut begin = start;
+            for len in self.parts(&text[start..at]) {
+                let part_end = text[begin..at].char_indices().nth(len).map_or(at, |(i, _)| begin + i);
+                push(begin, part_end, Keeps::Matches);
+                begin = part_end;
+            }
+            push(begin, at, Keeps::Matches);
             // A character that was given back belongs to the next match; behind an empty match the search moves on.
             from = if at > from { at } else { text.ceil_char_boundary(at + 1) };
             if from > text.len() || at == text.len() {
@@ -228,6 +244,27 @@ impl Cut {
         Ok(())
     }
 
+    /// How many characters each piece of the match `word` has; what is behind these is a piece too.
+    fn parts(&self, word: &str) -> Vec<usize> {
+        match self.white {
+            White::Threes => {
+                let n = word.chars().count();
+                let first = if n.is_multiple_of(3) { 3 } else { n % 3 };
+                std::iter::once(first).chain(std::iter::repeat_n(3, (n - first) / 3)).collect()
+            }
+            White::IsCutByPowers if word.chars().all(|c| c.is_whitespace() && !matches!(c, '\r' | '\n')) => {
+                let (mut left, mut out) = (word.chars().count(), Vec::new());
+                for power in (0..=9).rev().map(|i| 1 << i) {
+                    let n = left / power;
+                    out.extend(std::iter::repeat_n(power, n));
+                    left -= n * power;
+                }
+                out
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Where the piece of the match `start..end` ends: before its last character if it is a run of white space that
     /// a word follows.
     fn word_end(&self, text: &str, start: usize, end: usize) -> usize {
@@ -235,7 +272,8 @@ impl Cut {
         let stays_whole = match self.white {
             White::StaysWhole => true,
             White::GivesLastBack => false,
-            White::GivesLastBackUnlessLineEnd => word.ends_with(['\r', '\n']),
+            White::GivesLastBackUnlessLineEnd | White::IsCutByPowers => word.ends_with(['\r', '\n']),
+            White::Threes => true,
         };
         if stays_whole || end == text.len() || !word.chars().all(char::is_whitespace) {
             return end;

@@ -4,14 +4,16 @@
 #![forbid(unsafe_code)]
 
 use super::expression::Expressions;
-use super::pre::Pattern::{self, Lines, Split, Words};
-use super::pre::{Cut, PreTokenizer, Stage};
+use super::pre::Pattern::{self, Lines, Powers, Split, Threes, Words};
+use super::pre::{Cut, Keeps, PreTokenizer, Stage};
 use crate::error::{Error, Result, quoted};
 
 /// One row of the registry: the facts that a pre-tokenizer's names stand for.
 pub(super) struct Entry {
     /// The values of `tokenizer.ggml.pre` that mean this entry.
     names: &'static [&'static str],
+    /// What the vocabulary writes its texts in.
+    pub(super) letters: Letters,
     /// Applied in order, each to the pieces the one before it left.
     patterns: &'static [Pattern<'static>],
     /// A word that is itself a token is not merged from its letters.
@@ -21,6 +23,17 @@ pub(super) struct Entry {
     /// Whether text is composed (NFC) first. Qwen 2's and 3's tokenizers do; llama.cpp does not, so the two differ on
     /// text that is not composed.
     pub(super) nfc: bool,
+}
+
+/// What the texts of tokens are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    /// A printable character for each byte.
+    Bytes,
+    /// The characters of texts, `▁` for a space; `whole_line_feeds` as of [`Bpe`](super::bpe::Bpe).
+    Pieces { whole_line_feeds: bool },
+    /// The characters of words; white space between them is left out.
+    Plain,
 }
 
 /// GPT-2's words.
@@ -72,9 +85,71 @@ const DEEPSEEK_PUNCTUATION: Pattern<'static> =
     Split(r"\s?[!-/:-~\u{FF01}-\u{FF0F}\u{FF1A}-\u{FF5E}\u{2018}-\u{201F}\u{3000}-\u{3002}]+");
 const DEEPSEEK_EAST_ASIAN: Pattern<'static> = Split(r"[\u{4E00}-\u{9FA5}\u{800}-\u{4E00}\u{AC00}-\u{D7FF}]+");
 
+const MINICPM5: Pattern<'static> = Lines(concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
+));
+const JAIS2: Pattern<'static> = Powers(concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
+));
+/// Qwen 2's without English contractions.
+const UFAKZEKA: Pattern<'static> =
+    Lines(concat!(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}", r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"));
+const BAILING: Pattern<'static> = Lines(concat!(
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+"
+));
+const SEED_CODER: Pattern<'static> = Lines(concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+"
+));
+const EXAONE_MOE: Pattern<'static> = Lines(concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+"
+));
+const SPARK: Pattern<'static> = Words(concat!(
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"##,
+    r"| ?[\p{P}\p{S}]+|[\r\n]|\s+"
+));
+const YOUTU_EAST_ASIAN: Pattern<'static> = Split(concat!(
+    r"[\u{AC00}-\u{D7A3}\u{3131}-\u{318E}]+",
+    r"|[\u{FF01}\u{2026}\u{201C}\u{201D}\u{2018}\u{2019}\u{2014}\u{FF1A}\u{FF1B}\u{FF0C}\u{3001}-\u{303F}\u{FE30}-\u{FE4F}]+",
+    r"|[\u{3105}-\u{312F}]+|[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+"
+));
+const YOUTU: Pattern<'static> = Lines(concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+"
+));
+const KIMI_K2: Pattern<'static> = Lines(concat!(
+    r"\p{Han}+",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
+));
+const BLOOM: Pattern<'static> =
+    Split(r" ?[^(\s|.,!?\u{2026}\u{3002}\u{FF0C}\u{3001}\u{964}\u{6D4}\u{60C})]+");
+const EAST_ASIAN: Pattern<'static> = Split(r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+");
+const AFMOE_EAST_ASIAN: Pattern<'static> = Split(concat!(
+    r"[\u{4E00}-\u{9FFF}\u{3400}-\u{4DBF}\u{8C48}-\u{FAFF}\u{3040}-\u{309F}\u{30A0}-\u{30FF}\u{FF65}-\u{FF9F}\u{2F00}-\u{2FDF}",
+    r"\u{E40}-\u{E7F}\u{E80}-\u{EFF}\u{1780}-\u{17FF}\u{1000}-\u{109F}\u{AA60}-\u{AA7F}\u{A9E0}-\u{A9FF}\u{AC00}-\u{D7AF}",
+    r"\u{1100}-\u{11FF}]+"
+));
+/// Lines, and what is between them.
+pub(super) const LINES: Pattern<'static> = Split(r"[^\n]+|\n+");
+
 /// The habits of most.
-const PLAIN: Entry =
-    Entry { names: &[], patterns: &[GPT2], ignore_merges: false, add_bos: false, nfc: false };
+const PLAIN: Entry = Entry {
+    names: &[],
+    letters: Letters::Bytes,
+    patterns: &[GPT2],
+    ignore_merges: false,
+    add_bos: false,
+    nfc: false,
+};
 
 /// Every pre-tokenizer Ember knows.
 #[rustfmt::skip]
@@ -82,16 +157,25 @@ static REGISTRY: &[Entry] = &[
     Entry { names: &["default"],
         patterns: &[Split(r"[\p{P}\$\+<=>\^~\|]+"), GPT2, Split(r"\p{N}+"), Split("[0-9][0-9][0-9]")], ..PLAIN },
     Entry { names: &["gpt-2", "phi-2", "gigachat", "a.x-4.0", "mellum", "exaone4", "mpt", "olmo", "jais", "trillion",
-            "granite-docling"],
+            "granite-docling", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "jina-v1-en", "jina-v2-code", "modern-bert",
+            "roberta-bpe"],
         ..PLAIN },
     Entry { names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"],
         patterns: &[Split(r"\p{N}"), GPT2], ..PLAIN },
-    Entry { names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+    Entry { names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
         patterns: &[LLAMA3], ignore_merges: true, add_bos: true, ..PLAIN },
-    Entry { names: &["dbrx", "smaug-bpe", "glm4", "chatglm-bpe"], patterns: &[LLAMA3], ..PLAIN },
-    Entry { names: &["qwen2", "deepseek-r1-qwen"], patterns: &[QWEN2], nfc: true, ..PLAIN },
+    Entry { names: &["dbrx", "smaug-bpe", "chatglm-bpe"], patterns: &[LLAMA3], ..PLAIN },
+    Entry { names: &["glm4", "glm5"], patterns: &[LLAMA3], ignore_merges: true, ..PLAIN },
+    Entry { names: &["minicpm5"], patterns: &[Split(r"\p{N}{1,3}"), MINICPM5], ignore_merges: true, ..PLAIN },
+    Entry { names: &["jais-2"], patterns: &[JAIS2], ..PLAIN },
+    Entry { names: &["qwen2", "deepseek-r1-qwen", "f2llmv2"], patterns: &[QWEN2], nfc: true, ..PLAIN },
     Entry { names: &["stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "kormo"],
         patterns: &[QWEN2], ..PLAIN },
+    Entry { names: &["laguna"], patterns: &[LINES, QWEN2], ..PLAIN },
+    Entry { names: &["ufakzeka"], patterns: &[UFAKZEKA], ..PLAIN },
+    Entry { names: &["bailingmoe", "bailingmoe2", "llada-moe"], patterns: &[BAILING], ..PLAIN },
+    Entry { names: &["seed-coder"], patterns: &[SEED_CODER], ..PLAIN },
+    Entry { names: &["exaone-moe"], patterns: &[EXAONE_MOE], ..PLAIN },
     Entry { names: &["qwen35"], patterns: &[QWEN35], ..PLAIN },
     Entry { names: &["falcon"],
         patterns: &[Split(r"[\p{P}\$\+<=>\^~\|`]+"), GPT2, Split("[0-9][0-9][0-9]")], ..PLAIN },
@@ -101,10 +185,28 @@ static REGISTRY: &[Entry] = &[
     Entry { names: &["deepseek-coder"],
         patterns: &[Split(r"[\r\n]"), Split(r"\s?\p{L}+"), Split(r"\s?\p{P}+"), DEEPSEEK_EAST_ASIAN,
             Split(r"\p{N}")], ..PLAIN },
-    Entry { names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
-        patterns: &[Split(r"\p{N}{1,3}"), Split(r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+"), DEEPSEEK3], ..PLAIN },
+    Entry { names: &["deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"],
+        patterns: &[Split(r"\p{N}{1,3}"), EAST_ASIAN, DEEPSEEK3], ..PLAIN },
+    Entry { names: &["spark2_5"],
+        patterns: &[Split(r"\p{N}{1,3}"), EAST_ASIAN, SPARK, Split(r"\p{N}")], ..PLAIN },
+    Entry { names: &["afmoe"], patterns: &[Threes(r"\p{N}+"), AFMOE_EAST_ASIAN, DEEPSEEK3], ..PLAIN },
+    Entry { names: &["youtu"], patterns: &[YOUTU_EAST_ASIAN, YOUTU], ignore_merges: true, ..PLAIN },
+    Entry { names: &["kimi-k2"], patterns: &[KIMI_K2], ..PLAIN },
+    Entry { names: &["poro-chat", "bloom", "gpt3-finnish"], patterns: &[BLOOM], ..PLAIN },
+    Entry { names: &["viking"], patterns: &[BLOOM, Split(r"\p{N}")], ..PLAIN },
+    Entry { names: &["superbpe"], patterns: &[Split(r"\p{N}+"), Threes(r"\d+")], ..PLAIN },
+    Entry { names: &["chameleon"],
+        patterns: &[Split("<sentinel:[0-9]+>"), Split("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"), Split(r"([\t\n]|    |  )"),
+            Split(r"\p{N}"), Split(r"[\p{P}!-/:-@\[-`{-~]"), GPT2], add_bos: true, ..PLAIN },
     Entry { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: true, ..PLAIN },
-    Entry { names: &["gpt-4o", "llama4", "kanana2"], patterns: &[GPT4O], ignore_merges: true, ..PLAIN },
+    Entry { names: &["gpt-4o", "llama4", "kanana2", "granite-embed-multi-97m"],
+        patterns: &[GPT4O], ignore_merges: true, ..PLAIN },
+    Entry { names: &["talkie", "minimax-m2"], patterns: &[GPT4O], ..PLAIN },
+    Entry { names: &["tiny_aya", "cohere2moe"], patterns: &[Threes(r"\d+\b"), GPT4O], ..PLAIN },
+    Entry { names: &["gemma4", "granite-embed-multi-311m"], letters: Letters::Pieces { whole_line_feeds: true },
+        patterns: &[LINES], ..PLAIN },
+    Entry { names: &["sarvam-moe"], letters: Letters::Pieces { whole_line_feeds: false }, patterns: &[LINES], ..PLAIN },
+    Entry { names: &["whitespace"], letters: Letters::Plain, patterns: &[Split(r"\S+")], ..PLAIN },
 ];
 
 impl Entry {
@@ -123,7 +225,10 @@ impl Entry {
     pub(super) fn pre_tokenizer(&self) -> Result<PreTokenizer> {
         let name = self.names.first().copied().unwrap_or_default();
         let mut expressions = Expressions::new();
-        let compile = |&pattern: &Pattern<'_>| Ok(Stage::Cut(Cut::new(pattern, name, &mut expressions)?));
+        let keeps = if self.letters == Letters::Plain { Keeps::Matches } else { Keeps::Both };
+        let compile = |&pattern: &Pattern<'_>| {
+            Ok(Stage::Cut(Cut::new(pattern, name, &mut expressions)?.keeping(keeps)))
+        };
         Ok(PreTokenizer::of(self.patterns.iter().map(compile).collect::<Result<_>>()?))
     }
 }
@@ -174,9 +279,28 @@ mod tests {
     }
 
     #[test]
+    fn threes_are_counted_from_the_end() {
+        assert_eq!(words("superbpe", "x 1234567 y"), ["x ", "1", "234", "567", " y"]);
+        assert_eq!(words("tiny_aya", "12345 1234x"), ["12", "345", " ", "123", "4", "x"]);
+        assert_eq!(words("afmoe", "12345"), ["12", "345"]);
+    }
+
+    #[test]
+    fn powers_of_two_are_cut_off_white_space() {
+        let cut = |n: usize| {
+            words("jais-2", &["a", &" ".repeat(n), "1"].concat())[1..]
+                .iter()
+                .map(String::len)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!([cut(1), cut(2), cut(3)], [vec![1, 1], vec![1, 1, 1], vec![2, 1, 1]]);
+        assert_eq!([cut(4), cut(7), cut(9)], [vec![2, 1, 1, 1], vec![4, 2, 1, 1], vec![8, 1, 1]]);
+    }
+
+    #[test]
     fn pieces_follow_one_another_and_cover_the_text() {
         let text = "Hé  llo,\r\n\r\n wörld 3.14 — 日本語 ½ \u{85}\u{a0}x'S'lL\t\t";
-        for name in known_names() {
+        for name in known_names().into_iter().filter(|&name| name != "whitespace") {
             assert_eq!(words(name, text).concat(), text, "{name}");
         }
         assert!(words("gpt-2", "").is_empty());
@@ -199,7 +323,17 @@ mod tests {
     #[test]
     fn megabytes_of_one_character_split_in_linear_time() {
         for text in [" ".repeat(4 << 20), "a".repeat(4 << 20), " \n".repeat(2 << 20), "  a".repeat(1 << 20)] {
-            for name in ["default", "gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-v3"] {
+            for name in [
+                "default",
+                "gpt-2",
+                "smollm",
+                "llama-bpe",
+                "qwen2",
+                "deepseek-v3",
+                "jais-2",
+                "afmoe",
+                "kimi-k2",
+            ] {
                 let pre = Entry::named(name).unwrap().pre_tokenizer().unwrap();
                 let mut n = 0;
                 let found = |word: &str, _: &mut Effort| {

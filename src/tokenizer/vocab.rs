@@ -94,6 +94,8 @@ pub(super) enum Spelling {
     Plain,
     /// WordPiece: a token that continues a word begins with `##`, all others begin a word.
     Continued,
+    /// Bytes that are no printable ASCII are escaped as in Python (RWKV).
+    Escaped,
 }
 
 /// The last character of the byte alphabet is below this.
@@ -139,6 +141,7 @@ impl Speller {
                 }
             }
             Spelling::Plain => out.extend_from_slice(text.as_bytes()),
+            Spelling::Escaped => unescape(text.as_bytes(), out),
             Spelling::Pieces => {
                 let mut parts = text.split(SPACE);
                 out.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
@@ -156,6 +159,33 @@ impl Speller {
             },
         }
         true
+    }
+}
+
+/// Appends the bytes that `text` stands for: `\t`, `\n`, `\r`, `\xNN`, and behind any other backslash what follows.
+fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    while let [first, rest @ ..] = text {
+        text = rest;
+        let byte = match (first, text) {
+            (b'\\', [b'x', high, low, rest @ ..])
+                if let (Some(high), Some(low)) = (digit(*high), digit(*low)) =>
+            {
+                text = rest;
+                high << 4 | low
+            }
+            (b'\\', [other, rest @ ..]) => {
+                text = rest;
+                match other {
+                    b't' => b'\t',
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    other => *other,
+                }
+            }
+            (first, _) => *first,
+        };
+        out.push(byte);
     }
 }
 
@@ -202,7 +232,7 @@ impl Lexicon {
         let mut bytes = [None; 256];
         let longest = vocab.texts.iter().map(|text| text.len()).max().unwrap_or(0);
         let mut piece = room_for(longest + speller.n_added(), ROOM_FOR)?;
-        let in_alphabet = speller.spelling == Spelling::Alphabet;
+        let in_alphabet = matches!(speller.spelling, Spelling::Alphabet | Spelling::Escaped);
         for (id, text, ty) in vocab.iter() {
             looks.at(id as usize)?;
             piece.clear();
@@ -221,7 +251,10 @@ impl Lexicon {
             // Special tokens are written as they are, except that `▁` is a space in a user-defined one too.
             let as_is = ty.is_hidden()
                 || ty == TokenType::UserDefined
-                    && matches!(speller.spelling, Spelling::Alphabet | Spelling::Continued);
+                    && matches!(
+                        speller.spelling,
+                        Spelling::Alphabet | Spelling::Continued | Spelling::Escaped
+                    );
             let is_spelled = speller.spell(text, &mut piece);
             // Pieces have no spaces: one that does is found in text as it is, but nothing merges to it.
             if ty == TokenType::UserDefined && speller.spelling == Spelling::Pieces && text.contains(' ') {
