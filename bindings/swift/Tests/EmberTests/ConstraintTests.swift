@@ -117,7 +117,9 @@ import Testing
             #expect(isNear(Double(score), number(wanted), 1e-4))
         }
         let raw = try context.rerank("who", ["the cat"], options: ClassifyOptions(activation: .none))
-        #expect(isNear(Double(try context.rerank("who", ["the cat"])[0]), 1 / (1 + exp(-Double(raw[0]))), 1e-6))
+        let sigmoid: Double = 1 / (1 + exp(-Double(raw[0])))
+        let score = try context.rerank("who", ["the cat"])
+        #expect(isNear(Double(score[0]), sigmoid, 1e-6))
         let lengthy = String(repeating: "a ", count: 200)
         expectRefusal(.contextFull, "text 0") { try context.rerank("who", [lengthy]) }
         #expect(try context.rerank("who", [lengthy], options: ClassifyOptions(truncate: true)).count == 1)
@@ -156,8 +158,11 @@ import Testing
         func prompt(_ options: FIMOptions = FIMOptions()) throws -> [Token] {
             try tokenizer.fimPrompt(prefix: "Once upon", suffix: " time.", options: options)
         }
-        #expect(try prompt() == [5] + prefix + [6] + suffix + [7])
-        #expect(try prompt(FIMOptions(order: .suffixFirst)) == [6] + suffix + [5] + prefix + [7])
+        let (pre, suf, mid): ([Token], [Token], [Token]) = ([5], [6], [7])
+        let wanted: [Token] = [pre, prefix, suf, suffix, mid].flatMap { $0 }
+        #expect(try prompt() == wanted)
+        let turned: [Token] = [suf, suffix, pre, prefix, mid].flatMap { $0 }
+        #expect(try prompt(FIMOptions(order: .suffixFirst)) == turned)
         #expect(try prompt(FIMOptions(file: "a", files: [.init("b", "the sea")]))[0] == 8)
         expectRefusal(.unsupported, "repository") { try prompt(FIMOptions(repository: "r")) }
     }

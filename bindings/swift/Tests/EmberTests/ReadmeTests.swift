@@ -186,7 +186,10 @@ import Testing
     @Test func form() throws {
         let context = try Context(model)
 
-        let answer: JSON = ["type": "object", "properties": ["ok": ["enum": ["yes", "no"]]], "required": ["ok"]]
+        let answer: JSON = [
+            "type": "object", "properties": ["ok": ["enum": ["yes", "no"]]], "required": ["ok"],
+            "additionalProperties": false,
+        ]
         let schema = try Constraint(model, .jsonSchema(answer), options: ConstraintOptions(whitespace: 0))
         let done = try context.complete("Is water wet? ", options: GenerateOptions(constraint: schema))
         print(done.text, done.usage.progress == .complete)  // or it was cut off
