@@ -105,7 +105,7 @@ impl<B: Backend> Binder<'_, B> {
         };
         let output = self.linear(&name("attn_output"), n_embd, n_q)?;
         let kv = KvSource::Own { k, v: Some(v), v_norm: None };
-        Ok(SelfAttention { q, kv, output, qk_norm: None, sinks: None, gated: false })
+        Ok(SelfAttention { q, kv, output, qk_norm: None, bias: None, sinks: None, gated: false })
     }
 
     /// As [`Binder::attention`], with an output gate behind each head's query.
@@ -120,6 +120,7 @@ impl<B: Backend> Binder<'_, B> {
             kv: KvSource::Own { k, v, v_norm: None },
             output: self.linear(&name("attn_output"), n_embd, n_q)?,
             qk_norm: None,
+            bias: None,
             sinks: None,
             gated: true,
         })

@@ -216,7 +216,7 @@ pub struct AttnTile<'a> {
     pub causal: bool,
     /// One past the last position any query sees.
     pub end: usize,
-    /// A token sees only its last `window` positions, its own included.
+    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
     pub window: Option<usize>,
     /// What scores are multiplied with, usually `1 / √head_dim`.
     pub scale: f32,
@@ -224,6 +224,39 @@ pub struct AttnTile<'a> {
     pub growth: Option<Growth>,
     /// If given, a score `s` becomes `cap * tanh(s / cap)`.
     pub softcap: Option<f32>,
+    /// If given, what is added to scores after that.
+    pub bias: Option<DistanceBias<'a>>,
+    /// Number of the first query head among those that `bias` is for.
+    pub head: usize,
+}
+
+/// What is added to the scores of each query head, by how far the key is from the query.
+#[derive(Debug, Clone, Copy)]
+pub enum DistanceBias<'a> {
+    /// Each head's factor on the distance, which is taken off, `[n_head]`: ALiBi (Press et al. 2022).
+    Slopes(&'a [f32]),
+    /// For each head a number for each distance, `[n_head, len]` with an odd `len`: the one in the middle for the query's own
+    /// position, those before it for keys before it. Keys that are farther get the number of the farthest.
+    Table(&'a [f32], usize),
+}
+
+impl DistanceBias<'_> {
+    /// Adds it to the scores of a query of head `head` at `query` with the keys from position `first` on.
+    fn add(&self, head: usize, query: usize, first: usize, scores: &mut [f32]) {
+        match *self {
+            DistanceBias::Slopes(slopes) => {
+                for (key, score) in (first..).zip(scores) {
+                    *score -= slopes[head] * key.abs_diff(query) as f32;
+                }
+            }
+            DistanceBias::Table(table, len) => {
+                let table = &table[head * len..(head + 1) * len];
+                for (key, score) in (first..).zip(scores) {
+                    *score += table[(key + len / 2).saturating_sub(query).min(len - 1)];
+                }
+            }
+        }
+    }
 }
 
 /// Scores that grow with the position of their query, by a step each so many positions: a factor of
@@ -258,6 +291,13 @@ impl AttnTile<'_> {
         }
     }
 
+    /// Adds the bias to the scores of query `i` with the keys from position `first` on, if there is one.
+    pub fn add_bias(&self, i: usize, first: usize, scores: &mut [f32]) {
+        if let Some(bias) = &self.bias {
+            bias.add(self.head + i % self.group, self.position + i / self.group, first, scores);
+        }
+    }
+
     /// The memory of the keys and of the values of page number `page` of the sequence.
     #[inline(always)]
     pub fn blocks(&self, page: usize) -> (&[u8], &[u8]) {
@@ -269,7 +309,8 @@ impl AttnTile<'_> {
     pub fn seen_by(&self, i: usize) -> Range<usize> {
         let position = self.position + i / self.group;
         let begin = self.window.map_or(0, |w| (position + 1).saturating_sub(w));
-        begin..if self.causal { self.end.min(position + 1) } else { self.end }
+        let ahead = if self.causal { 1 } else { self.window.unwrap_or(self.end) };
+        begin..self.end.min(position + ahead)
     }
 
     /// The positions that any query sees.

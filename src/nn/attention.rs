@@ -6,7 +6,7 @@ use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
-    Activation, Attention, Backend, Columns, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
+    Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
 };
 use crate::kernels::RopeStyle;
 
@@ -67,7 +67,7 @@ pub struct AttentionParams {
     pub scale: f32,
     /// Whether a token sees only those before it.
     pub causal: bool,
-    /// A token sees only its last `window` positions, its own included.
+    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
     pub window: Option<usize>,
     /// How scores grow with a token's position.
     pub growth: Option<Growth>,
@@ -131,6 +131,8 @@ pub struct SelfAttention<B: Backend> {
     pub output: Linear<B>,
     /// Norms of queries and of keys, before they are rotated.
     pub qk_norm: Option<QkNorm<B>>,
+    /// What is added to scores by how far the key is.
+    pub bias: Option<DistanceBias<B::Weight>>,
     /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
     pub sinks: Option<B::Weight>,
     /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
@@ -231,6 +233,7 @@ impl<B: Backend> SelfAttention<B> {
             window: params.window,
             growth: params.growth,
             softcap: params.softcap,
+            bias: self.bias.as_ref(),
             sinks: self.sinks.as_ref(),
         };
         backend.attention(&attention, &mut ws.attn);

@@ -137,6 +137,7 @@ impl<B: Backend> Latent<B> {
             window: params.window,
             growth: params.growth,
             softcap: params.softcap,
+            bias: None,
             sinks: None,
         };
         backend.attention(&attention, &mut ws.attn);

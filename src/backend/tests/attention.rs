@@ -61,6 +61,7 @@ fn attention_over_scattered_pages() {
             (None, None, true, None, false),
             (Some(5), Some(2.0), true, growth, true),
             (None, None, false, None, true),
+            (Some(3), None, false, None, false),
         ] {
             check!("attention", F32, |b| {
                 let shape = KvShape { layers: layers(2, dims), n_pages: 4, k_type, v_type };
@@ -71,6 +72,11 @@ fn attention_over_scattered_pages() {
                 store(b, &mut kv, &slots, (&k, &v));
                 let q = buffer(b, &noise(6 * 4 * dims.k, 3));
                 let sinks = weight(b, Format::F32, 1, 4, 4, WeightRole::Vector);
+                let bias = match (causal, has_sinks) {
+                    (false, _) => Some(DistanceBias::Table(weight(b, Format::F32, 4, 9, 5, WeightRole::Vector))),
+                    (true, true) => Some(DistanceBias::Slopes(weight(b, Format::F32, 1, 4, 6, WeightRole::Vector))),
+                    (true, false) => None,
+                };
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
                     Run { first: 0, len: 4, position: 32, pages: 0 },
@@ -91,6 +97,7 @@ fn attention_over_scattered_pages() {
                     window,
                     growth,
                     softcap,
+                    bias: bias.as_ref(),
                     sinks: has_sinks.then_some(&sinks),
                 };
                 b.attention(&args, &mut out);

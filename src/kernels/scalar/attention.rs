@@ -56,6 +56,7 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
             *score = cap * libm::tanhf(*score / cap);
         }
     }
+    tile.add_bias(i, position, scores);
     let max = scores.iter().fold(state.max[i], |max, &score| max.max(score));
     let out = &mut state.out[i * dim..(i + 1) * dim];
     let factor = factor(state.max[i], max);

@@ -111,7 +111,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         weights.factors[..n].copy_from_slice(max);
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0;
         for (i, (row, max)) in rows.iter_mut().zip(&mut **max).enumerate() {
-            *max = scale_scores(simd, tile, i, seen_in_page(i), row, *max);
+            *max = scale_scores(simd, tile, (i, first), seen_in_page(i), row, *max);
         }
         bring_factors(simd, &mut weights.factors, max);
         let values = tile.v.kv_type.block(values, tile.dims.v);
@@ -316,13 +316,13 @@ pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns the products of query `i` with the keys of a page into scores; returns the larger of `max` and the largest score that
-/// the query sees.
+/// Turns the products of query `i` with the keys of a page, whose first position is `first`, into scores; returns the larger of
+/// `max` and the largest score that the query sees.
 #[inline(always)]
 fn scale_scores<S: Simd>(
     simd: S,
     tile: &AttnTile<'_>,
-    i: usize,
+    (i, first): (usize, usize),
     seen: Range<usize>,
     row: &mut [f32; PAGE_LEN],
     max: f32,
@@ -337,6 +337,11 @@ fn scale_scores<S: Simd>(
         if let Some(cap) = tile.softcap {
             simd.store(score, row);
             row.iter_mut().for_each(|score| *score = cap * libm::tanhf(*score / cap));
+            score = simd.load(row);
+        }
+        if tile.bias.is_some() {
+            simd.store(score, row);
+            tile.add_bias(i, first + slot, row);
             score = simd.load(row);
         }
         simd.store(score, row);
