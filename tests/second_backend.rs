@@ -179,9 +179,11 @@ impl Backend for Device {
     }
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer) {
-        let &Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, bias, sinks } = args;
+        let &Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, bias, sinks } =
+            args;
         let kv = &kv.0;
-        let args = Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, bias, sinks };
+        let args =
+            Attention { kv, group, layer, q, n_head, scale, causal, window, growth, softcap, bias, sinks };
         self.inner.attention(&args, out);
     }
 

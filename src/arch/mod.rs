@@ -20,10 +20,13 @@ mod encoder;
 mod keys;
 mod keys_table;
 mod parts;
+mod relative;
 mod rope;
 
 mod bert;
 mod deepseek2;
+pub mod dense;
+mod eurobert;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -34,9 +37,13 @@ mod gpt_oss;
 mod gptneox;
 mod granite;
 pub mod head;
+mod jina_bert_v2;
+mod jina_bert_v3;
 mod lfm2;
 mod llama;
 mod mamba2;
+mod modern_bert;
+mod mpnet;
 mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
@@ -245,28 +252,35 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 35] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 42] {
     [
         ("bert", |file| bert::bind(file).map(encoder::boxed)),
         ("deepseek2", |file| deepseek2::bind(file).map(decoder::boxed)),
+        ("eurobert", |file| eurobert::bind(file).map(encoder::boxed_before)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
         ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
         ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
         ("gemma3n", |file| gemma3n::bind(file).map(decoder::boxed)),
         ("gemma4", |file| gemma4::bind(file).map(decoder::boxed)),
+        ("gemma-embedding", |file| gemma3::bind_embedding(file).map(encoder::boxed_before)),
         ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
         ("gpt-oss", |file| gpt_oss::bind(file).map(decoder::boxed)),
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
         ("granitemoe", |file| granite::bind_moe(file).map(decoder::boxed)),
         ("granitehybrid", |file| granite::bind_hybrid(file).map(decoder::boxed)),
+        ("jina-bert-v2", |file| jina_bert_v2::bind(file).map(encoder::boxed)),
+        ("jina-bert-v3", |file| jina_bert_v3::bind(file).map(encoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
         ("mistral3", |file| llama::bind_mistral3(file).map(decoder::boxed)),
+        ("modern-bert", |file| modern_bert::bind(file).map(encoder::boxed_before)),
+        ("mpnet", |file| mpnet::bind(file).map(encoder::boxed)),
         ("nemotron_h", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nemotron_h_moe", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
+        ("nomic-bert-moe", |file| nomic_bert::bind_moe(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
         ("phi3", |file| phi3::bind(file).map(decoder::boxed)),

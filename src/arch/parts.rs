@@ -337,6 +337,7 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Decoder {
             token_embd: self.token_embd(info)?,
             position_embd: None,
+            embd_norm: None,
             per_layer: None,
             altup: None,
             embd_scale: None,
@@ -375,6 +376,16 @@ impl<B: Backend> Binder<'_, B> {
     /// Which layers have the window: those that `attention.sliding_window_pattern` says, as a list of booleans or as a
     /// period whose last layer sees everything; `period` where the file does not say.
     pub fn windowed(&self, n_layer: usize, period: usize) -> Result<Vec<bool>> {
+        self.windowed_but(n_layer, period, |i, period| i % period == period - 1)
+    }
+
+    /// The same where `sees_all` tells which layers of a period see everything.
+    pub fn windowed_but(
+        &self,
+        n_layer: usize,
+        period: usize,
+        sees_all: fn(usize, usize) -> bool,
+    ) -> Result<Vec<bool>> {
         let name = "attention.sliding_window_pattern";
         let period = match self.bools(name) {
             Some(list) if list.len() >= n_layer => return Ok(list[..n_layer].to_vec()),
@@ -387,6 +398,6 @@ impl<B: Backend> Binder<'_, B> {
             }
             None => self.optional_dim(name)?.unwrap_or(period),
         };
-        Ok((0..n_layer).map(|i| i % period < period - 1).collect())
+        Ok((0..n_layer).map(|i| !sees_all(i, period)).collect())
     }
 }

@@ -14,8 +14,9 @@ use super::arg_max;
 use super::host::{HostKv, HostPass, HostStates, HostWeight, Part, Zeroed};
 use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
-    Activation, Attention, Backend, CausalConv, Columns, DistanceBias, Embed, HeadDims, KvAppend, KvHeads, KvRows, KvShape,
-    Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan, StateShape, WeightSource,
+    Activation, Attention, Backend, CausalConv, Columns, DistanceBias, Embed, HeadDims, KvAppend, KvHeads,
+    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan,
+    StateShape, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;

@@ -6,7 +6,8 @@ use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
-    Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
+    Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope,
+    Turn,
 };
 use crate::kernels::RopeStyle;
 

@@ -21,6 +21,8 @@ pub struct Decoder<B: Backend> {
     pub token_embd: B::Weight,
     /// Learned positions, `[n_ctx_train, n_embd]`.
     pub position_embd: Option<B::Weight>,
+    /// Of the sum of the embeddings.
+    pub embd_norm: Option<NormLayer<B>>,
     /// Factor on the token embedding.
     pub embd_scale: Option<f32>,
     /// Per-layer embeddings.
@@ -131,6 +133,10 @@ impl<B: Backend> Decoder<B> {
         if let Some(table) = &self.position_embd {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj })?;
             backend.add(&mut ws.x, &ws.proj, len);
+        }
+        if let Some(norm) = &self.embd_norm {
+            norm.forward(backend, &ws.x, None, n, &mut ws.proj);
+            std::mem::swap(&mut ws.x, &mut ws.proj);
         }
         if let Some(altup) = &self.altup {
             altup.spread(backend, ws, n);

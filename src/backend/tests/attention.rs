@@ -73,8 +73,12 @@ fn attention_over_scattered_pages() {
                 let q = buffer(b, &noise(6 * 4 * dims.k, 3));
                 let sinks = weight(b, Format::F32, 1, 4, 4, WeightRole::Vector);
                 let bias = match (causal, has_sinks) {
-                    (false, _) => Some(DistanceBias::Table(weight(b, Format::F32, 4, 9, 5, WeightRole::Vector))),
-                    (true, true) => Some(DistanceBias::Slopes(weight(b, Format::F32, 1, 4, 6, WeightRole::Vector))),
+                    (false, _) => {
+                        Some(DistanceBias::Table(weight(b, Format::F32, 4, 9, 5, WeightRole::Vector)))
+                    }
+                    (true, true) => {
+                        Some(DistanceBias::Slopes(weight(b, Format::F32, 1, 4, 6, WeightRole::Vector)))
+                    }
                     (true, false) => None,
                 };
                 // The last four tokens of A and two of B are the queries.

@@ -261,8 +261,20 @@ mod tests {
         let (window, softcap, causal, scale) = (None, None, true, 0.25);
         let kv = &kv;
         let (growth, bias, sinks) = (None, None, None);
-        let args =
-            Attention { kv, group: 0, layer: 0, q, n_head: 4, scale, causal, window, growth, softcap, bias, sinks };
+        let args = Attention {
+            kv,
+            group: 0,
+            layer: 0,
+            q,
+            n_head: 4,
+            scale,
+            causal,
+            window,
+            growth,
+            softcap,
+            bias,
+            sinks,
+        };
         b.attention(&args, &mut out);
         b.matmul(&out, n, Product { weight: &w, out: &mut product });
         let copy = buffer(b, &out);

@@ -255,13 +255,7 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
     }
 }
 
-fn check_tile(
-    kernels: &Kernels,
-    tile: &AttnTile<'_>,
-    (k, v): (&Store, &Store),
-    out: &[f32],
-    tolerance: f64,
-) {
+fn check_tile(kernels: &Kernels, tile: &AttnTile<'_>, (k, v): (&Store, &Store), out: &[f32], tolerance: f64) {
     let (isa, group, dim) = (kernels.isa.name(), tile.group, tile.dims.v);
     for (i, out) in out.chunks_exact(dim).enumerate() {
         for (got, expected) in out.iter().zip(naive(tile, i, k, v)) {
