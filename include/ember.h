@@ -1343,6 +1343,14 @@ typedef struct ember_model_info {
      * 1 when the file has a chat template, else 0.
      */
     uint32_t has_chat_template;
+    /**
+     * Numbers of a text's vector: n_embd, but in models with dense modules behind the pooling.
+     */
+    uint32_t n_embd_out;
+    /**
+     * Prompts for texts to be embedded, by their names (ember_embed_options_set_prompt).
+     */
+    uint32_t n_prompts;
 } ember_model_info;
 
 /**
@@ -2606,10 +2614,32 @@ ember_status ember_embed_options_set_truncate(struct ember_embed_options *option
                                               struct ember_error **err);
 
 /**
+ * How many numbers of each vector are kept: the first ones. The vector is scaled to length 1 after that, where it is scaled at all.
+ * So models that were trained for it (Matryoshka) give shorter vectors. 0: all, the default. ember_embed refuses more than a vector
+ * has (n_embd_out of ember_model_info).
+ */
+ember_status ember_embed_options_set_dimensions(struct ember_embed_options *options,
+                                                size_t dimensions,
+                                                struct ember_error **err);
+
+/**
+ * Puts the prompt called `name` before each text that ember_embed embeds, in place of the model's default prompt. Prompts and their
+ * names, such as "query" and "document", are in the config_sentence_transformers.json of a folder; GGUF files have none. An empty
+ * name: the model's default prompt, if it has one; this is the default. `name` is `length` bytes of UTF-8, or EMBER_NUL_TERMINATED.
+ * ember_embed refuses a name that the model does not have (EMBER_E_INVALID_ARGUMENT, with the names that there are).
+ * Errors: EMBER_E_UTF8.
+ */
+ember_status ember_embed_options_set_prompt(struct ember_embed_options *options,
+                                            const char *name,
+                                            size_t length,
+                                            struct ember_error **err);
+
+/**
  * Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
  * its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
  * plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
- * the texts, n_embd (of ember_model_info) numbers each; with EMBER_POOLING_NONE one for each token of each text.
+ * the texts, n_embd_out (of ember_model_info) numbers each; with EMBER_POOLING_NONE one of n_embd numbers for each token of each
+ * text; with ember_embed_options_set_dimensions as many numbers each as it says.
  * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
  * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
  * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
@@ -2631,7 +2661,7 @@ ember_status ember_embed(struct ember_context *context,
                          struct ember_error **err);
 
 /**
- * As ember_embed for texts that are token ids already, to which nothing is added: the texts stand one after the other
+ * As ember_embed for texts that are token ids already, to which nothing is added, no prompt either: the texts stand one after the other
  * in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
  * Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
  * does not exist.

@@ -45,7 +45,7 @@ fn f32_kv() -> ContextOptions {
 }
 
 fn raw(pooling: Pooling) -> EmbedOptions {
-    EmbedOptions { pooling: Some(pooling), normalize: Some(false), truncate: false }
+    EmbedOptions { pooling: Some(pooling), normalize: Some(false), ..EmbedOptions::default() }
 }
 
 /// The rows of a text, pooled in f64.
@@ -229,7 +229,7 @@ fn vectors_that_are_not_finite_are_refused() {
         let (fine, wrong) = ([1, 2, 3], [1, bad as u32, 2]);
         for pooling in POOLINGS {
             for normalize in [Some(false), Some(true)] {
-                let options = EmbedOptions { pooling: Some(pooling), normalize, truncate: false };
+                let options = EmbedOptions { pooling: Some(pooling), normalize, ..EmbedOptions::default() };
                 let before = c.embed(&[&fine], &options).expect("finite numbers");
                 let outcome = c.embed(&[&fine, &fine, &wrong], &options);
                 // The first token does not see the one behind it.

@@ -120,6 +120,19 @@ fn read_keys(file: &Gguf, arch: &str, also: &BTreeMap<String, Option<Value>>) ->
 /// A key, architectures, and a value for which they refuse the file.
 type Refusal = (&'static str, &'static [&'static str], fn() -> Value);
 
+/// Architectures whose tokens see the whole text.
+const ENCODERS: &[&str] = &[
+    "bert",
+    "eurobert",
+    "gemma-embedding",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "modern-bert",
+    "mpnet",
+    "nomic-bert",
+    "nomic-bert-moe",
+];
+
 /// Keys that an architecture reads for no more than to refuse the file.
 const REFUSED_BY: [Refusal; 5] = [
     ("{arch}.rope.freq_base_swa", &["gemma2", "gpt-oss"], || Value::F32(77.0)),
@@ -127,7 +140,7 @@ const REFUSED_BY: [Refusal; 5] = [
         vec![0i32].into()
     }),
     ("{arch}.attention.clamp_kqv", &["mpt", "olmoe"], || Value::F32(8.0)),
-    ("{arch}.attention.causal", &["bert", "nomic-bert"], || Value::Bool(true)),
+    ("{arch}.attention.causal", ENCODERS, || Value::Bool(true)),
     ("{arch}.attention.causal", &["llama"], || Value::Bool(false)),
 ];
 

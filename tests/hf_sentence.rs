@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{TempFolder, fixture, read_f32s, read_json, relative_rms};
+use common::{TempFolder, fixture, read_f32s, read_json, relative_rms, safetensors};
 use ember::backend::KvType;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions};
 use ember::model::{LoadOptions, LoadedModel};
@@ -28,12 +28,13 @@ const OTHERS: &[(&str, &str)] = &[
     ("Normalize", "honoured"),
     ("Pooling", "honoured; refused where it is missing or stands elsewhere"),
     ("Transformer", "honoured; refused where it is missing or stands elsewhere"),
-    ("activation_function", "refused: `Dense` is"),
-    ("bias", "refused: `Dense` is"),
+    ("activation_function", "honoured: the identity and the hyperbolic tangent; others are refused"),
+    ("bias", "honoured"),
     ("dropout", "no effect"),
-    ("in_features", "refused: `Dense` is"),
-    ("out_features", "refused: `Dense` is"),
-    ("use_residual", "refused: `Dense` is"),
+    ("in_features", "honoured; refused where it is not the width before"),
+    ("out_features", "honoured"),
+    ("prompts", "honoured: by their names (`ember_embed_options_set_prompt`)"),
+    ("use_residual", "refused"),
 ];
 
 /// `normalize`: as the folder says, or for folders without a list of modules, which Ember scales and the package does not.
@@ -99,6 +100,14 @@ fn folders_give_the_reference_vectors_or_a_refusal_that_names_the_culprit() {
                 }
                 std::fs::create_dir_all(folder.0.join(file).parent().unwrap()).unwrap();
                 folder.write(file, content.to_string());
+                if file == "2_Dense/config.json" {
+                    // As the oracle makes them.
+                    let n_in = content["in_features"].as_u64().unwrap() as usize;
+                    let (weight, bias) = (vec![0.1; 8 * n_in], vec![0.0; 8]);
+                    let bytes =
+                        safetensors(&[("linear.weight", &[8, n_in], &weight), ("linear.bias", &[8], &bias)]);
+                    folder.write("2_Dense/model.safetensors", bytes);
+                }
             }
             let normalize = case["files"].get("modules.json").is_none().then_some(false);
             let outcome = fields.entry(case["field"].as_str().unwrap().to_owned()).or_default();

@@ -180,7 +180,7 @@ impl Backend for Device {
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer) {
         let &Attention { kv, group, layer, q, n_head, scale, causal, window, .. } = args;
-        let &Attention { chunked, growth, slopes, softcap, sinks, .. } = args;
+        let &Attention { chunked, growth, softcap, bias, sinks, .. } = args;
         let kv = &kv.0;
         let args = Attention {
             kv,
@@ -193,8 +193,8 @@ impl Backend for Device {
             window,
             chunked,
             growth,
-            slopes,
             softcap,
+            bias,
             sinks,
         };
         self.inner.attention(&args, out);

@@ -60,7 +60,8 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                         scale: 0.125,
                         growth: None,
                         chunked: false,
-                        slopes: None,
+                        bias: None,
+                        head: 0,
                         softcap: None,
                     };
                     attend(kernels, &tile);

@@ -9,11 +9,11 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ModelInfo, head};
+use super::{ModelInfo, dense, head};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::{Array, FileBytes, Gguf, Metadata, TensorInfo, Value};
-use crate::memory::Memory;
+use crate::memory::{Memory, room_for};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::{FORMATS, Format};
@@ -344,10 +344,12 @@ impl<'a, B: Backend> Binder<'a, B> {
         (n_types > 1).then(|| self.table(name, n_types, n_embd)).transpose()
     }
 
-    /// Lets the head be that scores texts, which is bound elsewhere.
+    /// Lets be what comes behind the pooling, which is bound elsewhere: the head that scores texts, and dense modules.
     pub fn leave_head(&mut self) {
         let tensors = self.gguf.tensors().iter().map(|t| t.name.as_str());
-        self.used.extend(tensors.filter(|name| head::TENSORS.contains(name)));
+        let is_left =
+            |name: &&str| head::TENSORS.contains(name) || dense::TENSORS.as_flattened().contains(name);
+        self.used.extend(tensors.filter(is_left));
     }
 
     /// The vector `name` of `n` elements as plain numbers; F32 only.
@@ -363,6 +365,27 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.used.insert(&t.name);
         let mut out = vec![0.0; n];
         (Format::F32.info().dequantize)(self.gguf.tensor_bytes(t), &mut out);
+        Ok(out)
+    }
+
+    /// The numbers of the matrix `name` of `n_rows` rows and `n_cols` columns, row after row, in whatever format they are.
+    pub fn f32_rows(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<Vec<f32>> {
+        let t = self.find(name)?;
+        let format = Format::from_tensor_type(t.ty).map(Format::info);
+        let format = format.filter(|format| n_cols.is_multiple_of(format.block_len));
+        let (true, Some(format)) = (t.dims[..] == [n_cols, n_rows], format) else {
+            let [found, expected] =
+                [&t.dims[..], &[n_cols, n_rows]].map(|dims| self.gguf.call_shape(name, dims));
+            return Err(Error::Format(format!(
+                "the tensor {} is {} of shape {found:?}, expected numbers of shape {expected:?}",
+                self.gguf.call_tensor(name),
+                t.ty.name()
+            )));
+        };
+        self.used.insert(&t.name);
+        let mut out: Vec<f32> = room_for(n_rows * n_cols, "a table of numbers")?;
+        out.resize(n_rows * n_cols, 0.0);
+        (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
         Ok(out)
     }
 
@@ -427,18 +450,17 @@ impl<'a, B: Backend> Binder<'a, B> {
 
     /// A gain of ones, which no file has, for a norm of `n` elements without one.
     pub fn ones(&mut self, n: usize, eps: f32) -> Result<NormLayer<B>> {
-        let bytes = 1f32.to_le_bytes().repeat(n);
-        let file = Arc::new(FileBytes::copy(&bytes, &Memory::default())?);
-        let weight = self.backend.upload(&WeightSource {
-            name: "ones",
-            file: &file,
-            offset: 0,
-            format: Format::F32,
-            n_rows: 1,
-            n_cols: n,
-            role: WeightRole::Vector,
-        })?;
+        let weight = self.computed("ones", 1, &vec![1.0; n])?;
         Ok(NormLayer { kind: NormKind::Rms, weight, bias: None, eps })
+    }
+
+    /// Vectors that no file has, `n_rows` of the same length.
+    pub fn computed(&mut self, name: &str, n_rows: usize, elements: &[f32]) -> Result<B::Weight> {
+        let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let file = Arc::new(FileBytes::copy(&bytes, &Memory::default())?);
+        let n_cols = elements.len() / n_rows;
+        let (format, role) = (Format::F32, WeightRole::Vector);
+        self.backend.upload(&WeightSource { name, file: &file, offset: 0, format, n_rows, n_cols, role })
     }
 
     /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers behind the

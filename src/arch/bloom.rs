@@ -7,7 +7,7 @@ use super::{ModelInfo, parts, usual};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::kernels::GeluForm;
-use crate::nn::attention::{AttentionParams, QkNorm};
+use crate::nn::attention::QkNorm;
 use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
@@ -47,10 +47,11 @@ pub fn bind_mpt<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Deco
 /// Binds the weights of Refact, whose norms are RMS norms and whose feed-forward is gated.
 pub fn bind_refact<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let info = file.info()?;
-    let slopes = Some(parts::slopes(info.n_head, parts::MAX_SLOPE));
-    let attention = AttentionParams { slopes, ..parts::causal(&info, None) };
+    let attention = parts::causal(&info, None);
     let decoder = usual::decoder(file, &info, vec![attention], "ffn_norm", |file, i| {
-        let mixer = Mixer::Attention { kind: 0, block: file.attention(i, &info)? };
+        let mut block = file.attention(i, &info)?;
+        block.bias = Some(file.slopes(info.n_head, parts::MAX_SLOPE)?);
+        let mixer = Mixer::Attention { kind: 0, block };
         Ok((mixer, file.gated_mlp(i, &info, Activation::Silu)?))
     })?;
     Ok((info, decoder))
@@ -63,12 +64,12 @@ fn bind_with<B: Backend>(
     most: Option<f32>,
 ) -> Result<(ModelInfo, Decoder<B>)> {
     let eps = file.positive("attention.layer_norm_epsilon")?;
-    let slopes = most.map(|most| parts::slopes(info.n_head, most));
-    let attention = AttentionParams { slopes, ..parts::causal(&info, None) };
+    let attention = parts::causal(&info, None);
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
         let mut block = file.attention(i, &info)?;
+        block.bias = most.map(|most| file.slopes(info.n_head, most)).transpose()?;
         if file.has(&name("attn_q_norm.weight")) {
             block.qk_norm = Some(QkNorm {
                 q: file.layer_norm(&name("attn_q_norm"), info.n_head * info.head_dim, eps)?,

@@ -1,4 +1,4 @@
-//! [`Encoder`] as a [`Model`], and what the files of encoders have in common.
+//! The graphs of encoders as a [`Model`], and what their files have in common.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -6,6 +6,7 @@ use super::{Model, ModelInfo, parts};
 use crate::backend::{Backend, HeadDims, KvHeads};
 use crate::error::{Error, Result};
 use crate::nn::attention::{AttentionParams, RopeParams};
+use crate::nn::decoder::Decoder;
 use crate::nn::encoder::{ENCODER_KV, Encoder, EncoderLayer};
 use crate::nn::head::Output;
 use crate::nn::mlp::Mlp;
@@ -15,12 +16,26 @@ use crate::nn::{Batch, Cache, Keeps, Shift};
 /// An encoder and its dimensions.
 struct EncoderModel<B: Backend> {
     info: ModelInfo,
-    encoder: Encoder<B>,
+    graph: Graph<B>,
+}
+
+/// The two graphs of encoders.
+enum Graph<B: Backend> {
+    /// Norms come after the sums.
+    After(Encoder<B>),
+    /// Norms come before the blocks, as in a decoder; and what its layers are told that they keep.
+    Before(Decoder<B>, Vec<Keeps>),
 }
 
 /// What an architecture's `bind` returns, as a model.
 pub fn boxed<B: Backend>((info, encoder): (ModelInfo, Encoder<B>)) -> Box<dyn Model<B>> {
-    Box::new(EncoderModel { info, encoder })
+    Box::new(EncoderModel { info, graph: Graph::After(encoder) })
+}
+
+/// The same of architectures whose norms come before the blocks.
+pub fn boxed_before<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
+    let keeps = info.keeps.iter().cycle().take(info.n_layer).copied().collect();
+    Box::new(EncoderModel { info, graph: Graph::Before(decoder, keeps) })
 }
 
 impl<B: Backend> Model<B> for EncoderModel<B> {
@@ -36,9 +51,12 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
         batch: &Batch<'_>,
         out: Output<'_>,
     ) -> Result<()> {
-        let outcome = match out {
-            Output::Hidden(out) => self.encoder.forward(backend, ws, cache, batch, out),
-            Output::Logits(_) | Output::Best(_) | Output::Each { .. } => {
+        let outcome = match (out, &self.graph) {
+            (Output::Hidden(out), Graph::After(encoder)) => encoder.forward(backend, ws, cache, batch, out),
+            (out @ Output::Hidden(_), Graph::Before(decoder, keeps)) => {
+                decoder.forward(keeps, backend, ws, cache, batch, out)
+            }
+            (Output::Logits(_) | Output::Best(_) | Output::Each { .. }, _) => {
                 Err(Error::Unsupported(self.info.no_logits()))
             }
         };
@@ -61,6 +79,16 @@ pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     Ok(ModelInfo { causal: false, has_logits: false, keeps, ..info })
 }
 
+/// Attention that sees the whole text.
+pub fn attention(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
+    AttentionParams { causal: false, ..parts::causal(info, rope) }
+}
+
+/// The window of layers that see `attention.sliding_window` positions around their own; 0 and absent mean none.
+pub fn window<B: Backend>(file: &Binder<'_, B>) -> Result<Option<usize>> {
+    Ok(file.window()?.map(|width| width / 2 + 1))
+}
+
 /// Binds the embeddings, their norm, and the layers, whose feed-forward blocks are bound by `ffn`.
 pub fn bind<B: Backend>(
     file: &mut Binder<'_, B>,
@@ -75,7 +103,9 @@ pub fn bind<B: Backend>(
         layers.push(EncoderLayer {
             attn: file.attention(i, info)?,
             attn_norm: file.layer_norm(&format!("blk.{i}.attn_output_norm"), n_embd, eps)?,
+            second_norm: None,
             ffn: ffn(file, i)?,
+            ffn_bias: None,
             ffn_norm: file.layer_norm(&format!("blk.{i}.layer_output_norm"), n_embd, eps)?,
         });
     }
@@ -88,7 +118,7 @@ pub fn bind<B: Backend>(
         token_type: file.token_type(n_embd)?,
         token_types: file.token_types(n_embd)?,
         embd_norm: file.layer_norm("token_embd_norm", n_embd, eps)?,
-        attention: AttentionParams { causal: false, ..parts::causal(info, rope) },
+        attention: attention(info, rope),
         layers,
     })
 }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
-use super::{ModelInfo, parts, rope};
+use super::{ModelInfo, encoder, parts, rope};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::kernels::RopeStyle;
@@ -22,6 +22,22 @@ const N_LAYER_27B: usize = 62;
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let info = file.info()?;
+    let window = file.window()?;
+    bind_with(file, info, window)
+}
+
+/// Binds the weights of EmbeddingGemma (Schechter Vera et al. 2025), in which every token sees the whole text, or a window around it.
+pub fn bind_embedding<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let info = encoder::info(file)?;
+    let window = encoder::window(file)?;
+    bind_with(file, info, window)
+}
+
+fn bind_with<B: Backend>(
+    file: &mut Binder<'_, B>,
+    info: ModelInfo,
+    window: Option<usize>,
+) -> Result<(ModelInfo, Decoder<B>)> {
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params_from(file, info.head_dim, RopeStyle::Halved, FREQ_BASE)?;
@@ -31,8 +47,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         None => 1.0 / (info.head_dim as f32).sqrt(),
         Some(scale) => scale,
     };
-    let global = AttentionParams { scale, ..parts::causal(&info, Some(rope)) };
-    let window = file.window()?;
+    let global = AttentionParams { scale, causal: info.causal, ..parts::causal(&info, Some(rope)) };
     let local = AttentionParams { window, rope: Some(local_rope), ..global.clone() };
     let windowed = match window {
         Some(_) => file.windowed(info.n_layer, 6)?,

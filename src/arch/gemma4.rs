@@ -189,7 +189,17 @@ pub(super) fn attention<B: Backend>(
     let q_norm = file.rms_norm(&name("attn_q_norm"), dim, eps)?;
     let output = file.linear(&name("attn_output"), n_embd, n_q)?;
     let qk_norm = Some(QkNorm { q: q_norm, k: k_norm, per_head: true, after_rope: false });
-    Ok(SelfAttention { q, kv, output, qk_norm, sinks: None, gated: false, head_gate: None, sub_norm: None })
+    Ok(SelfAttention {
+        q,
+        kv,
+        output,
+        qk_norm,
+        bias: None,
+        sinks: None,
+        gated: false,
+        head_gate: None,
+        sub_norm: None,
+    })
 }
 
 /// The experts of layer `i` beside its block `dense`.

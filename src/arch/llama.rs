@@ -42,8 +42,11 @@ pub fn bind_baichuan<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo,
     const LARGE: usize = 40;
     let (info, mut decoder) = bind_with(file, None)?;
     if info.n_layer == LARGE {
-        for params in &mut decoder.attention {
-            (params.rope, params.slopes) = (None, Some(parts::slopes(info.n_head, parts::MAX_SLOPE)));
+        decoder.attention.iter_mut().for_each(|params| params.rope = None);
+        for layer in &mut decoder.layers {
+            if let Mixer::Attention { block, .. } = &mut layer.mixer {
+                block.bias = Some(file.slopes(info.n_head, parts::MAX_SLOPE)?);
+            }
         }
     }
     Ok((info, decoder))

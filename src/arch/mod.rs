@@ -20,6 +20,7 @@ mod encoder;
 mod keys;
 mod keys_table;
 mod parts;
+mod relative;
 mod rope;
 
 mod apertus;
@@ -29,7 +30,9 @@ mod bitnet;
 mod bloom;
 mod cohere;
 mod deepseek2;
+pub mod dense;
 mod ernie4_5;
+mod eurobert;
 mod exaone4;
 mod falcon;
 mod falcon_h1;
@@ -48,12 +51,16 @@ mod granite;
 mod granite_swa;
 pub mod head;
 mod hunyuan;
+mod jina_bert_v2;
+mod jina_bert_v3;
 mod lfm2;
 mod llama;
 mod llama4;
 mod mamba2;
 mod minicpm;
 mod minicpm3;
+mod modern_bert;
+mod mpnet;
 mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
@@ -267,7 +274,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 73] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -285,6 +292,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
         ("exaone4", |file| exaone4::bind(file).map(decoder::boxed)),
         ("falcon", |file| falcon::bind(file).map(decoder::boxed)),
         ("falcon-h1", |file| falcon_h1::bind(file).map(decoder::boxed)),
+        ("eurobert", |file| eurobert::bind(file).map(encoder::boxed_before)),
         ("gemma", |file| gemma::bind(file).map(decoder::boxed)),
         ("gemma2", |file| gemma2::bind(file).map(decoder::boxed)),
         ("gemma3", |file| gemma3::bind(file).map(decoder::boxed)),
@@ -292,8 +300,9 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
         ("gemma4", |file| gemma4::bind(file).map(decoder::boxed)),
         ("glm4", |file| glm4::bind(file).map(decoder::boxed)),
         ("glm4moe", |file| glm4_moe::bind(file).map(decoder::boxed)),
-        ("gpt-oss", |file| gpt_oss::bind(file).map(decoder::boxed)),
+        ("gemma-embedding", |file| gemma3::bind_embedding(file).map(encoder::boxed_before)),
         ("gpt2", |file| gpt2::bind(file).map(decoder::boxed)),
+        ("gpt-oss", |file| gpt_oss::bind(file).map(decoder::boxed)),
         ("gptj", |file| gptj::bind(file).map(decoder::boxed)),
         ("gptneox", |file| gptneox::bind(file).map(decoder::boxed)),
         ("granite", |file| granite::bind(file).map(decoder::boxed)),
@@ -303,6 +312,8 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
         ("hunyuan-dense", |file| hunyuan::bind(file).map(decoder::boxed)),
         ("hunyuan-moe", |file| hunyuan::bind_moe(file).map(decoder::boxed)),
         ("internlm2", |file| llama::bind(file).map(decoder::boxed)),
+        ("jina-bert-v2", |file| jina_bert_v2::bind(file).map(encoder::boxed)),
+        ("jina-bert-v3", |file| jina_bert_v3::bind(file).map(encoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
@@ -312,9 +323,12 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 66] {
         ("minicpm", |file| minicpm::bind(file).map(decoder::boxed)),
         ("mistral3", |file| llama::bind_mistral3(file).map(decoder::boxed)),
         ("mpt", |file| bloom::bind_mpt(file).map(decoder::boxed)),
+        ("modern-bert", |file| modern_bert::bind(file).map(encoder::boxed_before)),
+        ("mpnet", |file| mpnet::bind(file).map(encoder::boxed)),
         ("nemotron_h", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nemotron_h_moe", |file| nemotron_h::bind(file).map(decoder::boxed)),
         ("nomic-bert", |file| nomic_bert::bind(file).map(encoder::boxed)),
+        ("nomic-bert-moe", |file| nomic_bert::bind_moe(file).map(encoder::boxed)),
         ("olmo2", |file| olmo2::bind(file).map(decoder::boxed)),
         ("olmoe", |file| olmoe::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),

@@ -3,7 +3,7 @@
 
 use super::bind::Binder;
 use super::{ExpertInfo, ModelInfo};
-use crate::backend::{Backend, Gating, Groups, Pointwise, WeightRole};
+use crate::backend::{Backend, DistanceBias, Gating, Groups, Pointwise, WeightRole};
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
 use crate::nn::attention::{AttentionParams, KvSource, QkNorm, RopeParams, SelfAttention};
@@ -28,7 +28,6 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
         window: None,
         chunked: false,
         growth: None,
-        slopes: None,
         softcap: None,
     }
 }
@@ -36,15 +35,12 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
 /// What files that do not say mean by it: the steepest slopes are 2 to the power of this, negative and divided by the number of heads.
 pub const MAX_SLOPE: f32 = 8.0;
 
-/// What scores get of each of `n_head` heads times the distance, the steepest up to `most` (Press et al. 2022).
-pub fn slopes(n_head: usize, most: f32) -> Vec<f32> {
-    let even = 1usize << n_head.max(1).ilog2();
-    // Heads beyond a power of two get what lies between.
-    let between = |i: usize| libm::exp2(-f64::from(most) * (2 * i + 1) as f64 / (2 * even) as f64) as f32;
-    (1..=even)
-        .map(|i| libm::exp2(-f64::from(most) * i as f64 / even as f64) as f32)
-        .chain((0..n_head - even.min(n_head)).map(between))
-        .collect()
+/// The slopes of `n_head` heads (Press et al. 2022): a geometric series of a power of two, and where there are more heads every
+/// second of the series of twice as many.
+fn slopes(n_head: usize, most: f32) -> Vec<f32> {
+    let n = 1usize << n_head.max(1).ilog2();
+    let slope = |exponent: usize, n: usize| libm::exp2(-f64::from(most) * exponent as f64 / n as f64) as f32;
+    (0..n_head).map(|h| if h < n { slope(h + 1, n) } else { slope(2 * (h - n) + 1, 2 * n) }).collect()
 }
 
 /// Mixture-of-experts facts of an architecture; the numbers are read from the file.
@@ -104,6 +100,12 @@ pub enum Shared {
 }
 
 impl<B: Backend> Binder<'_, B> {
+    /// What scores lose of `n_head` heads with the distance, the steepest 2 to the power of `most`, negative and divided by the number of
+    /// heads.
+    pub fn slopes(&mut self, n_head: usize, most: f32) -> Result<DistanceBias<B::Weight>> {
+        Ok(DistanceBias::Slopes(self.computed("slopes", 1, &slopes(n_head, most))?))
+    }
+
     /// Projections of layer `i`, of queries, keys and values separately or one below the other in one tensor.
     pub fn attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
         let n_embd = info.n_embd;
@@ -133,6 +135,7 @@ impl<B: Backend> Binder<'_, B> {
             kv,
             output,
             qk_norm: None,
+            bias: None,
             sinks: None,
             gated: false,
             head_gate: None,
@@ -152,6 +155,7 @@ impl<B: Backend> Binder<'_, B> {
             kv: KvSource::Own { k, v, v_norm: None },
             output: self.linear(&name("attn_output"), n_embd, n_q)?,
             qk_norm: None,
+            bias: None,
             sinks: None,
             gated: true,
             head_gate: None,
@@ -378,9 +382,9 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Decoder {
             token_embd: self.token_embd(info)?,
             position_embd: None,
+            embd_norm: None,
             per_layer: None,
             altup: None,
-            embd_norm: None,
             embd_scale: None,
             attention,
             layers,
@@ -417,6 +421,16 @@ impl<B: Backend> Binder<'_, B> {
     /// Which layers have the window: those that `attention.sliding_window_pattern` says, as a list of booleans or as a
     /// period whose last layer sees everything; `period` where the file does not say.
     pub fn windowed(&self, n_layer: usize, period: usize) -> Result<Vec<bool>> {
+        self.windowed_but(n_layer, period, |i, period| i % period == period - 1)
+    }
+
+    /// The same where `sees_all` tells which layers of a period see everything.
+    pub fn windowed_but(
+        &self,
+        n_layer: usize,
+        period: usize,
+        sees_all: fn(usize, usize) -> bool,
+    ) -> Result<Vec<bool>> {
         let name = "attention.sliding_window_pattern";
         let period = match self.bools(name) {
             Some(list) if list.len() >= n_layer => return Ok(list[..n_layer].to_vec()),
@@ -429,6 +443,19 @@ impl<B: Backend> Binder<'_, B> {
             }
             None => self.optional_dim(name)?.unwrap_or(period),
         };
-        Ok((0..n_layer).map(|i| i % period < period - 1).collect())
+        Ok((0..n_layer).map(|i| !sees_all(i, period)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slopes;
+
+    #[test]
+    fn slopes_are_those_of_the_paper() {
+        assert_eq!(slopes(4, 8.0), [0.25, 0.0625, 0.015625, 0.00390625]);
+        assert_eq!(slopes(8, 8.0)[..3], [0.5, 0.25, 0.125]);
+        // Three heads: the two of two, and the first of the series of four.
+        assert_eq!(slopes(3, 8.0), [0.0625, 0.00390625, 0.25]);
     }
 }

@@ -14,12 +14,13 @@ use super::arg_max;
 use super::host::{HostKv, HostPass, HostStates, HostWeight, Part, Zeroed};
 use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
-    Activation, Attention, Backend, CausalConv, Columns, Embed, HeadDims, KvAppend, KvHeads, KvRows, KvShape,
-    Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan, StateShape, WeightSource,
+    Activation, Attention, Backend, CausalConv, Columns, DistanceBias, Embed, HeadDims, KvAppend, KvHeads,
+    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan,
+    StateShape, WeightSource,
 };
 use crate::error::Result;
 use crate::kernels::scalar::SCALAR;
-use crate::kernels::{AttnState, AttnTile, Kernels};
+use crate::kernels::{self, AttnState, AttnTile, Kernels};
 use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block};
 
@@ -341,6 +342,7 @@ pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32
     match activation {
         Activation::Silu => kernels.silu_mul,
         Activation::Gelu => kernels.gelu_mul,
+        Activation::GeluErf => kernels.gelu_erf_mul,
         Activation::Sigmoid => kernels.sigmoid_mul,
         Activation::SwigluClamped => kernels.swiglu_clamped_mul,
         Activation::Relu => |gate, up| {
@@ -370,7 +372,15 @@ pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
 
-impl<B: Backend<Weight = HostWeight>> Attention<'_, B> {
+impl<'a, B: Backend<Weight = HostWeight>> Attention<'a, B> {
+    /// What is added to scores, as the attention kernel takes it.
+    fn bias(&self) -> Option<kernels::DistanceBias<'a>> {
+        self.bias.map(|bias| match bias {
+            DistanceBias::Slopes(slopes) => kernels::DistanceBias::Slopes(slopes.f32s()),
+            DistanceBias::Table(table) => kernels::DistanceBias::Table(table.f32s(), table.n_cols),
+        })
+    }
+
     /// The sink of a query head.
     pub(super) fn sink(&self, head: usize) -> Option<f32> {
         self.sinks.map(|sinks| sinks.f32s()[head])
@@ -387,7 +397,7 @@ pub(super) fn queries<'a, B>(
     (head, n_head): (usize, usize),
 ) -> AttnTile<'a>
 where
-    B: Backend<Kv = HostKv>,
+    B: Backend<Kv = HostKv, Weight = HostWeight>,
     B::Buffer: Deref<Target = [f32]>,
 {
     let KvHeads { n: n_head_kv, dims } = args.kv.layer(args.layer).heads;
@@ -409,8 +419,9 @@ where
         scale: args.scale,
         growth: args.growth,
         chunked: args.chunked,
-        slopes: args.slopes.map(|slopes| &slopes[head..head + n_head]),
         softcap: args.softcap,
+        bias: args.bias(),
+        head,
     }
 }
 

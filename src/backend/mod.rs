@@ -32,7 +32,7 @@ pub mod threaded;
 pub use arg_max::NO_COLUMN;
 pub use experts::{Gating, Groups, MoeMatmul, MoeRoute};
 pub use pass::{PageTables, Pass, Run};
-pub use rows::{Factors, Mix, RowChange};
+pub use rows::{DistanceBias, Factors, Mix, RowChange};
 pub use states::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
 /// A weight as it lies in the model file.
@@ -137,6 +137,8 @@ pub enum Activation {
     Silu,
     /// GELU in its tanh form.
     Gelu,
+    /// GELU in its exact form.
+    GeluErf,
     /// `sigmoid(x)`: a gate and nothing else.
     Sigmoid,
     /// `max(x, 0)`.
@@ -287,16 +289,16 @@ pub struct Attention<'a, B: Backend> {
     pub scale: f32,
     /// Whether a row sees the positions up to its own only; otherwise it sees its whole run too (encoders).
     pub causal: bool,
-    /// A row sees only its last `window` positions, its own included.
+    /// A row sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
     pub window: Option<usize>,
     /// Whether it sees only those of its own stretch of `window` positions instead.
     pub chunked: bool,
     /// How scores grow with the row's position.
     pub growth: Option<Growth>,
-    /// If given, a score gets this of its head times the distance to the key, which is at most 0, `[n_head]`.
-    pub slopes: Option<&'a [f32]>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
+    /// What is added to scores after that, by how far the key is from the row.
+    pub bias: Option<&'a DistanceBias<B::Weight>>,
     /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
     pub sinks: Option<&'a B::Weight>,
 }

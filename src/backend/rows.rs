@@ -23,6 +23,15 @@ pub enum RowChange<'a, B: Backend> {
     Gain(&'a B::Weight),
 }
 
+/// What [`Attention`](super::Attention) adds to the scores of each query head, by how far the key is from the query.
+pub enum DistanceBias<W> {
+    /// Each head's factor on the distance, which is taken off, `[n_head]`: ALiBi (Press et al. 2022).
+    Slopes(W),
+    /// For each head a number for each distance, `[n_head, len]` with an odd `len`: the one in the middle for the query's own
+    /// position, those before it for keys before it. Keys that are farther get the number of the farthest (Raffel et al. 2020).
+    Table(W),
+}
+
 /// Arguments of [`Backend::mix`]: `out[i][j] += Σ_k factors[i][j][k] · x[i][k]` for rows `i`, which are `n_parts` vectors of `len`
 /// elements in `x` and in `out`.
 pub struct Mix<'a, B: Backend> {

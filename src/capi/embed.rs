@@ -2,14 +2,14 @@
 
 use std::ffi::c_char;
 
-use super::args::{array, fill, free_handle, handle, needs_room, output, texts};
+use super::args::{array, fill, free_handle, handle, needs_room, output, text, texts};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::context::{Context, EmbedOptions};
 use crate::error::{Error, Result, ember_status};
-use crate::memory::room_for;
+use crate::memory::{copied_text, room_for};
 use crate::nn::pooling::Pooling;
 
 /// How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
@@ -18,8 +18,16 @@ pub struct ember_embed_options {
     _private: (),
 }
 
+/// What such an object holds.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    options: EmbedOptions,
+    /// The name of a prompt.
+    prompt: Option<String>,
+}
+
 impl CType for ember_embed_options {
-    type Object = Exclusive<EmbedOptions>;
+    type Object = Exclusive<Options>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:eopt");
     const NAME: &'static str = "ember_embed_options";
 }
@@ -71,10 +79,10 @@ pub(super) fn from_pooling(pooling: Option<Pooling>) -> i32 {
     }
 }
 
-fn options_or_default(options: *const ember_embed_options) -> Result<EmbedOptions> {
+fn options_or_default(options: *const ember_embed_options) -> Result<Options> {
     match options.is_null() {
-        true => Ok(EmbedOptions::default()),
-        false => Ok(*handle!(options).lock("options")?),
+        true => Ok(Options::default()),
+        false => Ok(handle!(options).lock("options")?.clone()),
     }
 }
 
@@ -119,9 +127,7 @@ pub unsafe extern "C" fn ember_embed_options_new(
     out: *mut *mut ember_embed_options,
     err: *mut *mut ember_error,
 ) -> ember_status {
-    guard(err, || {
-        output!(out).set(try_into_raw::<ember_embed_options>(Exclusive::new(EmbedOptions::default()))?)
-    })
+    guard(err, || output!(out).set(try_into_raw::<ember_embed_options>(Exclusive::new(Options::default()))?))
 }
 
 /// Frees options. NULL is fine.
@@ -139,7 +145,7 @@ pub unsafe extern "C" fn ember_embed_options_set_pooling(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.pooling = to_pooling(pooling)?;
+        handle!(options).lock("options")?.options.pooling = to_pooling(pooling)?;
         Ok(())
     })
 }
@@ -153,7 +159,7 @@ pub unsafe extern "C" fn ember_embed_options_set_normalize(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.normalize = Some(normalize);
+        handle!(options).lock("options")?.options.normalize = Some(normalize);
         Ok(())
     })
 }
@@ -167,7 +173,42 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || {
-        handle!(options).lock("options")?.truncate = truncate;
+        handle!(options).lock("options")?.options.truncate = truncate;
+        Ok(())
+    })
+}
+
+/// How many numbers of each vector are kept: the first ones. The vector is scaled to length 1 after that, where it is scaled at all.
+/// So models that were trained for it (Matryoshka) give shorter vectors. 0: all, the default. ember_embed refuses more than a vector
+/// has (n_embd_out of ember_model_info).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_set_dimensions(
+    options: *mut ember_embed_options,
+    dimensions: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(options).lock("options")?.options.dimensions = (dimensions > 0).then_some(dimensions);
+        Ok(())
+    })
+}
+
+/// Puts the prompt called `name` before each text that ember_embed embeds, in place of the model's default prompt. Prompts and their
+/// names, such as "query" and "document", are in the config_sentence_transformers.json of a folder; GGUF files have none. An empty
+/// name: the model's default prompt, if it has one; this is the default. `name` is `length` bytes of UTF-8, or EMBER_NUL_TERMINATED.
+/// ember_embed refuses a name that the model does not have (EMBER_E_INVALID_ARGUMENT, with the names that there are).
+/// Errors: EMBER_E_UTF8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_embed_options_set_prompt(
+    options: *mut ember_embed_options,
+    name: *const c_char,
+    length: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        let (options, name) = (handle!(options), text!(name, length));
+        let name = copied_text(name, "the name of a prompt")?;
+        options.lock("options")?.prompt = (!name.is_empty()).then_some(name);
         Ok(())
     })
 }
@@ -175,7 +216,8 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
 /// Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
 /// its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
 /// plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
-/// the texts, n_embd (of ember_model_info) numbers each; with EMBER_POOLING_NONE one for each token of each text.
+/// the texts, n_embd_out (of ember_model_info) numbers each; with EMBER_POOLING_NONE one of n_embd numbers for each token of each
+/// text; with ember_embed_options_set_dimensions as many numbers each as it says.
 /// `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
 /// Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
 /// stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
@@ -200,13 +242,13 @@ pub unsafe extern "C" fn ember_embed(
     guard(err, || {
         let mut state = handle!(context).lock("context")?;
         let (texts, options) = (texts!(texts, lengths, n_texts), options_or_default(options)?);
-        let tokens = state.context.tokenize_texts(&texts, &options)?;
+        let tokens = state.context.tokenize_prompted(&texts, &options.options, options.prompt.as_deref())?;
         let tokens: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
-        embed(&mut state.context, &tokens, &options, vectors, capacity, n_needed)
+        embed(&mut state.context, &tokens, &options.options, vectors, capacity, n_needed)
     })
 }
 
-/// As ember_embed for texts that are token ids already, to which nothing is added: the texts stand one after the other
+/// As ember_embed for texts that are token ids already, to which nothing is added, no prompt either: the texts stand one after the other
 /// in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
 /// Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
 /// does not exist.
@@ -227,6 +269,6 @@ pub unsafe extern "C" fn ember_embed_tokens(
         let mut state = handle!(context).lock("context")?;
         let (tokens, lengths) = (array!(tokens, n_tokens), array!(lengths, n_texts));
         let (texts, options) = (cut(tokens, lengths)?, options_or_default(options)?);
-        embed(&mut state.context, &texts, &options, vectors, capacity, n_needed)
+        embed(&mut state.context, &texts, &options.options, vectors, capacity, n_needed)
     })
 }

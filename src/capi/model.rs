@@ -88,6 +88,10 @@ pub struct ember_model_info {
     pub pad_token: u32,
     /// 1 when the file has a chat template, else 0.
     pub has_chat_template: u32,
+    /// Numbers of a text's vector: n_embd, but in models with dense modules behind the pooling.
+    pub n_embd_out: u32,
+    /// Prompts for texts to be embedded, by their names (ember_embed_options_set_prompt).
+    pub n_prompts: u32,
 }
 
 fn model_info(model: &LoadedModel) -> ember_model_info {
@@ -122,6 +126,8 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
         unk_token: token(tokenizer.and_then(|t| t.unk())),
         pad_token: token(tokenizer.and_then(|t| t.pad())),
         has_chat_template: u32::from(tokenizer.is_some_and(|t| t.chat_template().is_some())),
+        n_embd_out: model.n_embd_out() as u32,
+        n_prompts: model.gguf().further().prompts.len() as u32,
     }
 }
 

@@ -205,9 +205,9 @@ impl Context {
     ) -> Result<Vec<f32>> {
         let (n_embd, causal) = (self.model.info().n_embd, self.model.info().causal);
         let pooling = Some(if causal { Pooling::Last } else { Pooling::Cls });
-        let options = EmbedOptions { pooling, normalize: Some(false), truncate: false };
+        let options = EmbedOptions { pooling, ..EmbedOptions::default() };
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let hidden = self.embed_pairs(&texts, seconds, &options)?;
+        let hidden = self.hidden(&texts, seconds, &options)?;
         let n_labels = head.labels().len();
         let mut scores = filled(0.0f32, texts.len() * n_labels, "the scores of texts")?;
         let activation = activation.unwrap_or(head.activation());

@@ -9,7 +9,7 @@ use crate::arch::ModelInfo;
 use crate::backend::{PageTables, Run, StatePlan, StateRun};
 use crate::cache::{EMBED_SLOTS, PAGE_LEN};
 use crate::cancel::Watch;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::memory::expect_room;
 use crate::nn::Batch;
 use crate::nn::head::Output;
@@ -25,6 +25,8 @@ pub struct EmbedOptions {
     pub normalize: Option<bool>,
     /// Take of a text that is too long what fits, instead of refusing it.
     pub truncate: bool,
+    /// So many numbers of each row are kept, the first ones, before it is scaled (Kusupati et al. 2022); `None`: all.
+    pub dimensions: Option<usize>,
 }
 
 impl EmbedOptions {
@@ -214,13 +216,28 @@ impl Context {
     ///
     /// Errors: `Unsupported` for a model without a tokenizer; `Cancelled` by the context's token.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
+        self.tokenize_prompted(texts, options, None)
+    }
+
+    /// As [`Context::tokenize_texts`], behind the prompt of this name, if one is given.
+    ///
+    /// Errors: `InvalidArgument`, with the names that there are, for another; `Unsupported` for a prompt that is not to be pooled.
+    pub fn tokenize_prompted(
+        &self,
+        texts: &[&str],
+        options: &EmbedOptions,
+        prompt: Option<&str>,
+    ) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
         // What a list and its place in others take, and room for the tokens.
         let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
         expect_room(n_bytes, "tokenizing so many texts")?;
         let Longest { most, .. } = self.longest();
         let closing = tokenizer.suffix();
-        let prompt = &*self.model.gguf().further().prompt;
+        let prompt = match prompt {
+            Some(name) => self.prompt(name)?,
+            None => &self.model.gguf().further().prompt,
+        };
         let watch = self.watch(None);
         let look = || watch.check();
         let tokens = |(i, text): (usize, &&str)| {
@@ -243,9 +260,54 @@ impl Context {
         texts.iter().enumerate().map(tokens).collect()
     }
 
+    /// The prompt called `name`.
+    fn prompt(&self, name: &str) -> Result<&str> {
+        let further = self.model.gguf().further();
+        let Some((_, prompt)) = further.prompts.iter().find(|(known, _)| **known == *name) else {
+            let names: Vec<String> =
+                further.prompts.iter().map(|(name, _)| quoted(name.as_bytes())).collect();
+            let names = match names.is_empty() {
+                true => "it has none".to_owned(),
+                false => format!("its prompts are: {}", names.join(", ")),
+            };
+            return Err(Error::InvalidArgument(format!(
+                "{}: the model has no prompt called {}: {names}",
+                self.model.name(),
+                quoted(name.as_bytes())
+            )));
+        };
+        match further.pools_prompt || prompt.is_empty() {
+            true => Ok(prompt),
+            false => Err(Error::Unsupported(format!(
+                "{}: the tokens of a prompt are not to be pooled in this model (\"include_prompt\" is false), which is not supported",
+                self.model.name()
+            ))),
+        }
+    }
+
+    /// Numbers that a row of pooling `pooling` has, before [`EmbedOptions::dimensions`].
+    fn row_len(&self, pooling: Pooling) -> usize {
+        match pooling {
+            Pooling::None => self.model.info().n_embd,
+            Pooling::Mean | Pooling::Cls | Pooling::Last => self.model.n_embd_out(),
+        }
+    }
+
     /// Numbers that [`Context::embed`] gives for these texts: their rows times the embedding's width. The errors are
     /// those of `embed`, which this call does not run.
     pub fn embedding_len(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
+        let all = self.row_len(options.pooling(self.model.info()));
+        let dimensions = options.dimensions.unwrap_or(all);
+        if dimensions == 0 || dimensions > all {
+            return Err(Error::InvalidArgument(format!(
+                "dimensions is {dimensions}, but a vector of this model has {all} numbers: expected 1 to {all}"
+            )));
+        }
+        Ok(self.n_rows(texts, options)?.saturating_mul(dimensions))
+    }
+
+    /// Rows that these texts give.
+    fn n_rows(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
         let info = self.model.info();
         if info.ranks && options.pooling.is_none() {
             return Err(Error::Unsupported(format!(
@@ -269,11 +331,11 @@ impl Context {
             }
             n_rows = n_rows.saturating_add(pooling.n_rows(text.len()));
         }
-        Ok(n_rows.saturating_mul(info.n_embd))
+        Ok(n_rows)
     }
 
-    /// The embeddings of `texts`, each a list of token ids: `[texts, n_embd]`, or with [`Pooling::None`] one row for
-    /// each token of each text, in their order.
+    /// The embeddings of `texts`, each a list of token ids: `[texts, n_embd_out]`, or with [`Pooling::None`] one row of `n_embd`
+    /// numbers for each token of each text, in their order; fewer numbers with [`EmbedOptions::dimensions`].
     ///
     /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
     /// sequences and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits whatever
@@ -283,11 +345,41 @@ impl Context {
     /// where the model's arithmetic ends in NaN or infinity; `ContextFull` for a text that is too long, `NoMemory`,
     /// `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
-        self.embed_pairs(texts, None, options)
+        self.embedding_len(texts, options)?;
+        let mut out = self.hidden(texts, None, options)?;
+        let pooling = options.pooling(self.model.info());
+        if let Some(dense) = self.model.dense().filter(|_| pooling != Pooling::None) {
+            out = dense.forward(&out, self.model.info().n_embd)?;
+        }
+        let mut row_len = self.row_len(pooling);
+        if let Some(kept) = options.dimensions {
+            let n = out.len() / row_len;
+            (1..n).for_each(|i| out.copy_within(i * row_len..i * row_len + kept, i * kept));
+            out.truncate(n * kept);
+            row_len = kept;
+        }
+        let of_model = || self.model.gguf().further().normalizes.unwrap_or(true) && pooling != Pooling::None;
+        if options.normalize.unwrap_or_else(of_model) {
+            out.chunks_exact_mut(row_len).for_each(pooling::normalize);
+        }
+        self.check_finite(&out, row_len, texts, pooling)?;
+        Ok(out)
     }
 
-    /// As [`Context::embed`], of pairs of texts: `seconds[i]` is where the second one of pair `i` begins.
-    pub(super) fn embed_pairs(
+    /// Refuses rows with NaN or infinity.
+    fn check_finite(&self, rows: &[f32], row_len: usize, texts: &[&[u32]], pooling: Pooling) -> Result<()> {
+        let Some(at) = rows.iter().position(|x| !x.is_finite()) else { return Ok(()) };
+        let i = text_of_row(texts, self.longest().most, at / row_len, pooling);
+        Err(Error::InvalidArgument(format!(
+            "number {} of the embedding of text {i} is {}: the model's numbers do not stay finite there",
+            at % row_len,
+            rows[at]
+        )))
+    }
+
+    /// The hidden states of texts as `options` pool them, `[rows, n_embd]`, and nothing done to them; or those of pairs of texts:
+    /// `seconds[i]` is where the second one of pair `i` begins.
+    pub(super) fn hidden(
         &mut self,
         texts: &[&[u32]],
         seconds: Option<&[usize]>,
@@ -295,8 +387,8 @@ impl Context {
     ) -> Result<Vec<f32>> {
         self.check_process()?;
         let begin = Instant::now();
-        let len = self.embedding_len(texts, options)?;
         let info = self.model.info();
+        let len = self.n_rows(texts, options)?.saturating_mul(info.n_embd);
         let (n_embd, pooling) = (info.n_embd, options.pooling(info));
         let Longest { most, .. } = self.longest();
         let mut out = zeros(len)?;
@@ -316,17 +408,7 @@ impl Context {
         }
         self.group = group;
         outcome?;
-        let of_model = || self.model.gguf().further().normalizes.unwrap_or(true) && pooling != Pooling::None;
-        if options.normalize.unwrap_or_else(of_model) {
-            out.chunks_exact_mut(n_embd).for_each(pooling::normalize);
-        }
-        if let Some(at) = out.iter().position(|x| !x.is_finite()) {
-            let (i, x) = (text_of_row(texts, most, at / n_embd, pooling), out[at]);
-            return Err(Error::InvalidArgument(format!(
-                "number {} of the embedding of text {i} is {x}: the model's numbers do not stay finite there",
-                at % n_embd
-            )));
-        }
+        self.check_finite(&out, n_embd, texts, pooling)?;
         let n_tokens = texts.iter().map(|text| text.len().min(most) as u64).sum();
         self.timings.add_texts(n_tokens, begin.elapsed());
         Ok(out)

@@ -43,6 +43,12 @@ pub struct Further {
     pub most_tokens: Option<(u32, &'static str)>,
     /// What is put before a text that is embedded.
     pub prompt: Box<str>,
+    /// What the caller may have put there instead, by their names.
+    pub prompts: Vec<(Box<str>, Box<str>)>,
+    /// Whether the tokens of such a prompt are pooled with the text's.
+    pub pools_prompt: bool,
+    /// Behind which dense modules the hyperbolic tangent comes; behind none where the list ends.
+    pub dense_tanh: Vec<bool>,
     /// What is done to the outputs of a head that scores texts, if the source says so.
     pub score_activation: Option<ScoreActivation>,
     /// What a `generation_config.json` proposes for the choice of tokens, or what is wrong with it.
@@ -80,6 +86,9 @@ impl Default for Further {
             normalizes: None,
             most_tokens: None,
             prompt: Box::default(),
+            prompts: Vec::new(),
+            pools_prompt: true,
+            dense_tanh: Vec::new(),
             sampling: None,
             score_activation: None,
         }

@@ -9,12 +9,16 @@ use crate::error::Result;
 use crate::gguf::{Array, ScoreActivation, StringArray, Value};
 
 const CLASS: &str = "ForSequenceClassification";
-/// The tensors of heads, in GGUF's names: BERT's, which come behind its pooler, and decoders'.
-const TENSORS: [(&str, &str); 5] = [
+/// The tensors of heads, in GGUF's names: BERT's, which come behind its pooler, RoBERTa's, and decoders'.
+const TENSORS: [(&str, &str); 9] = [
     ("bert.pooler.dense.weight", "cls.weight"),
     ("bert.pooler.dense.bias", "cls.bias"),
     ("classifier.weight", "cls.output.weight"),
     ("classifier.bias", "cls.output.bias"),
+    ("classifier.dense.weight", "cls.weight"),
+    ("classifier.dense.bias", "cls.bias"),
+    ("classifier.out_proj.weight", "cls.output.weight"),
+    ("classifier.out_proj.bias", "cls.output.bias"),
     ("score.weight", "cls.output.weight"),
 ];
 

@@ -12,7 +12,7 @@ use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
 use super::origin::Names;
 use super::sampling;
-use super::sentence::{Pooling, Sentence};
+use super::sentence::{Pooling, Sentence, dense};
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
 use crate::gguf::{Dims, FileBytes, Further, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
@@ -35,7 +35,12 @@ pub fn convert(
     keys.set_some("pooling_type", pooling.filter(|_| classifier.is_none()).map(|pooling| pooling as u32));
     let n_head = keys.count("attention.head_count");
     let n_head_kv = keys.head_count_kv().or(n_head);
-    let heads = Heads { n_head: n_head.unwrap_or(0), n_head_kv: n_head_kv.unwrap_or(0) };
+    let heads = Heads {
+        n_head: n_head.unwrap_or(0),
+        n_head_kv: n_head_kv.unwrap_or(0),
+        skipped: keys.skipped_positions,
+        n_expert: keys.count("expert_count").unwrap_or(0),
+    };
     let Weights { files, tensors: stored } = weights;
     let mut draft = Draft {
         file_size: files.iter().map(|f| f.len() as u64).sum(),
@@ -54,6 +59,11 @@ pub fn convert(
     let mut left_out = LeftOut::default();
     let mut has_head = tied;
     for (name, entry) in &stored {
+        if let Some(gguf) = sentence.and_then(|sentence| dense::name(&sentence.dense, name)) {
+            origin.learn(&gguf, name, Change::Same);
+            draft.add(gguf, Change::Same, 0, entry.as_ref().map_err(Clone::clone)?)?;
+            continue;
+        }
         let of_head = classifier.and_then(|_| classifier::meaning(name));
         let meaning =
             of_head.or_else(|| names::meaning(family, name)).ok_or_else(|| unknown(name, family))?;
@@ -95,6 +105,9 @@ pub fn convert(
         normalizes: sentence.map(|sentence| sentence.normalizes),
         most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
         prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),
+        prompts: sentence.map_or_else(Vec::new, |sentence| sentence.texts.prompts.clone()),
+        pools_prompt: sentence.is_none_or(|sentence| sentence.texts.pools_prompt),
+        dense_tanh: sentence.map_or_else(Vec::new, |s| s.dense.iter().map(|dense| dense.tanh).collect()),
         sampling: sampling::read(folder),
         score_activation: classifier,
     };
@@ -137,7 +150,7 @@ fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<us
         Some((layer, n_layer)) if layer >= n_layer => Err(Error::Format(format!(
             "the tensor {} is of layer {layer}, but the key {} is {n_layer}",
             quoted(stored.as_bytes()),
-            N_LAYER.iter().find_map(|key| config.place(key)).unwrap_or_default()
+            N_LAYER.iter().chain(&["n_layers"]).find_map(|key| config.place(key)).unwrap_or_default()
         ))),
         _ => Ok(()),
     }

@@ -78,6 +78,8 @@ pub struct Keys {
     pub required: Vec<String>,
     /// Layers behind the others, which predict further tokens.
     pub n_next: usize,
+    /// Rows of the table of positions that no text has.
+    pub skipped_positions: usize,
     /// Heads of latent attention, the part of their keys that is not rotated, and the length of their values.
     pub heads_of_latent: Option<(usize, usize, usize)>,
 }
@@ -95,8 +97,20 @@ impl Keys {
             unused: Vec::new(),
             required: Vec::new(),
             n_next: 0,
+            skipped_positions: 0,
             heads_of_latent: None,
         }
+    }
+
+    /// Makes it another architecture's, as the configuration says. No key of the old one was set yet.
+    pub fn switch(&mut self, architecture: &'static str) {
+        self.architecture = architecture;
+        self.entries[0].1 = architecture.into();
+    }
+
+    /// The architecture.
+    pub fn architecture(&self) -> &'static str {
+        self.architecture
     }
 
     /// Sets the key `ARCH.name`.

@@ -29,6 +29,12 @@ pub enum Change {
     Flatten,
     /// `[n, 1, len]` becomes `[n, len]`.
     Squeeze,
+    /// The first rows, [`Heads::skipped`] of them, are left out.
+    SkipRows,
+    /// Rows of all experts, one below the other, become `[n_expert, n_out, n_in]`; see [`Heads::n_expert`].
+    ByExpert,
+    /// As `ByExpert`, of matrices that are stored as `[n_in, n_out]`.
+    ByExpertTransposed,
     /// Tensors with consecutive numbers become one, along a new first dimension.
     Stack,
     /// `[n, n_in, n_out]` becomes `[n, n_out, n_in]`.
@@ -59,6 +65,10 @@ pub struct Heads {
     pub n_head: usize,
     /// Key/value heads.
     pub n_head_kv: usize,
+    /// Rows of the table of positions that no text has.
+    pub skipped: usize,
+    /// Experts.
+    pub n_expert: usize,
 }
 
 /// A tensor under its GGUF name: where its elements are.
@@ -150,6 +160,33 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
                 (vec![n, n_out, n_in], data)
             }
             _ => return Err(misshapen(tensor, "three dimensions")),
+        },
+        Change::SkipRows => match shape[..] {
+            [n, n_cols] if n > heads.skipped => {
+                let rest = &bytes[heads.skipped * n_cols * size..];
+                let data = FileBytes::filled(rest.len(), memory, |to| to.copy_from_slice(rest))?;
+                (vec![n - heads.skipped, n_cols], data)
+            }
+            _ => {
+                return Err(misshapen(tensor, &format!("two dimensions, the first above {}", heads.skipped)));
+            }
+        },
+        Change::ByExpert | Change::ByExpertTransposed => match shape[..] {
+            [n_rows, n_cols] => {
+                let n = in_rows(heads.n_expert).map(|_| n_rows / heads.n_expert)?;
+                if change == Change::ByExpert {
+                    let same = apply(Change::Same, tensor, heads, memory)?;
+                    return Ok(Tensor { shape: vec![heads.n_expert, n, n_cols], ..same });
+                }
+                let len = (n * n_cols * size).max(1);
+                let data = FileBytes::filled(bytes.len(), memory, |to| {
+                    for (to, from) in to.chunks_exact_mut(len).zip(bytes.chunks_exact(len)) {
+                        transpose_into(to, from, (n, n_cols), size, |column| column);
+                    }
+                })?;
+                (vec![heads.n_expert, n_cols, n], data)
+            }
+            _ => return Err(misshapen(tensor, "two dimensions")),
         },
         Change::Flatten => match shape[..] {
             [1, n] => return Ok(Tensor { shape: vec![n], ..apply(Change::Same, tensor, heads, memory)? }),

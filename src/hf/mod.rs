@@ -108,7 +108,10 @@ pub fn open_with(path: &Path, use_mmap: bool, reading: &Reading<'_>) -> Result<H
         let tied = families::ties(family, &outer, &config)?;
         let sentence = sentence::read(&folder, &config)?;
         let pooling = sentence::pooling(sentence.as_ref(), &outer)?;
-        let weights = weights::open(&folder)?;
+        let mut weights = weights::open(&folder)?;
+        if let Some(sentence) = &sentence {
+            sentence::dense::add(&folder, &sentence.dense, &mut weights)?;
+        }
         let parts =
             convert::convert(&name, &folder, family, &config, tied, (pooling, sentence.as_ref()), weights)?;
         let (tokenizer, beside) = match reading.memory.measures() {

@@ -88,6 +88,8 @@ pub const BARE: &[(&str, &str)] = &[
     ("layer_scalar", ".weight"),
     ("scale", ".scale"),
     ("per_expert_scale", ".scale"),
+    ("w1", ".weight"),
+    ("w2", ".weight"),
 ];
 
 /// What a family makes of a tensor.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::family::{Family, HIDDEN_SIZE, Keys, N_CTX, N_HEAD};
+use super::family::{Family, Keys, N_CTX};
 use super::layout::Change;
 use super::names::BARE;
 use crate::gguf::Origin;
@@ -13,13 +13,20 @@ use crate::gguf::Origin;
 const SOURCES: &[(&str, &[&str])] = &[
     (
         "block_count",
-        &["num_hidden_layers", "n_layer", "layer_types", "layers_block_type", "hybrid_override_pattern"],
+        &[
+            "num_hidden_layers",
+            "n_layer",
+            "n_layers",
+            "layer_types",
+            "layers_block_type",
+            "hybrid_override_pattern",
+        ],
     ),
     ("context_length", N_CTX),
-    ("embedding_length", HIDDEN_SIZE),
-    ("feed_forward_length", &["block_ff_dim", "intermediate_size", "n_inner"]),
+    ("embedding_length", &["hidden_size", "n_embd", "dim"]),
+    ("feed_forward_length", &["block_ff_dim", "intermediate_size", "n_inner", "hidden_dim"]),
     ("vocab_size", &["vocab_size"]),
-    ("attention.head_count", N_HEAD),
+    ("attention.head_count", &["num_attention_heads", "n_head", "n_heads"]),
     (
         "attention.head_count_kv",
         &["num_key_value_heads", "layer_types", "full_attn_idxs", "layers_block_type"],
@@ -29,7 +36,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps", "layer_norm_epsilon"]),
     ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
     ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar", "qk_nope_head_dim"]),
-    ("attention.sliding_window", &["sliding_window"]),
+    ("attention.sliding_window", &["sliding_window", "local_attention"]),
     ("attention.key_length_swa", &["head_dim"]),
     ("attention.value_length_swa", &["head_dim"]),
     ("attention.shared_kv_layers", &["num_kv_shared_layers"]),
@@ -47,7 +54,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("attention.temperature_scale", &["*.llama_4_scaling_beta"]),
     (
         "attention.sliding_window_pattern",
-        &["layer_types", "sliding_window_pattern", "_sliding_window_pattern"],
+        &["layer_types", "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"],
     ),
     ("attn_logit_softcapping", &["attn_logit_softcapping"]),
     ("final_logit_softcapping", &["final_logit_softcapping"]),
@@ -76,7 +83,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("attention.recurrent_layers", &["layer_types"]),
     ("full_attention_interval", &["full_attention_interval"]),
     ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts"]),
-    ("expert_used_count", &["num_experts_per_tok", "top_k_experts"]),
+    ("expert_used_count", &["num_experts_per_tok", "top_k_experts", "moe_top_k"]),
     ("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
     (
         "expert_shared_feed_forward_length",
@@ -100,8 +107,11 @@ const SOURCES: &[(&str, &[&str])] = &[
             "n_embd",
         ],
     ),
-    ("rope.freq_base", &["*.rope_theta", "rope_theta", "rotary_emb_base"]),
-    ("rope.freq_base_swa", &["rope_local_base_freq", "*.rope_theta"]),
+    ("rope.freq_base", &["*.rope_theta", "rope_theta", "rotary_emb_base", "global_rope_theta"]),
+    ("rope.freq_base_swa", &["rope_local_base_freq", "local_rope_theta", "*.rope_theta"]),
+    ("hidden_activation", &["hidden_activation"]),
+    ("moe_every_n_layers", &["moe_every_n_layers"]),
+    ("attention.relative_buckets_count", &["relative_attention_num_buckets"]),
     ("rope.scaling.type", &["*.rope_type", "*.type"]),
     ("rope.scaling.factor", &["*.factor"]),
     (
@@ -137,6 +147,8 @@ pub struct Names {
     keys: HashMap<Box<str>, String>,
     /// Tensors whose names are not the family's usual ones.
     unusual: HashMap<String, String>,
+    /// Rows of the table of positions that are left out.
+    skipped: usize,
 }
 
 impl Names {
@@ -156,10 +168,11 @@ impl Names {
         let usual = (0..counts.len()).max_by_key(|&i| counts[i]).filter(|&i| counts[i] > 0);
         let prefix = usual.map_or("", |i| family.prefixes[i]);
         let said = keys.entries.iter().filter_map(|(key, _)| {
-            let own = key.strip_prefix(family.architecture)?.strip_prefix('.')?;
+            let own = key.strip_prefix(keys.architecture())?.strip_prefix('.')?;
             Some((key.clone(), source(config, own)?))
         });
-        Names { family, prefix, keys: said.collect(), unusual: HashMap::new() }
+        let skipped = keys.skipped_positions;
+        Names { family, prefix, keys: said.collect(), unusual: HashMap::new(), skipped }
     }
 
     /// Learns that the tensor `gguf` is `stored` in the folder, or one of a stack of such.
@@ -220,6 +233,7 @@ impl Origin for Names {
                 vec![*n, *n_in, *n_out]
             }
             (Some(Change::Flatten), [n]) => vec![1, *n],
+            (Some(Change::SkipRows), [n_cols, n]) => vec![n + self.skipped, *n_cols],
             (Some(Change::Squeeze), [len, n]) => vec![*n, 1, *len],
             _ => dims.iter().rev().copied().collect(),
         }
@@ -250,7 +264,8 @@ mod tests {
                     panic!("{}: {stored} has no meaning", family.model_type);
                 };
                 let prefix = family.prefixes[0];
-                let mut names = Names { family, prefix, keys: HashMap::new(), unusual: HashMap::new() };
+                let mut names =
+                    Names { family, prefix, keys: HashMap::new(), unusual: HashMap::new(), skipped: 0 };
                 names.learn(&name, &stored, *change);
                 let found = names.tensor(&name).map(|found| found.replace('*', "7"));
                 assert_eq!(found.as_deref(), Some(&*stored), "{}", family.model_type);

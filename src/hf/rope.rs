@@ -308,12 +308,35 @@ impl<'a> Rope<'a> {
     }
 }
 
+/// What a class with two kinds of layers calls their bases beside the objects, and its defaults.
+#[derive(Debug, Clone, Copy)]
+pub struct Bases {
+    /// Of the layers that see everything.
+    pub full: (&'static str, f64),
+    /// Of those with a window.
+    pub sliding: (&'static str, f64),
+    /// Whether the class takes nothing in the object but the two kinds, and changes both by `rope_scaling`.
+    pub strict: bool,
+}
+
+/// Those of Gemma 3.
+pub const GEMMA3_BASES: Bases =
+    Bases { full: (THETA, 1e6), sliding: ("rope_local_base_freq", 10_000.0), strict: false };
+
 /// Writes the rotary positions of a model whose layers that see a window have a base of their own, as Gemma 3's class reads
-/// them: an object for each kind of layers, in which `rope_scaling` changes that of the layers that see everything.
-pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+/// them: an object for each kind of layers, in which `rope_scaling` changes that of the layers that see everything. Heads have
+/// `head_dim` elements.
+pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys, bases: Bases, head_dim: u32) -> Result<()> {
     let both = config.object(&[PARAMETERS])?;
     let of_kind = |kind: &str| Ok(both.as_ref().map(|both| both.object(&[kind])).transpose()?.flatten());
     let [full, sliding] = [of_kind(FULL)?, of_kind(SLIDING)?];
+    if let Some((both, key)) = both
+        .as_ref()
+        .filter(|_| bases.strict)
+        .and_then(|both| Some((both, both.keys().find(|key| ![FULL, SLIDING].contains(key))?)))
+    {
+        return Err(both.unsupported(key, "there", "an object for each kind of layers"));
+    }
     let outside = |key| both.as_ref().is_some_and(|both| both.has(key));
     if ["rope_type", "type", THETA].into_iter().any(outside) {
         log::warn!(
@@ -322,6 +345,14 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     }
     let full = match (full, config.object(&[SCALING])?) {
         (full, None) => full,
+        // It is that of the layers with a window too.
+        (_, Some(scaling))
+            if bases.strict
+                && (kind(Some(&scaling))? != "default"
+                    || scaling.keys().any(|key| !["rope_type", "type"].contains(&key))) =>
+        {
+            return Err(config.unsupported(SCALING, "there", &format!("{PARAMETERS:?} in this model type")));
+        }
         (Some(full), Some(scaling)) => Some(full.under(&scaling)),
         (None, Some(_)) if both.is_some() => {
             let key = format!("{PARAMETERS}.{FULL}");
@@ -333,7 +364,7 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
         }
         (None, Some(scaling)) => Some(scaling),
     };
-    let theta = |object: &Option<Config<'_>>, key: &str, default: f64| -> Result<f64> {
+    let theta = |object: &Option<Config<'_>>, (key, default): (&str, f64)| -> Result<f64> {
         let inside = object.as_ref().map(|object| object.f64(&[THETA])).transpose()?.flatten();
         Ok(inside.or(config.f64(&[key])?).unwrap_or(default))
     };
@@ -341,14 +372,14 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     if let Some(sliding) = sliding.as_ref().filter(|_| local != "default") {
         return Err(sliding.unsupported("rope_type", &quoted(local.as_bytes()), "default"));
     }
-    keys.set_f32("rope.freq_base_swa", Some(theta(&sliding, "rope_local_base_freq", 10_000.0)?));
+    keys.set_f32("rope.freq_base_swa", Some(theta(&sliding, bases.sliding)?));
     let rope = Rope {
         config: config.clone(),
         kind: kind(full.as_ref())?,
-        theta: theta(&full, THETA, 1e6)?,
+        theta: theta(&full, bases.full)?,
         object: full,
         n_ctx_orig: None,
-        n_rot: keys.count("attention.key_length").unwrap_or(0) as u32,
+        n_rot: head_dim,
         truncates: true,
     };
     rope.write_base(keys);

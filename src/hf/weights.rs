@@ -117,6 +117,25 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
     Ok(weights)
 }
 
+/// The tensors of the file of a module in the folder `prefix` of `folder`, their names behind it. The file joins those of `all`.
+pub fn single(folder: &Folder<'_>, prefix: &str, all: &mut Weights) -> Result<BTreeMap<String, Entry>> {
+    let name = format!("{prefix}{SINGLE}");
+    if !folder.has(&name) && folder.has(&format!("{prefix}pytorch_model.bin")) {
+        return Err(Error::Unsupported(format!(
+            "the folder has {prefix}pytorch_model.bin but no {name}: PyTorch pickles are not read; save the model as safetensors"
+        )));
+    }
+    let bytes = Arc::new(folder.load(&name)?);
+    let found = tensors(&bytes, all.files.len()).map_err(|e| e.within(&shortened(&name)))?;
+    all.files.push(bytes);
+    let renamed = |(key, entry): (String, Entry)| {
+        let key = format!("{prefix}{key}");
+        let entry = entry.map(|stored| Stored { name: key.clone(), ..stored });
+        (key, entry)
+    };
+    Ok(found.into_iter().map(renamed).collect())
+}
+
 fn unsupported(name: &str, found: &str) -> Error {
     Error::Unsupported(format!(
         "the tensor {} is of type {found}, which is not supported; supported are: F32, F16, BF16",

@@ -228,19 +228,49 @@ pub struct AttnTile<'a> {
     pub causal: bool,
     /// One past the last position any query sees.
     pub end: usize,
-    /// A token sees only its last `window` positions, its own included.
+    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
     pub window: Option<usize>,
     /// Whether it sees only those of its own stretch of `window` positions instead.
     pub chunked: bool,
-    /// If given, a score gets this of its head, of the `group`, times the distance from the query to the key, which is at most 0
-    /// (Press et al. 2022, arXiv:2108.12409).
-    pub slopes: Option<&'a [f32]>,
     /// What scores are multiplied with, usually `1 / √head_dim`.
     pub scale: f32,
     /// If given, scores grow with the query's position.
     pub growth: Option<Growth>,
     /// If given, a score `s` becomes `cap * tanh(s / cap)`.
     pub softcap: Option<f32>,
+    /// If given, what is added to scores after that.
+    pub bias: Option<DistanceBias<'a>>,
+    /// Number of the first query head among those that `bias` is for.
+    pub head: usize,
+}
+
+/// What is added to the scores of each query head, by how far the key is from the query.
+#[derive(Debug, Clone, Copy)]
+pub enum DistanceBias<'a> {
+    /// Each head's factor on the distance, which is taken off, `[n_head]`: ALiBi (Press et al. 2022).
+    Slopes(&'a [f32]),
+    /// For each head a number for each distance, `[n_head, len]` with an odd `len`: the one in the middle for the query's own
+    /// position, those before it for keys before it. Keys that are farther get the number of the farthest.
+    Table(&'a [f32], usize),
+}
+
+impl DistanceBias<'_> {
+    /// Adds it to the scores of a query of head `head` at `query` with the keys from position `first` on.
+    fn add(&self, head: usize, query: usize, first: usize, scores: &mut [f32]) {
+        match *self {
+            DistanceBias::Slopes(slopes) => {
+                for (key, score) in (first..).zip(scores) {
+                    *score -= slopes[head] * key.abs_diff(query) as f32;
+                }
+            }
+            DistanceBias::Table(table, len) => {
+                let table = &table[head * len..(head + 1) * len];
+                for (key, score) in (first..).zip(scores) {
+                    *score += table[(key + len / 2).saturating_sub(query).min(len - 1)];
+                }
+            }
+        }
+    }
 }
 
 /// Scores that grow with the position of their query, by a step each so many positions: a factor of
@@ -277,11 +307,11 @@ impl AttnTile<'_> {
         }
     }
 
-    /// What is added to the score of query `i` and the key at `position`, and how much more for each position behind it.
-    pub fn slope_of(&self, i: usize, position: usize) -> Option<(f32, f32)> {
-        let slope = self.slopes?[i % self.group];
-        let distance = position as f32 - (self.position + i / self.group) as f32;
-        Some((slope * distance, slope))
+    /// Adds the bias to the scores of query `i` with the keys from position `first` on, if there is one.
+    pub fn add_bias(&self, i: usize, first: usize, scores: &mut [f32]) {
+        if let Some(bias) = &self.bias {
+            bias.add(self.head + i % self.group, self.position + i / self.group, first, scores);
+        }
     }
 
     /// The memory of the keys and of the values of page number `page` of the sequence; of values that are parts of keys none.
@@ -303,7 +333,8 @@ impl AttnTile<'_> {
             Some(len) => (position + 1).saturating_sub(len),
             None => 0,
         };
-        begin..if self.causal { self.end.min(position + 1) } else { self.end }
+        let ahead = if self.causal { 1 } else { self.window.unwrap_or(self.end) };
+        begin..self.end.min(position + ahead)
     }
 
     /// The positions that any query sees.

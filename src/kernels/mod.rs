@@ -31,7 +31,7 @@ use half::f16;
 use crate::quant::pack::Transpose;
 use crate::quant::packed::{Group, Packing};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
-pub use attention::{AttnState, AttnTile, HeadDims, KvBlock, KvStore, KvType};
+pub use attention::{AttnState, AttnTile, DistanceBias, HeadDims, KvBlock, KvStore, KvType};
 pub use scan::ScanStep;
 pub use select::ISA_VARIABLE;
 pub use wide::{I16Block, Wide};
@@ -256,6 +256,8 @@ pub struct Kernels {
     pub softcap: fn(x: &mut [f32], cap: f32),
     /// `gate[i] = gelu_tanh(gate[i]) * up[i]`.
     pub gelu_mul: fn(gate: &mut [f32], up: &[f32]),
+    /// `gate[i] = gelu_erf(gate[i]) * up[i]`.
+    pub gelu_erf_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = silu(gate[i]) * up[i]`.
     pub silu_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = up[i] / (1 + exp(-gate[i]))`.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::check;
+use crate::arch::dense::Dense;
 use crate::arch::head::TextHead;
 use crate::arch::{self, Model};
 use crate::backend::host::Loading;
@@ -89,6 +90,7 @@ pub(super) struct Parts {
     pub kernels: &'static Kernels,
     pub threaded: Arc<dyn Model<ThreadedBackend>>,
     pub head: Option<TextHead>,
+    pub dense: Option<Dense>,
     pub memory: Memory,
 }
 
@@ -242,9 +244,10 @@ impl<'a> Load<'a> {
         let (tokenizer, threaded) = (tokenizer.map_err(within)?, threaded.map_err(within)?);
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.called(gguf.name()));
         let head = TextHead::bind(&gguf, threaded.info()).map_err(within)?;
+        let dense = Dense::bind(&gguf, threaded.info()).map_err(within)?;
         self.step().map_err(within)?;
         gguf.release_metadata();
-        Ok(Parts { gguf, tokenizer, kernels, threaded, head, memory: self.memory.clone() })
+        Ok(Parts { gguf, tokenizer, kernels, threaded, head, dense, memory: self.memory.clone() })
     }
 
     fn next_phase(&self) {
@@ -318,6 +321,7 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let threaded = binding.run(&gguf).map_err(within)?;
     if !path.is_dir() {
         TextHead::bind(&gguf, threaded.info()).map_err(within)?;
+        Dense::bind(&gguf, threaded.info()).map_err(within)?;
         if has_tokenizer(&gguf).map_err(within)? {
             Tokenizer::check_gguf(gguf.metadata()).map_err(within)?;
         }
@@ -326,7 +330,8 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     if path.is_dir() {
         check_beside(path).map_err(within)?;
     }
-    Ok(Parts { gguf: Arc::new(gguf), tokenizer: None, kernels, threaded, head: None, memory: counting })
+    let gguf = Arc::new(gguf);
+    Ok(Parts { gguf, tokenizer: None, kernels, threaded, head: None, dense: None, memory: counting })
 }
 
 /// Refuses a folder whose small files end the loading of its tokenizer.

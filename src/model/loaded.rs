@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::fingerprint::fingerprint;
 use super::load::{self, Load, LoadOptions, Origin, Parts};
+use crate::arch::dense::Dense;
 use crate::arch::head::TextHead;
 use crate::arch::{Model, ModelInfo};
 use crate::backend::Backend;
@@ -27,6 +28,7 @@ pub struct LoadedModel {
     gguf: Arc<Gguf>,
     tokenizer: Option<Arc<Tokenizer>>,
     head: Option<TextHead>,
+    dense: Option<Dense>,
     /// What the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
@@ -111,12 +113,13 @@ impl LoadedModel {
     }
 
     fn new(parts: Parts, begin: Instant) -> LoadedModel {
-        let Parts { gguf, tokenizer, kernels, threaded, head, memory } = parts;
+        let Parts { gguf, tokenizer, kernels, threaded, head, dense, memory } = parts;
         let (weights_memory, load_time) = (memory.used(), begin.elapsed());
         LoadedModel {
             gguf,
             tokenizer: tokenizer.map(Arc::new),
             head,
+            dense,
             kernels,
             threaded,
             others: Mutex::default(),
@@ -197,6 +200,16 @@ impl LoadedModel {
     /// The head that scores texts, if the model has one.
     pub fn head(&self) -> Option<&TextHead> {
         self.head.as_ref()
+    }
+
+    /// The layers behind the pooling, if the model has any.
+    pub fn dense(&self) -> Option<&Dense> {
+        self.dense.as_ref()
+    }
+
+    /// Numbers of a text's vector.
+    pub fn n_embd_out(&self) -> usize {
+        self.dense().map_or(self.info().n_embd, Dense::n_out)
     }
 
     /// As [`LoadedModel::head`]; `Unsupported` for a model without.

@@ -6,7 +6,8 @@ use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
-    Activation, Attention, Backend, Columns, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope, Turn,
+    Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope,
+    Turn,
 };
 use crate::kernels::RopeStyle;
 
@@ -69,14 +70,12 @@ pub struct AttentionParams {
     pub scale: f32,
     /// Whether a token sees only those before it.
     pub causal: bool,
-    /// A token sees only its last `window` positions, its own included.
+    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
     pub window: Option<usize>,
     /// Whether it sees only those of its own stretch of `window` positions instead.
     pub chunked: bool,
     /// How scores grow with a token's position.
     pub growth: Option<Growth>,
-    /// What scores get of each head's times the distance to the key, which is at most 0.
-    pub slopes: Option<Vec<f32>>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
 }
@@ -137,6 +136,8 @@ pub struct SelfAttention<B: Backend> {
     pub output: Linear<B>,
     /// Norms of queries and of keys.
     pub qk_norm: Option<QkNorm<B>>,
+    /// What is added to scores by how far the key is.
+    pub bias: Option<DistanceBias<B::Weight>>,
     /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
     pub sinks: Option<B::Weight>,
     /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
@@ -246,8 +247,8 @@ impl<B: Backend> SelfAttention<B> {
             window: params.window,
             chunked: params.chunked,
             growth: params.growth,
-            slopes: params.slopes.as_deref(),
             softcap: params.softcap,
+            bias: self.bias.as_ref(),
             sinks: self.sinks.as_ref(),
         };
         backend.attention(&attention, &mut ws.attn);

@@ -37,8 +37,12 @@ pub struct EncoderLayer<B: Backend> {
     pub attn: SelfAttention<B>,
     /// Of the sum of attention and its input.
     pub attn_norm: NormLayer<B>,
+    /// Of the sum of that and the layer's input.
+    pub second_norm: Option<NormLayer<B>>,
     /// Feed-forward.
     pub ffn: Mlp<B>,
+    /// Added to what that gives.
+    pub ffn_bias: Option<B::Weight>,
     /// Of the sum of feed-forward and its input.
     pub ffn_norm: NormLayer<B>,
 }
@@ -74,8 +78,18 @@ impl<B: Backend> Encoder<B> {
             batch.watch.check()?;
             layer.attn.forward(&self.attention, ENCODER_KV, Source::Residual, backend, ws, cache, batch);
             backend.add(&mut ws.proj, &ws.x, n * n_embd);
-            layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
+            match &layer.second_norm {
+                None => layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.x),
+                Some(second) => {
+                    layer.attn_norm.forward(backend, &ws.proj, None, n, &mut ws.norm);
+                    backend.add(&mut ws.norm, &ws.x, n * n_embd);
+                    second.forward(backend, &ws.norm, None, n, &mut ws.x);
+                }
+            }
             layer.ffn.forward(Source::Residual, backend, ws, n);
+            if let Some(bias) = &layer.ffn_bias {
+                backend.add_bias(&mut ws.proj, bias, n);
+            }
             backend.add(&mut ws.proj, &ws.x, n * n_embd);
             layer.ffn_norm.forward(backend, &ws.proj, None, n, &mut ws.x);
         }

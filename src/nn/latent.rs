@@ -137,8 +137,8 @@ impl<B: Backend> Latent<B> {
             window: params.window,
             chunked: params.chunked,
             growth: params.growth,
-            slopes: params.slopes.as_deref(),
             softcap: params.softcap,
+            bias: None,
             sinks: None,
         };
         backend.attention(&attention, &mut ws.attn);

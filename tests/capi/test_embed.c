@@ -48,8 +48,12 @@ static void options_refuse_nonsense(void)
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_embed_options_set_pooling(wrong[i], 0, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_embed_options_set_normalize(wrong[i], true, E));
         FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_embed_options_set_truncate(wrong[i], true, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_embed_options_set_dimensions(wrong[i], 3, E));
+        FAILS(EMBER_E_INVALID_ARGUMENT, "options", ember_embed_options_set_prompt(wrong[i], "query", NUL, E));
         ember_embed_options_free(wrong[i]); /* left alone */
     }
+    FAILS(EMBER_E_INVALID_ARGUMENT, "name", ember_embed_options_set_prompt(o, NULL, 3, E));
+    FAILS(EMBER_E_UTF8, "name", ember_embed_options_set_prompt(o, "a\xff", NUL, E));
     ember_embed_options_free(o);
 }
 
@@ -58,6 +62,7 @@ static void models_say_what_they_are(void)
     ember_model_info info = {.struct_size = sizeof info};
     OK(ember_model_info_get(encoder, &info, E));
     CHECK(info.causal == 0 && info.pooling == EMBER_POOLING_MEAN && info.n_embd == WIDTH);
+    CHECK(info.n_embd_out == WIDTH && info.n_prompts == 0);
     OK(ember_model_info_get(tales, &info, E));
     CHECK(info.causal == 1 && info.pooling == EMBER_POOLING_AUTO);
 }
@@ -162,6 +167,24 @@ static void tokens_refuse_nonsense(void)
     CHECK(distance(cut, v, WIDTH) == 0.0f);
     ember_embed_options_free(truncate);
 
+    /* The first numbers of the vector, scaled to length 1 once more. */
+    ember_embed_options *shorter = new_options(EMBER_POOLING_AUTO);
+    OK(ember_embed_options_set_dimensions(shorter, 5, E));
+    OK(ember_embed_tokens(context, TOKENS, 8, &eight, 1, shorter, cut, WIDTH, &n, E));
+    CHECK(n == 5);
+    float square = 0.0f;
+    for (int i = 0; i < 5; i++)
+        square += v[i] * v[i];
+    for (int i = 0; i < 5; i++)
+        CHECK(fabsf(cut[i] - v[i] / sqrtf(square)) < 1e-5f);
+    OK(ember_embed_options_set_dimensions(shorter, WIDTH + 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "dimensions",
+          ember_embed_tokens(context, TOKENS, 8, &eight, 1, shorter, cut, WIDTH, &n, E));
+    OK(ember_embed_options_set_dimensions(shorter, 0, E));
+    OK(ember_embed_tokens(context, TOKENS, 8, &eight, 1, shorter, cut, WIDTH, &n, E));
+    CHECK(n == WIDTH);
+    ember_embed_options_free(shorter);
+
     const char *text = "a";
     FAILS(EMBER_E_UNSUPPORTED, "tokenizer", ember_embed(context, &text, NULL, 1, NULL, v, 99, &n, E));
     ember_context_free(context);
@@ -190,6 +213,15 @@ static void texts_to_vectors(void)
         OK(ember_embed_tokens(context, ids, n_ids, &n_ids, 1, NULL, by_ids, width, &n, E));
         CHECK(distance(alone, by_ids, width) == 0.0f);
     }
+    ember_embed_options *prompted = new_options(EMBER_POOLING_AUTO);
+    OK(ember_embed_options_set_prompt(prompted, "queryX", 5, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "\"query\": it has none",
+          ember_embed(context, texts, NULL, 1, prompted, alone, width, &n, E));
+    OK(ember_embed_options_set_prompt(prompted, "", NUL, E));
+    OK(ember_embed(context, texts, NULL, 1, prompted, alone, width, &n, E));
+    CHECK(distance(alone, together, width) == 0.0f);
+    ember_embed_options_free(prompted);
+
     lengths[1] = 3; /* "the", not up to the NUL */
     OK(ember_embed(context, texts + 1, lengths + 1, 1, NULL, alone, width, &n, E));
     CHECK(distance(alone, together + width, width) > 1e-3f);

@@ -120,3 +120,18 @@ impl Drop for TempFolder {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// The bytes of a safetensors file of F32 tensors.
+#[allow(dead_code, reason = "not every test has such files")]
+pub fn safetensors(tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
+    for (name, shape, values) in tensors {
+        let begin = data.len();
+        data.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+        let entry = serde_json::json!({"dtype": "F32", "shape": shape, "data_offsets": [begin, data.len()]});
+        header.insert((*name).to_owned(), entry);
+    }
+    let header = serde_json::Value::from(header).to_string();
+    let header = format!("{header}{}", " ".repeat((8 - header.len() % 8) % 8));
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
+}

@@ -47,15 +47,18 @@ BASES = {
     "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite", "granitemoe": "granitemoe-5-2", "granitemoeshared": "granitemoe-7-3",
     "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3", "qwen3_next": "qwen3next-old", "qwen3_5_text": "qwen35-list",
     "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
-    "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
+    "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
+    "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
+    "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
 }
 # Models that see, whose part about language is driven; and the class of that part.
 WRAPPERS = {"gemma3": "gemma3_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
             "qwen2_vl": "qwen2_vl_text", "qwen2_5_vl": "qwen2_5_vl_text", "qwen3_vl": "qwen3_vl_text", "mistral3": "ministral3", "gemma4": "gemma4_text",
             "gemma3n": "gemma3n_text"}
 # What is set in that folder before, since `transformers` 5.24 fails on YaRN beside a `head_dim` that is null.
-OVERRIDES = {"mixtral": {"head_dim": 8}}
-ENCODERS = {"bert", "nomic_bert"}
+OVERRIDES = {"mixtral": {"head_dim": 8}, "roberta": {"model_type": "roberta", "architectures": ["RobertaModel"]},
+             "camembert": {"model_type": "camembert", "architectures": ["CamembertModel"]}}
+ENCODERS = {"bert", "nomic_bert", "modernbert", "eurobert", "jina_embeddings_v3", "xlm-roberta", "roberta", "camembert", "distilbert", "mpnet"}
 # Fields that every configuration has although its class does not list them, and older names.
 LEGACY = {
     "all": ["torch_dtype", "rope_theta", "rope_scaling", "original_max_position_embeddings", "partial_rotary_factor", "head_dim",
@@ -77,7 +80,9 @@ LEGACY = {
     "lfm2": ["tie_embedding", "block_ff_dim", "theta", "conv_dim", "conv_use_xavier_init", "block_use_swiglu", "use_pos_enc"],
     "gemma": ["hidden_activation"],
     "gpt_neox": ["rotary_pct", "rotary_emb_base"],
-    "bert": ["position_embedding_type", "pooler_type"],
+    "bert": ["position_embedding_type", "pooler_type"], "roberta": ["position_embedding_type"], "xlm-roberta": ["position_embedding_type"],
+    "camembert": ["position_embedding_type"], "modernbert": ["global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"],
+    "distilbert": ["hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act"], "mpnet": ["position_embedding_type"],
     "nomic_bert": ["rotary_emb_base", "rotary_emb_fraction", "rotary_scaling_factor", "prenorm", "causal", "qkv_proj_bias",
                    "max_trained_positions"],
     "mixtral": ["num_experts"],
@@ -95,17 +100,17 @@ def language(config):
 
 def layers(config):
     config = language(config)
-    return config.get("num_hidden_layers") or config.get("n_layer") or len(config["layers_block_type"])
+    return config.get("num_hidden_layers") or config.get("n_layer") or config.get("n_layers") or len(config["layers_block_type"])
 
 
 def heads(config):
     config = language(config)
-    return config.get("num_attention_heads") or config.get("n_head")
+    return config.get("num_attention_heads") or config.get("n_head") or config.get("n_heads")
 
 
 def head_dim(config):
     config = language(config)
-    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd")) // heads(config)
+    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd") or config.get("dim")) // heads(config)
 
 
 def rope_values(config):
@@ -335,6 +340,9 @@ def cases(model_type, config):
         out += [("rope_parameters", change, {}) for change in rope_cases(config)]
     if model_type == "gemma3_text":
         out += [("rope_parameters", change, {}) for change in gemma3_rope_cases()]
+    if model_type == "modernbert":
+        names = {"rope_local_base_freq": "local_rope_theta", "rope_theta": "global_rope_theta", "sliding_window_pattern": "global_attn_every_n_layers"}
+        out += [("rope_parameters", {names.get(key, key): value for key, value in change.items()}, {}) for change in gemma3_rope_cases()]
     if "use_sliding_window" in config:
         for change in (dict(use_sliding_window=True, sliding_window=8), dict(use_sliding_window=True, sliding_window=8, max_window_layers=0),
                        dict(use_sliding_window=False, sliding_window=8), dict(use_sliding_window=True, sliding_window=None),

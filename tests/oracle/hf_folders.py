@@ -32,7 +32,9 @@ SAME = ["llama-yarn", "llama-window", "llama-moe-4-2", "qwen2-tied", "qwen3-tied
         "qwen35-list", "qwen35moe-7-3", "qwen3next-7-3", "qwen3next-old", "qwen2vl", "qwen25vl", "qwen3vl", "gpt-oss", "ministral3",
         "ministral3-stretched", "granitehybrid", "granitehybrid-dense", "nemotron-h",
         "gemma4-shared", "gemma4-keys", "gemma4-experts", "gemma3n", "gemma3n-three",
-        "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid"]
+        "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid",
+        "modern-bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v2-code", "jina-bert-v3", "nomic-bert-moe-bias", "xlm-roberta",
+        "distilbert", "mpnet"]
 
 # Saved as the published models are, with all experts of a layer in one tensor: `save_pretrained` takes them apart.
 JOINT = ["qwen35moe-7-3"]
@@ -70,10 +72,17 @@ MXFP4 = Case("gpt-oss-mxfp4", gpt_oss.GptOss(), 204,
                           rope_parameters=gpt_oss.YARN), n_tokens=60)
 
 
-def save(model, folder, max_shard_size):
+def save(model, folder, max_shard_size, arch=None):
     """The folder as `save_pretrained` writes it, made anew."""
     shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder, max_shard_size=max_shard_size)
+    if arch and hasattr(arch, "folder"):
+        # A model that `transformers` does not have.
+        config, tensors = arch.folder(model)
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+        save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    else:
+        model.save_pretrained(folder, max_shard_size=max_shard_size)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{folder.name}: {size:,} bytes in {len(list(folder.iterdir()))} files", flush=True)
 
@@ -132,7 +141,7 @@ def main():
     cases = {case.name: case for case in CASES}
     for name in filter(wanted, SAME):
         model = make_model(cases[name])
-        save(model, args.out / name, "1GB")
+        save(model, args.out / name, "1GB", cases[name].arch)
         if name in JOINT:
             save_file(model.state_dict(), args.out / name / "model.safetensors", metadata={"format": "pt"})
     for case, dtype, max_shard_size in OWN:

@@ -65,12 +65,12 @@ fn attention_over_scattered_pages() {
             continue;
         }
         let growth = Some(Growth { len: 4, factor: 0.5, ahead: 1 });
-        let slopes = Some(&[0.5, 0.25, 0.125, 0.0625][..]);
-        for (window, chunked, softcap, causal, growth, slopes, has_sinks) in [
-            (None, false, None, true, None, None, false),
-            (Some(5), false, Some(2.0), true, growth, None, true),
-            (Some(5), true, None, true, None, slopes, false),
-            (None, false, None, false, None, None, true),
+        for (window, chunked, softcap, causal, growth, has_sinks) in [
+            (None, false, None, true, None, false),
+            (Some(5), false, Some(2.0), true, growth, true),
+            (Some(5), true, None, true, None, true),
+            (None, false, None, false, None, true),
+            (Some(3), false, None, false, None, false),
         ] {
             check!("attention", F32, |b| {
                 let shape = KvShape { layers: layers(2, dims), n_pages: 4, k_type, v_type };
@@ -81,6 +81,15 @@ fn attention_over_scattered_pages() {
                 store(b, &mut kv, &slots, (&k, &v));
                 let q = buffer(b, &noise(6 * 4 * dims.k, 3));
                 let sinks = weight(b, Format::F32, 1, 4, 4, WeightRole::Vector);
+                let bias = match (causal, has_sinks) {
+                    (false, _) => {
+                        Some(DistanceBias::Table(weight(b, Format::F32, 4, 9, 5, WeightRole::Vector)))
+                    }
+                    (true, true) => {
+                        Some(DistanceBias::Slopes(weight(b, Format::F32, 1, 4, 6, WeightRole::Vector)))
+                    }
+                    (true, false) => None,
+                };
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
                     Run { first: 0, len: 4, position: 32, pages: 0 },
@@ -101,8 +110,8 @@ fn attention_over_scattered_pages() {
                     window,
                     chunked,
                     growth,
-                    slopes,
                     softcap,
+                    bias: bias.as_ref(),
                     sinks: has_sinks.then_some(&sinks),
                 };
                 b.attention(&args, &mut out);

@@ -324,6 +324,7 @@ fn element_wise_operations() {
     in_place!("scale", |b, x, _y| b.scale(&mut x, -0.5, len));
     in_place!("silu_mul", |b, x, y| b.act_mul(Activation::Silu, &mut x, &y, len));
     in_place!("gelu_mul", |b, x, y| b.act_mul(Activation::Gelu, &mut x, &y, len));
+    in_place!("gelu_erf_mul", |b, x, y| b.act_mul(Activation::GeluErf, &mut x, &y, len));
     in_place!("sigmoid_mul", |b, x, y| b.act_mul(Activation::Sigmoid, &mut x, &y, len));
     in_place!("swiglu_clamped_mul", |b, x, y| b.act_mul(Activation::SwigluClamped, &mut x, &y, len));
     in_place!("copy_columns", |b, x, y| {

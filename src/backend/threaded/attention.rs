@@ -277,8 +277,8 @@ mod tests {
             window,
             chunked: false,
             growth: None,
-            slopes: None,
             softcap,
+            bias: None,
             sinks: None,
         };
         b.attention(&args, &mut out);

@@ -94,7 +94,6 @@ fn sizes(config: &Config<'_>, keys: &mut Keys, defaults: &Defaults) -> Result<()
         Some(n) => Ok(n),
         None => Err(config.missing(names)),
     };
-    config.expect_bool("use_bidirectional_attention", false)?;
     keys.set("block_count", config.count(&["num_hidden_layers"])?);
     keys.set("context_length", required(&["max_position_embeddings"], defaults.n_ctx)?);
     keys.set("embedding_length", config.count(HIDDEN_SIZE)?);
@@ -118,12 +117,14 @@ fn first(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     // "gelu" is an error of the first release: the model was made with tanh, and its class takes that.
     const GELU: &[&str] = &["gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast"];
     config.expect_str(&["hidden_activation", "hidden_act"], GELU)?;
+    config.expect_bool(BOTH_WAYS, false)?;
     sizes(config, keys, &NO_DEFAULTS)?;
     WHOLE_HEADS.write(config, keys)
 }
 
 fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_activation"], TANH_GELU)?;
+    config.expect_bool(BOTH_WAYS, false)?;
     sizes(config, keys, &NO_DEFAULTS)?;
     set_score_scale(config, keys, 46)?;
     set_local_layers(config, keys, 2, &[])?;
@@ -136,7 +137,23 @@ fn second(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     WHOLE_HEADS.write(config, keys)
 }
 
+/// Whether every token sees the whole text.
+const BOTH_WAYS: &str = "use_bidirectional_attention";
+
+/// Gemma 3, or where tokens see the whole text EmbeddingGemma.
 fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    if config.bool(BOTH_WAYS)? == Some(true) {
+        let classes = config.strs("architectures")?.unwrap_or_default();
+        if classes.first().is_none_or(|class| *class != "Gemma3TextModel") {
+            return Err(config.unsupported(
+                BOTH_WAYS,
+                "true",
+                "false in another class than \"Gemma3TextModel\"",
+            ));
+        }
+        keys.switch("gemma-embedding");
+        keys.set("attention.causal", false);
+    }
     config.expect_str(&["hidden_activation"], TANH_GELU)?;
     sizes(config, keys, &GEMMA3_DEFAULTS)?;
     set_score_scale(config, keys, 62)?;
@@ -146,12 +163,14 @@ fn third(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     }
     keys.set_f32("final_logit_softcapping", config.f64(&["final_logit_softcapping"])?);
     keys.set(WINDOW, config.count(&["sliding_window"])?);
-    rope::write_by_kind(config, keys)
+    let head_dim = keys.count("attention.key_length").unwrap_or(0) as u32;
+    rope::write_by_kind(config, keys, rope::GEMMA3_BASES, head_dim)
 }
 
 /// The class of the wrapper has no soft cap of the logits, whatever the part about text says.
 fn wrapped(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     const KEY: &str = "final_logit_softcapping";
+    config.expect_bool(BOTH_WAYS, false)?;
     match config.f64(&[KEY])? {
         Some(cap) => Err(config.unsupported(KEY, &cap.to_string(), "null in this model type")),
         None => third(config, keys),

@@ -90,7 +90,7 @@ fn keys(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     if let Some(scaling) = config.object(&["rope_scaling"])?.filter(|scaling| scaling.is_null("rope_theta")) {
         return Err(scaling.unsupported("rope_theta", "null", "a number"));
     }
-    rope::write_by_kind(config, out)
+    rope::write_by_kind(config, out, rope::GEMMA3_BASES, head_dim)
 }
 
 /// Feed-forward blocks: of one width, or a list with that of each layer.

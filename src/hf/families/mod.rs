@@ -3,6 +3,7 @@
 
 mod bert;
 mod deepseek;
+mod eurobert;
 mod gemma;
 mod gemma3n;
 mod gemma4;
@@ -10,8 +11,11 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod jina;
 mod lfm2;
 mod llama;
+mod modern_bert;
+mod mpnet;
 mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
@@ -29,7 +33,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 20] = [
+    const FAMILIES: [&[Family]; 24] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -50,6 +54,10 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         qwen3next::FAMILIES,
         nemotron_h::FAMILIES,
         nomic_bert::FAMILIES,
+        modern_bert::FAMILIES,
+        eurobert::FAMILIES,
+        jina::FAMILIES,
+        mpnet::FAMILIES,
     ];
     FAMILIES.into_iter().flatten()
 }

@@ -4,18 +4,21 @@
 //! space. The files that it names are hostile input as the folder is: their paths stay inside of it.
 #![forbid(unsafe_code)]
 
+pub mod dense;
 mod texts;
 
 use std::path::{Component, Path};
 
 use super::Folder;
 use super::config::{Config, ConfigFile, ListFile};
-use super::family::HIDDEN_SIZE;
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
+pub use dense::Dense;
 pub use texts::Texts;
 
 const MODULES: &str = "modules.json";
+/// The names of the width of hidden states.
+const WIDTH: &[&str] = &["hidden_size", "n_embd", "dim", "d_model"];
 /// The most modules: real folders have up to five.
 const MOST_MODULES: usize = 32;
 /// The most bytes of a module's path.
@@ -26,6 +29,8 @@ const MOST_PATH: usize = 255;
 pub struct Sentence {
     /// How the hidden states of a text become one vector.
     pub pooling: Pooling,
+    /// Layers that it goes through.
+    pub dense: Vec<Dense>,
     /// Whether that vector is scaled to length 1.
     pub normalizes: bool,
     /// What happens to texts before.
@@ -59,13 +64,15 @@ const SUPPORTED: &str = "mean, cls, lasttoken";
 enum Kind {
     Transformer,
     Pooling,
+    Dense,
     Normalize,
     Dropout,
 }
 
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("Transformer", Kind::Transformer),
     ("Pooling", Kind::Pooling),
+    ("Dense", Kind::Dense),
     ("Normalize", Kind::Normalize),
     ("Dropout", Kind::Dropout),
 ];
@@ -173,15 +180,17 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Option<Sentence>
             transformer.refused("is in a folder of its own; supported is one in the folder of modules.json")
         );
     }
-    let n_embd = config.count(HIDDEN_SIZE)? as usize;
-    let (mut pooling, mut normalizes) = (None, false);
+    let n_embd = config.count(WIDTH)? as usize;
+    let (mut pooling, mut layers, mut normalizes) = (None, Vec::new(), false);
     for module in modules {
         match (module.kind, &pooling) {
             (Kind::Transformer, _) | (Kind::Pooling, Some(_)) => {
                 return Err(module.refused("is a second one of its kind"));
             }
             (Kind::Pooling, None) => pooling = Some(read_pooling(folder, module, n_embd)?),
-            (Kind::Normalize | Kind::Dropout, None) => {
+            (Kind::Dense, Some(_)) if normalizes => return Err(module.refused("stands behind a Normalize")),
+            (Kind::Dense, Some(_)) => layers.push(dense::read(folder, module, &layers, n_embd)?),
+            (Kind::Dense | Kind::Normalize | Kind::Dropout, None) => {
                 return Err(module.refused("stands before the Pooling"));
             }
             (Kind::Normalize, Some(_)) => {
@@ -201,7 +210,8 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Option<Sentence>
     if !include_prompt {
         texts.expect_no_prompt(&file)?;
     }
-    Ok(Some(Sentence { pooling, normalizes, texts }))
+    let texts = Texts { pools_prompt: include_prompt, ..texts };
+    Ok(Some(Sentence { pooling, dense: layers, normalizes, texts }))
 }
 
 /// How the hidden states of a text become one vector, if `sentence` or the model's class says so. `sentence-transformers` takes

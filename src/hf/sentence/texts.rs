@@ -30,6 +30,10 @@ pub struct Texts {
     pub most_tokens: Option<(u32, &'static str)>,
     /// What each begins with.
     pub prompt: String,
+    /// What the caller may have them begin with instead, by names.
+    pub prompts: Vec<(Box<str>, Box<str>)>,
+    /// Whether the tokens of such a prompt are pooled too.
+    pub pools_prompt: bool,
 }
 
 impl Texts {
@@ -81,7 +85,12 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Texts> {
     if !(is_bert && is_lower) {
         transformer.expect_bool("do_lower_case", false)?;
     }
-    Ok(Texts { most_tokens: most_tokens(folder, config, &transformer)?, prompt: prompt(&model)? })
+    Ok(Texts {
+        most_tokens: most_tokens(folder, config, &transformer)?,
+        prompt: prompt(&model)?,
+        prompts: prompts(&model)?,
+        pools_prompt: true,
+    })
 }
 
 /// Arguments of a model that change no number, or only round them.
@@ -166,6 +175,24 @@ fn most_tokens(
     let of_tokenizer = of_tokenizer.map(|n| (n, MAX_LENGTH));
     let positions = positions.zip(N_CTX.first().copied());
     Ok(of_tokenizer.into_iter().chain(positions).min_by_key(|&(n, _)| n))
+}
+
+/// The prompts by their names, but those that are null. The package knows two empty ones that every model has.
+fn prompts(model: &Config<'_>) -> Result<Vec<(Box<str>, Box<str>)>> {
+    let mut found: Vec<(Box<str>, Box<str>)> = Vec::new();
+    if let Some(prompts) = model.object(&["prompts"])? {
+        for name in prompts.keys() {
+            if let Some(prompt) = prompts.str(&[name])? {
+                found.push((name.into(), prompt.into()));
+            }
+        }
+    }
+    for name in ["query", "document"] {
+        if !found.iter().any(|(known, _)| **known == *name) {
+            found.push((name.into(), Box::default()));
+        }
+    }
+    Ok(found)
 }
 
 /// What texts begin with where the caller says nothing.

@@ -43,6 +43,12 @@ pub(super) fn gelu_mul(gate: &mut [f32], up: &[f32]) {
     }
 }
 
+pub(super) fn gelu_erf_mul(gate: &mut [f32], up: &[f32]) {
+    debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
+    gelu_erf(gate);
+    gate.iter_mut().zip(up).for_each(|(gate, up)| *gate *= up);
+}
+
 pub(super) fn silu_mul(gate: &mut [f32], up: &[f32]) {
     debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
     for (gate, &up) in gate.iter_mut().zip(up) {

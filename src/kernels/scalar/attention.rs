@@ -51,16 +51,13 @@ fn add_page(tile: &AttnTile<'_>, i: usize, position: usize, n: usize, state: &mu
         }
     }
     let scale = tile.scale_of(i);
-    let slope = tile.slope_of(i, position);
-    for (t, score) in scores.iter_mut().enumerate() {
+    for score in &mut *scores {
         *score *= scale;
         if let Some(cap) = tile.softcap {
             *score = cap * libm::tanhf(*score / cap);
         }
-        if let Some((first, step)) = slope {
-            *score += first + step * t as f32;
-        }
     }
+    tile.add_bias(i, position, scores);
     let max = scores.iter().fold(state.max[i], |max, &score| max.max(score));
     let out = &mut state.out[i * dim..(i + 1) * dim];
     let factor = factor(state.max[i], max);

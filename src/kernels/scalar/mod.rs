@@ -45,6 +45,7 @@ pub static SCALAR: Kernels = Kernels {
     silu: activation::silu,
     softcap: activation::softcap,
     gelu_mul: activation::gelu_mul,
+    gelu_erf_mul: activation::gelu_erf_mul,
     silu_mul: activation::silu_mul,
     sigmoid_mul: activation::sigmoid_mul,
     swiglu_clamped_mul: activation::swiglu_clamped_mul,

@@ -323,8 +323,8 @@ pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns the products of query `i` with the keys of a page, whose first position is `first`, into scores; returns the larger of `max` and the largest score that
-/// the query sees.
+/// Turns the products of query `i` with the keys of a page, whose first position is `first`, into scores; returns the larger of
+/// `max` and the largest score that the query sees.
 #[inline(always)]
 fn scale_scores<S: Simd>(
     simd: S,
@@ -337,7 +337,6 @@ fn scale_scores<S: Simd>(
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
     let range = (simd.splat(seen.start as f32), simd.splat(seen.end as f32));
     let (scale, lowest) = (simd.splat(tile.scale_of(i)), simd.splat(f32::NEG_INFINITY));
-    let slope = tile.slope_of(i, first);
     let mut largest = simd.splat(max);
     for slot in (0..PAGE_LEN).step_by(S::LANES) {
         let row = &mut row[slot..slot + S::LANES];
@@ -347,9 +346,10 @@ fn scale_scores<S: Simd>(
             row.iter_mut().for_each(|score| *score = cap * libm::tanhf(*score / cap));
             score = simd.load(row);
         }
-        if let Some((begin, step)) = slope {
-            let slots = simd.load(&SLOTS[slot..]);
-            score = simd.add(score, simd.add(simd.splat(begin), simd.mul(slots, simd.splat(step))));
+        if tile.bias.is_some() {
+            simd.store(score, row);
+            tile.add_bias(i, first + slot, row);
+            score = simd.load(row);
         }
         simd.store(score, row);
         let seen = if all { score } else { seen_or(simd, slot, range, score, lowest) };

@@ -118,11 +118,18 @@ fn naive(tile: &AttnTile<'_>, i: usize, k: &Store, v: &Store) -> Vec<f64> {
         .clone()
         .map(|p| scale * dot(tile.query(i), &k.row(tile.pages, tile.kv_head, p)))
         .map(|s| tile.softcap.map_or(s, |cap| f64::from(cap) * (s / f64::from(cap)).tanh()))
-        .zip(seen.clone())
-        .map(|(s, p)| {
-            s + tile.slopes.map_or(0.0, |slopes| f64::from(slopes[i % tile.group]) * (p as f64 - position))
-        })
         .collect();
+    let query = (tile.position + i / tile.group) as f64;
+    let head = tile.head + i % tile.group;
+    let added = |p: usize| match tile.bias {
+        None => 0.0,
+        Some(DistanceBias::Slopes(slopes)) => -f64::from(slopes[head]) * (p as f64 - query).abs(),
+        Some(DistanceBias::Table(table, len)) => {
+            let far = (len / 2) as f64;
+            f64::from(table[head * len + ((p as f64 - query).clamp(-far, far) + far) as usize])
+        }
+    };
+    let scores: Vec<f64> = seen.clone().zip(scores).map(|(p, score)| score + added(p)).collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
     let value = |p| match tile.dims.v_at {
@@ -181,10 +188,11 @@ fn tile<'a>(
         end: position + n_tokens,
         window: None,
         chunked: false,
-        slopes: None,
         scale: 1.0 / (head_dim as f32).sqrt(),
         growth: None,
         softcap: None,
+        bias: None,
+        head: 0,
     }
 }
 
@@ -228,47 +236,40 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
     let rounded = kernels.isa != Isa::Scalar && [k, v].iter().any(|store| store.kv_type == KvType::I16);
     let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
     for (group, n_tokens, position) in shapes {
-        for (window, chunked, softcap, causal, scale, growth, slopes) in [
-            (None, false, None, true, 0.3, None, None),
-            (Some(1), false, None, true, 0.3, None, None),
-            (Some(33), false, Some(5.0), true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 0 }), None),
-            (Some(33), true, None, true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 1 }), None),
-            (
-                None,
-                false,
-                None,
-                true,
-                0.3,
-                None,
-                Some(&[0.5, 0.25, 0.01, 0.0, 1.0, 0.125, 0.1, 2.0][..group]),
-            ),
-            (None, false, Some(2.0), false, 4.0, None, None),
+        for (window, chunked, softcap, causal, scale, growth) in [
+            (None, false, None, true, 0.3, None),
+            (Some(1), false, None, true, 0.3, None),
+            (Some(33), false, Some(5.0), true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 0 })),
+            (Some(33), true, None, true, 0.3, Some(Growth { len: 7, factor: 0.2, ahead: 1 })),
+            (None, false, Some(2.0), false, 4.0, None),
+            (Some(33), false, None, false, 0.3, None),
         ] {
             let tolerance = if rounded { 3e-4 + 5e-4 * f64::from(scale) } else { 3e-6 };
             let shape = (group, n_tokens, position, dim);
             let stores = (k.store(), v.store());
-            let tile = AttnTile {
-                window,
-                chunked,
-                softcap,
-                causal,
-                scale,
-                growth,
-                slopes,
-                ..tile(q, pages, stores, shape)
-            };
+            let tile =
+                AttnTile { window, chunked, softcap, causal, scale, growth, ..tile(q, pages, stores, shape) };
             // Other entries of the table may be of no page.
             let seen = tile.seen().start / PAGE_LEN..tile.seen().end.div_ceil(PAGE_LEN);
             let mut own = vec![u32::MAX; pages.len()];
             own[seen.clone()].copy_from_slice(&pages[seen]);
             let out = attend(kernels, &AttnTile { pages: &own, ..tile });
-            for (i, out) in out.chunks_exact(dim).enumerate() {
-                for (got, expected) in out.iter().zip(naive(&tile, i, k, v)) {
-                    let isa = kernels.isa.name();
-                    let what = format!("{isa}, {:?}, {:?}, query {i} of {shape:?}", k.kv_type, v.kv_type);
-                    assert_close(*got, expected, tolerance, &what);
-                }
+            check_tile(kernels, &tile, (k, v), &out, tolerance);
+            let (slopes, table) = ([0.5, 0.25, 0.1, 0.03, 0.7, 0.0, 0.2, 0.4, 1.5], noise(9 * 41, 9));
+            for bias in [DistanceBias::Slopes(&slopes), DistanceBias::Table(&table, 41)] {
+                let tile = AttnTile { bias: Some(bias), head: 1, ..tile };
+                check_tile(kernels, &tile, (k, v), &attend(kernels, &tile), tolerance);
             }
+        }
+    }
+}
+
+fn check_tile(kernels: &Kernels, tile: &AttnTile<'_>, (k, v): (&Store, &Store), out: &[f32], tolerance: f64) {
+    let (isa, group, dim) = (kernels.isa.name(), tile.group, tile.dims.v);
+    for (i, out) in out.chunks_exact(dim).enumerate() {
+        for (got, expected) in out.iter().zip(naive(tile, i, k, v)) {
+            let what = format!("{isa}, {:?}, {:?}, query {i} of {group} heads", k.kv_type, v.kv_type);
+            assert_close(*got, expected, tolerance, &what);
         }
     }
 }

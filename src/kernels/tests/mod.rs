@@ -6,6 +6,7 @@ mod attention;
 mod elementwise;
 mod products;
 mod scan;
+mod seen;
 mod wide;
 
 use super::*;

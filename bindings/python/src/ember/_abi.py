@@ -316,6 +316,8 @@ class ember_model_info(ctypes.Structure):
         ("unk_token", c_uint32),
         ("pad_token", c_uint32),
         ("has_chat_template", c_uint32),
+        ("n_embd_out", c_uint32),
+        ("n_prompts", c_uint32),
     ]
 
 
@@ -1375,6 +1377,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_embed_options_set_dimensions": (
+        c_int32,
+        [
+            c_void_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_embed_options_set_normalize": (
         c_int32,
         [
@@ -1388,6 +1398,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [
             c_void_p,
             c_int32,
+            POINTER(c_void_p),
+        ],
+    ),
+    "ember_embed_options_set_prompt": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
             POINTER(c_void_p),
         ],
     ),
