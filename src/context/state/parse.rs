@@ -1,8 +1,9 @@
 //! A state that is read: all of it is checked before anything is done with it.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use ahash::AHashMap;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{ALL_TOKENS, Entry, HASH_BYTES, LONG, MAGIC, Parsed, VERSION, WHOLE, shown};
@@ -123,7 +124,7 @@ impl Context {
                     let is_shared = entries.get(first).is_some_and(|other: &Entry<'_>| {
                         there == at
                             && begins_of[first][at] == begins[at]
-                            && page_ids(ids, at).zip(page_ids(other.ids, at)).all(|(a, b)| a == b)
+                            && agree(page_ids(ids, at), page_ids(other.ids, at))
                     });
                     if !is_shared {
                         return Err(damaged("it has a page at two places"));
@@ -189,8 +190,15 @@ impl Context {
 const PAGE_IDS: usize = 4 * PAGE_LEN;
 
 /// The ids of page `at` of a list, as many as there are.
-fn page_ids(ids: &[u8], at: usize) -> impl Iterator<Item = &u8> {
-    ids[(at * PAGE_IDS).min(ids.len())..].iter().take(PAGE_IDS)
+fn page_ids(ids: &[u8], at: usize) -> &[u8] {
+    let first = (at * PAGE_IDS).min(ids.len());
+    &ids[first..ids.len().min(first + PAGE_IDS)]
+}
+
+/// Whether two lists are equal as far as both go.
+fn agree(a: &[u8], b: &[u8]) -> bool {
+    let n = a.len().min(b.len());
+    a[..n] == b[..n]
 }
 
 /// What texts of whole pages begin with, by numbers: equal ones have the same. So beginnings are compared in no time, however many
@@ -198,7 +206,7 @@ fn page_ids(ids: &[u8], at: usize) -> impl Iterator<Item = &u8> {
 #[derive(Default)]
 struct Beginnings<'a> {
     /// By the number of what comes before a page, and the ids of that. Nothing has the number 0.
-    known: HashMap<(usize, &'a [u8; PAGE_IDS]), usize>,
+    known: AHashMap<(usize, &'a [u8; PAGE_IDS]), usize>,
 }
 
 impl<'a> Beginnings<'a> {
@@ -233,5 +241,35 @@ impl<'a> Rest<'a> {
         let bytes = n.checked_mul(4).and_then(|n| self.take(n));
         let bytes = bytes.ok_or_else(|| Error::Format("the state is damaged: it ends too early".into()))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ids of some pages, each of one number, and of a part of a page.
+    fn ids(pages: &[u32], n_more: usize) -> Vec<u8> {
+        let whole = pages.iter().flat_map(|&id| [id; PAGE_LEN]);
+        whole.chain([9; PAGE_LEN].into_iter().take(n_more)).flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn equal_beginnings_have_equal_numbers_and_no_others() {
+        let lists =
+            [ids(&[1, 2, 3], 0), ids(&[1, 2], 5), ids(&[1, 3, 3], 1), ids(&[], 7), ids(&[2, 2, 3], 0)];
+        let mut beginnings = Beginnings::default();
+        let numbers: Vec<_> = lists.iter().map(|list| beginnings.of(list)).collect();
+        assert_eq!(numbers[0][..3], numbers[1]);
+        assert_eq!((numbers[0][1], numbers[2].len()), (numbers[2][1], 4));
+        assert_eq!(numbers[3], [0]);
+        for (a, b) in
+            [(numbers[0][2], numbers[2][2]), (numbers[0][3], numbers[2][3]), (numbers[0][3], numbers[4][3])]
+        {
+            assert_ne!(a, b);
+        }
+        assert!(agree(page_ids(&lists[1], 2), page_ids(&ids(&[1, 2, 9], 0), 2)));
+        assert!(!agree(page_ids(&lists[1], 2), page_ids(&lists[0], 2)));
+        assert!(page_ids(&lists[3], 4).is_empty());
     }
 }
