@@ -103,8 +103,9 @@ fn looking_copies_nothing() {
     file.resize(file.len() + at, 0);
     folder.write("model.safetensors", file);
     let options = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };
-    let copies = most(|| drop(LoadedModel::open(&folder.0, &options).unwrap()));
-    assert!(copies > 16 << 20, "{copies} bytes");
+    // Its memory is the system's, which the counter of this test does not see.
+    let copied = LoadedModel::open(&folder.0, &options).unwrap().weights_memory();
+    assert!(copied > 16 << 20, "{copied} bytes");
     let looked = most(|| {
         let json = inspect(&folder.0).unwrap();
         assert!(json.contains(r#""supported":true"#), "{json}");

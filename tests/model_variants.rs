@@ -498,7 +498,7 @@ fn latent_attention_that_does_not_fit() {
         refused(parts().f32s(&tensor, &[3], &[1.0; 3]), EMBER_E_FORMAT, &tensor);
     }
     let joint = "blk.0.attn_kv_b.weight";
-    refused(parts().f32s(joint, &[32, 128], &[1.0; 32 * 128]), EMBER_E_UNSUPPORTED, joint);
+    refused(parts().f32s(joint, &[32, 128], &[1.0; 32 * 128]), EMBER_E_UNSUPPORTED, "blk.0.attn_k_b.weight");
     // Layers whose queries are made of the input say nothing of a rank, or 0.
     let lite = || Parts::of("deepseek2-lite");
     same(lite().key(&key("attention.q_lora_rank"), 0u32), lite());

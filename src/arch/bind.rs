@@ -1,19 +1,19 @@
 //! Binding a file's keys and tensors to a model's fields, with strict names, types and shapes.
 #![forbid(unsafe_code)]
 
+mod computed;
 mod info;
 mod stack;
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::{ModelInfo, dense, head};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
-use crate::gguf::{Array, FileBytes, Gguf, Metadata, TensorInfo, Value};
-use crate::memory::{Memory, room_for};
+use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
+use crate::memory::room_for;
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::{FORMATS, Format};
@@ -446,21 +446,6 @@ impl<'a, B: Backend> Binder<'a, B> {
         let name = format!("{name}.weight");
         let weight = self.bind(&name, &[head_dim, n_head], 0..n_head, WeightRole::Vector)?;
         Ok(NormLayer { kind: NormKind::Layer, weight, bias: None, eps })
-    }
-
-    /// A gain of ones, which no file has, for a norm of `n` elements without one.
-    pub fn ones(&mut self, n: usize, eps: f32) -> Result<NormLayer<B>> {
-        let weight = self.computed("ones", 1, &vec![1.0; n])?;
-        Ok(NormLayer { kind: NormKind::Rms, weight, bias: None, eps })
-    }
-
-    /// Vectors that no file has, `n_rows` of the same length.
-    pub fn computed(&mut self, name: &str, n_rows: usize, elements: &[f32]) -> Result<B::Weight> {
-        let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let file = Arc::new(FileBytes::copy(&bytes, &Memory::default())?);
-        let n_cols = elements.len() / n_rows;
-        let (format, role) = (Format::F32, WeightRole::Vector);
-        self.backend.upload(&WeightSource { name, file: &file, offset: 0, format, n_rows, n_cols, role })
     }
 
     /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers behind the

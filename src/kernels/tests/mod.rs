@@ -5,6 +5,7 @@
 mod attention;
 mod elementwise;
 mod products;
+mod rounding;
 mod scan;
 mod seen;
 mod wide;
