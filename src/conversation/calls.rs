@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use super::ToolChoice;
 use crate::chat::reply::{Control, GrammarParts, ReplyFormat, ToolUse, Tools};
-use crate::constrain::{Constraint, ConstraintOptions, Grammar, Trigger, expression, read_schema};
+use crate::constrain::{Constraint, ConstraintOptions, Grammar, Limits, Trigger, expression, read_schema};
 use crate::error::Result;
 use crate::model::LoadedModel;
 use crate::tokenizer::Tokenizer;
 
 /// Most characters of white space between two parts of arguments: a model could write it to the end of its days.
 const WHITE_SPACE: usize = 8;
+/// Most steps for a mask: texts that are bounded in several ways at once take more than others, the first time.
+const MASK: u64 = 1_000_000;
 
 /// The constraints of a conversation's replies.
 #[derive(Clone, Default)]
@@ -56,6 +58,7 @@ impl CallConstraints {
                 never: grammar.never,
                 before: grammar.before,
                 most_parts: grammar.most_parts,
+                limits: Limits { mask: MASK, ..Limits::default() },
                 ..ConstraintOptions::default()
             };
             Constraint::new(model.vocabulary()?, Grammar::Lark(&grammar.lark), &options).map(Some)

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::families::Calls;
 use super::format::ReplyFormat;
-use super::lark::{ANY, GrammarParts, Lark, escaped, literal, regex, row};
+use super::lark::{GrammarParts, Lark, literal, regex, row};
 use super::notation::{LOOKS_LIKE_OTHERS, Notation, Style, sort};
 use super::schema::{NAMES, Root, is_free};
 use super::shape::{Each, Form, Piece, Shape, Values};
@@ -325,9 +325,9 @@ impl Maker<'_> {
                     let written = self.python(&root, schema)?;
                     row([key, literal(name), value, written, end])
                 }
-                Values::Raw(follows, never) => {
+                Values::Raw(follows, only) => {
                     let kinds = tool.kinds(name);
-                    let written = self.raw((each.end, follows, never), &root, schema, kinds)?;
+                    let written = self.raw((each.end, follows, only), &root, schema, kinds)?;
                     row([key, literal(name), value, written])
                 }
                 Values::Typed(follows, types) => {
@@ -356,7 +356,7 @@ impl Maker<'_> {
     /// A value that does not say its type, and what ends it. The parser takes it for a string where it may be one and is no JSON.
     fn raw<'s>(
         &mut self,
-        (end, follows, never): (&str, &[&str], &str),
+        (end, follows, only): (&str, &[&str], Option<&str>),
         root: &Root<'s>,
         schema: &'s Value,
         kinds: Kinds,
@@ -365,20 +365,11 @@ impl Maker<'_> {
             let written = self.python(root, schema)?;
             return Ok(row([written, self.lark.mark(end)]));
         }
-        let begins = |text: &str| format!("~{}", regex(&format!("{}{ANY}", escaped(text))));
-        let mut atoms: Vec<String> =
-            [never].into_iter().filter(|text| !text.is_empty()).map(begins).collect();
+        let mut atoms: Vec<String> = only.map(regex).into_iter().collect();
         if !kinds.other {
             let text = root.atoms(schema, &self.lark)?;
-            // What begins so is wrapped as in XML.
-            let wrapped = match never.is_empty() {
-                true => String::new(),
-                false => {
-                    format!(" | {} {}", literal(never), self.lark.text(&text, &format!("]]>{end}"), &[]))
-                }
-            };
             atoms.extend(text);
-            return Ok(format!("({}{wrapped})", self.lark.text(&atoms, end, follows)));
+            return Ok(self.lark.text(&atoms, end, follows));
         }
         if is_free(schema) {
             return Ok(self.lark.text(&atoms, end, follows));

@@ -60,8 +60,9 @@ pub(super) struct Each {
 pub(super) enum Values {
     /// As JSON.
     Json,
-    /// A string as it is, up to the mark behind the value where one of these follows, unless it begins with the second; the rest as JSON.
-    Raw(&'static [&'static str], &'static str),
+    /// A string as it is, up to the mark behind the value where one of these follows; the rest as JSON. The second is an expression that
+    /// such a string has to match.
+    Raw(&'static [&'static str], Option<&'static str>),
     /// The same, with a mark between key and value that says the type: `None` for types that no other mark names.
     Typed(&'static [&'static str], &'static [(Option<&'static str>, &'static str)]),
     /// As Gemma has them: with this for quotes of strings and none for keys, which are sorted.

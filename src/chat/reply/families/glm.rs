@@ -42,7 +42,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 value: "</arg_key>~<arg_value>",
                 end: "</arg_value>~",
                 comma: "",
-                values: Values::Raw(&["<arg_key>", "</tool_call>"], ""),
+                values: Values::Raw(&["<arg_key>", "</tool_call>"], None),
             }),
             Piece::Mark(""),
         ]],

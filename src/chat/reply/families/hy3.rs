@@ -43,7 +43,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 comma: "",
                 values: Values::Raw(
                     &["<arg_key:opensource>", "</tool_call:opensource>", "</tool_calls:opensource>"],
-                    "",
+                    None,
                 ),
             }),
             Piece::Mark("</tool_call:opensource>\n"),

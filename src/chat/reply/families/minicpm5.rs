@@ -20,6 +20,9 @@ const SPEC: Tagged = Tagged {
     has_cdata: true,
 };
 
+/// What does not begin as a string that is wrapped as in XML.
+const NOT_WRAPPED: &str = r"([^<](?s:.)*|<([^!](?s:.)*|!([^\[](?s:.)*)?)?)?";
+
 pub(in super::super) static CALLS: Calls = Calls {
     name: "minicpm5",
     signs: |text| text.contains("<function name=\"") && text.contains("<param name=\""),
@@ -40,7 +43,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 value: "\">",
                 end: "</param>",
                 comma: "",
-                values: Values::Raw(&["<param name=\"", "</function>"], "<![CDATA["),
+                values: Values::Raw(&["<param name=\"", "</function>"], Some(NOT_WRAPPED)),
             }),
             Piece::Mark("</function>"),
         ]],

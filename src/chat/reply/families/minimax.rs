@@ -41,7 +41,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 value: "\">",
                 end: "</parameter>\n",
                 comma: "",
-                values: Values::Raw(&["<parameter name=\"", "</invoke>", "</minimax:tool_call>"], ""),
+                values: Values::Raw(&["<parameter name=\"", "</invoke>", "</minimax:tool_call>"], None),
             }),
             Piece::Mark("</invoke>\n"),
         ]],

@@ -43,7 +43,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 value: ">\n",
                 end: "\n</parameter>\n",
                 comma: "",
-                values: Values::Raw(&["<parameter=", "</function>", "</tool_call>"], ""),
+                values: Values::Raw(&["<parameter=", "</function>", "</tool_call>"], None),
             }),
             Piece::Mark("</function>"),
         ]],

@@ -28,7 +28,7 @@ pub(in super::super) static CALLS: Calls = Calls {
                 value: ">",
                 end: "</parameter>\n",
                 comma: "",
-                values: Values::Raw(&["<parameter=", "</function>", "</seed:tool_call>"], ""),
+                values: Values::Raw(&["<parameter=", "</function>", "</seed:tool_call>"], None),
             }),
             Piece::Mark("</function>"),
         ]],
