@@ -210,8 +210,8 @@ static void wrong_size(const struct function *f, int i)
     const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 1, 0};
     /* The length of a text, whose largest value means that it ends at its NUL. */
     const int text = i > 0 && strcmp(f->parameters[i - 1].type, "const char *") == 0;
-    /* A bound of which more than there can be is none. */
-    const int bound = strcmp(f->parameters[i].name, "most") == 0;
+    /* A bound of which more than there can be is none, or is looked at where there is something that it is a bound of. */
+    const int bound = strcmp(f->parameters[i].name, "most") == 0 || strcmp(f->parameters[i].name, "dimensions") == 0;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const union value wrong = {.whole = sizes[s]};
         const int is_good = bound || (text && sizes[s] == SIZE_MAX);

@@ -11,7 +11,7 @@ use crate::chat::clock::Clock;
 
 /// How deep statements, expressions and calls may lie in each other while a template runs. One level takes at most about 400
 /// bytes of the stack; what takes more, as loops and arguments do, counts as two.
-const MOST_DEPTH: u32 = 224;
+const MOST_DEPTH: u32 = 200;
 
 /// Names and what they stand for; later ones hide earlier ones.
 pub(super) type Frame<'t> = Vec<(&'t str, Value)>;
