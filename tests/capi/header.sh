@@ -9,7 +9,7 @@ source='#include "ember.h"
 #include "ember.h"
 int main(void)
 {
-    ember_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, EMBER_POOLING_AUTO, 0, 0, 0, 0, 0, 0};
+    ember_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, EMBER_POOLING_AUTO, 0, 0, 0, 0, 0, 0, 0, 0};
     ember_context_options *options = 0;
     ember_status status = ember_context_options_set_kv_type(options, EMBER_KV_F32, 0);
     return status == EMBER_OK && info.n_vocab == EMBER_TOKEN_NONE && sizeof info == EMBER_NUL_TERMINATED;
