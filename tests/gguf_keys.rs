@@ -326,7 +326,8 @@ fn values_that_ask_for_what_is_there_are_not_refused() {
         let n_embd = number("embedding_length").unwrap();
         let heads = number("attention.head_count").unwrap();
         // Without attention there is one of no length to speak of.
-        let head = if heads == 0 { 1 } else { number("attention.key_length").unwrap_or(n_embd / heads) };
+        let head =
+            n_embd.checked_div(heads).map_or(1, |usual| number("attention.key_length").unwrap_or(usual));
         let rotary = number("rope.dimension_count").unwrap_or(head);
         let of = |name: &str, other: u32| number(name).unwrap_or(other);
         for (name, value) in [

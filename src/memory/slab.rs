@@ -36,7 +36,7 @@ impl Slabs {
         }
         let mut current = self.0.try_lock().ok()?;
         let begin = |used: usize| used.next_multiple_of(align);
-        if !current.as_ref().is_some_and(|(_, used)| begin(*used) + size <= SLAB_BYTES) {
+        if current.as_ref().is_none_or(|(_, used)| begin(*used) + size > SLAB_BYTES) {
             let mut map = MmapMut::map_anon(SLAB_BYTES).ok()?;
             let start = NonNull::new(map.as_mut_ptr())?;
             *current = Some((Arc::new(Slab { start, _map: map }), 0));

@@ -27,7 +27,7 @@ const MASKS: [[u8; 8]; 256] = {
     let mut masks = [[0; 8]; 256];
     let mut i = 0;
     while i < 8 * masks.len() {
-        masks[i / 8][i % 8] = if i / 8 >> (i % 8) & 1 == 1 { 0xFF } else { 0 };
+        masks[i / 8][i % 8] = if (i / 8) >> (i % 8) & 1 == 1 { 0xFF } else { 0 };
         i += 1;
     }
     masks

@@ -71,7 +71,7 @@ pub(super) fn shifted(point: usize, down: bool) -> [i8; 8] {
     let point = u64::from_ne_bytes(EIGHTHS[point & 2047]);
     // Nothing is carried from byte to byte.
     let shifted = if down { point - ONES } else { point + ONES };
-    (shifted ^ 128 * ONES).to_ne_bytes().map(u8::cast_signed)
+    (shifted ^ (128 * ONES)).to_ne_bytes().map(u8::cast_signed)
 }
 
 #[inline]

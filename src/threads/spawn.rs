@@ -162,10 +162,12 @@ mod system {
 
     fn set_name(name: &std::ffi::CStr) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        // SAFETY: this thread, and a text that ends with NUL. A name that is too long is an error of no consequence.
-        unsafe {
-            libc::pthread_setname_np(libc::pthread_self(), name.as_ptr())
-        };
+        {
+            // SAFETY: no condition.
+            let this = unsafe { libc::pthread_self() };
+            // SAFETY: this thread, and a text that ends with NUL. A name that is too long is an error of no consequence.
+            unsafe { libc::pthread_setname_np(this, name.as_ptr()) };
+        }
         #[cfg(any(target_os = "macos", target_os = "ios"))]
         // SAFETY: a text that ends with NUL.
         unsafe {

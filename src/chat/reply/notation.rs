@@ -224,7 +224,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
                     (Some((name, value)), Some((other, another))) => name == other && value != another,
                     _ => false,
                 };
-                if !shares.is_empty() && !(is_apart && shares == [&"object"]) {
+                if !(shares.is_empty() || is_apart && shares == [&"object"]) {
                     return Ok(false);
                 }
             }
