@@ -508,7 +508,9 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     every_fault(&format!("{name}: state"), 1, false, |fault| run_state(model, n_vocab, fault));
     every_fault(&format!("{name}: texts"), 1, false, |fault| run_texts(model, fault));
     every_fault(&format!("{name}: reply"), 199, false, |fault| run_reply(model, fault));
-    every_fault(&format!("{name}: conversation"), 10 + stride / 5, false, |fault| run_conversation(model, fault));
+    every_fault(&format!("{name}: conversation"), 10 + stride / 5, false, |fault| {
+        run_conversation(model, fault)
+    });
     free!(ember_model_release(model));
 }
 
