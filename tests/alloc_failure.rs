@@ -395,6 +395,82 @@ fn run_reply(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     (status, hit, n_events)
 }
 
+/// Adds the events of a reply up; allocates nothing.
+unsafe extern "C" fn add_reply_up(event: *const capi::ember_chat_event, sum: *mut c_void) -> i32 {
+    // SAFETY: valid during the call.
+    let event = unsafe { &*event };
+    // SAFETY: the user data is a number of the caller's.
+    let sum = unsafe { &mut *sum.cast::<u64>() };
+    *sum = sum.wrapping_mul(31).wrapping_add(event.kind as u64).wrapping_add(event.text_len as u64);
+    0
+}
+
+/// A conversation: made, sent to until turns have to go, saved, loaded and forked. After a failure it goes on.
+fn run_conversation(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
+    let (_, _, context) = context(model, None);
+    let (mut chat, mut generate) = (null_mut(), null_mut());
+    let template =
+        c"{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a {% endif %}";
+    assert_eq!(c!(ember_chat_options_new(&mut chat)), EMBER_OK);
+    assert_eq!(c!(ember_chat_options_set_template(chat, template.as_ptr(), usize::MAX)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_new(&mut generate)), EMBER_OK);
+    assert_eq!(c!(ember_generate_options_set_max_tokens(generate, 3)), EMBER_OK);
+    let (mut talk, mut loaded, mut fork) = (null_mut(), null_mut(), null_mut());
+    let (mut saved, mut messages, mut n, mut n_saved) = (vec![0u8; 1 << 14], vec![0u8; 1 << 14], 0, 0);
+    let mut sum = 0u64;
+    let data = (&raw mut sum).cast();
+    let event = Some(add_reply_up as _);
+    let (status, hit) = faulty(fault, || {
+        let (chat, generate) = (chat.cast_const(), generate.cast_const());
+        let mut status = c!(ember_conversation_new(context, c"ab".as_ptr(), 2, chat, generate, &mut talk));
+        for text in [c"a b", c"b", c"a b a b a b a b a b a b a b"] {
+            if status == EMBER_OK {
+                let (text, none) = (text.as_ptr(), null_mut());
+                status = c!(ember_conversation_send(talk, text, usize::MAX, none, event, data, null_mut()));
+            }
+        }
+        if status == EMBER_OK {
+            status = c!(ember_conversation_save(talk, saved.as_mut_ptr(), saved.len(), &mut n_saved));
+        }
+        if status == EMBER_OK {
+            let saved = saved.as_ptr();
+            status = c!(ember_conversation_load(context, saved, n_saved, chat, generate, &mut loaded));
+        }
+        if status == EMBER_OK {
+            status = c!(ember_conversation_fork(talk, 1, &mut fork));
+        }
+        if status == EMBER_OK {
+            let none = null_mut();
+            status = c!(ember_conversation_send(fork, c"a".as_ptr(), 1, none, event, data, null_mut()));
+        }
+        if status == EMBER_OK {
+            status = c!(ember_conversation_messages(fork, messages.as_mut_ptr(), messages.len(), &mut n));
+        }
+        status
+    });
+    let result = sum.wrapping_add(digest(&messages[..n], u64::from)).wrapping_add(n_saved as u64);
+    // A user's message stays where the reply to it failed; there is no turn to take back where none came so far.
+    if status != EMBER_OK && !talk.is_null() {
+        assert_eq!(c!(ember_conversation_abandon(talk)), EMBER_OK);
+        let none = null_mut();
+        assert_eq!(
+            c!(ember_conversation_send(talk, c"b".as_ptr(), 1, none, event, data, null_mut())),
+            EMBER_OK
+        );
+        assert_eq!(
+            c!(ember_conversation_save(talk, saved.as_mut_ptr(), saved.len(), &mut n_saved)),
+            EMBER_OK
+        );
+    }
+    free!(ember_conversation_free(fork));
+    free!(ember_conversation_free(loaded));
+    free!(ember_conversation_free(talk));
+    free!(ember_generate_options_free(generate));
+    free!(ember_chat_options_free(chat));
+    free!(ember_context_free(context));
+    (status, hit, if status == EMBER_OK { result } else { 0 })
+}
+
 /// Tokens of a text, a conversation's text, embeddings and scores: what gives the host some numbers.
 fn run_texts(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (_, _, context) = context(model, None);
@@ -483,6 +559,9 @@ fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     every_fault(&format!("{name}: state"), 1, false, |fault| run_state(model, n_vocab, fault));
     every_fault(&format!("{name}: texts"), 1, false, |fault| run_texts(model, fault));
     every_fault(&format!("{name}: reply"), 199, false, |fault| run_reply(model, fault));
+    every_fault(&format!("{name}: conversation"), 10 + stride / 5, false, |fault| {
+        run_conversation(model, fault)
+    });
     free!(ember_model_release(model));
 }
 
