@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// how many turns can be dropped, at least one. Says how many are, the oldest first; 0: none, and the reply ends in an error.
 pub type OnFull = Box<dyn FnMut(usize, usize, usize) -> usize + Send>;
 
+/// Bytes of a prompt that is encoded to its end, whatever is cancelled meanwhile.
+const MOST_UNWATCHED: usize = 1 << 20;
+
 impl Conversation {
     /// Makes `held` the prompt of the conversation, with as many turns dropped as need be; the sequence forgets them too where it can,
     /// so that nothing behind them is run again. Gives the prompt's text.
@@ -22,7 +25,11 @@ impl Conversation {
         let whole = self.render(&self.dropped)?;
         let (mut dropped, mut rendered, mut n_dropped) = (self.dropped.clone(), whole.clone(), 0);
         let (held, forgotten) = loop {
-            let watch = context.watch(self.options.generate.cancel.as_ref());
+            // A token that was turned is told by the generation, and a short text is soon encoded.
+            let watch = match whole.text.len() > MOST_UNWATCHED {
+                true => context.watch(self.options.generate.cancel.as_ref()),
+                false => Watch::new(None, None),
+            };
             watch.check()?;
             let (held, forgotten) = self.planned(&whole, &rendered, watch)?;
             let n = held.tokens.len() + reserve;
