@@ -140,10 +140,6 @@ impl<B: Backend> Decoder<B> {
             backend.embed(Embed { table, rows: batch.positions, out: &mut ws.proj })?;
             backend.add(&mut ws.x, &ws.proj, len);
         }
-        if let Some(norm) = &self.embd_norm {
-            norm.forward(backend, &ws.x, None, n, &mut ws.proj);
-            std::mem::swap(&mut ws.x, &mut ws.proj);
-        }
         if let Some(altup) = &self.altup {
             altup.spread(backend, ws, n);
         } else if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
