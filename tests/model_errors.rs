@@ -289,8 +289,8 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "3 entries", "token_embd.weight", "97 rows"]);
     llama()
         .tokens(97)
-        .key("tokenizer.ggml.model", "rwkv")
-        .refused(EMBER_E_UNSUPPORTED, &["\"rwkv\"", "tokenizer.ggml.model"]);
+        .key("tokenizer.ggml.model", "plamo2")
+        .refused(EMBER_E_UNSUPPORTED, &["\"plamo2\"", "tokenizer.ggml.model"]);
     llama()
         .key("tokenizer.ggml.model", "gpt2")
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "missing"]);
@@ -329,7 +329,7 @@ fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
     assert_eq!(told(llama()), None);
     for (parts, culprit) in [
         (bpe().key("tokenizer.ggml.pre", "nonsense"), "\"nonsense\""),
-        (of("rwkv"), "\"rwkv\""),
+        (of("plamo2"), "\"plamo2\""),
         (bpe(), "tokenizer.ggml.merges"),
         (of("llama"), "tokenizer.ggml.scores"),
         (of("t5").key("tokenizer.ggml.scores", vec![0f32; 96]), "96 elements"),
