@@ -256,7 +256,11 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
             let out = attend(kernels, &AttnTile { pages: &own, ..tile });
             check_tile(kernels, &tile, (k, v), &out, tolerance);
             let (slopes, table) = ([0.5, 0.25, 0.1, 0.03, 0.7, 0.0, 0.2, 0.4, 1.5], noise(9 * 41, 9));
-            for bias in [DistanceBias::Slopes(&slopes), DistanceBias::Table(&table, 41)] {
+            // Long sequences take long: once is enough.
+            let biases = if position < 40 || (!causal && window.is_some()) { 2 } else { 0 };
+            for bias in
+                [DistanceBias::Slopes(&slopes), DistanceBias::Table(&table, 41)].into_iter().take(biases)
+            {
                 let tile = AttnTile { bias: Some(bias), head: 1, ..tile };
                 check_tile(kernels, &tile, (k, v), &attend(kernels, &tile), tolerance);
             }
