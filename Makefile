@@ -35,7 +35,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -107,6 +107,12 @@ ios: ## an XCFramework for devices and simulators into build/ios, on any system
 
 test-ios: ios ## that, and its layout, processors and module (needs clang and llvm-objdump, named by CLANG and OBJDUMP)
 	$(PYTHON) tests/packaging/ios.py build/ios/Ember.xcframework
+
+release: ## the library for another system into build/release/TARGET (scripts/release.sh lists the targets)
+	FEATURES='$(FEATURES)' scripts/release.sh '$(TARGET)'
+
+test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, wine64, and make release TARGET=x86_64-windows-gnu)
+	scripts/test-windows.sh
 
 sizes: ## how many bytes of the shared library each feature takes
 	scripts/sizes.sh

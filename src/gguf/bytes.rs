@@ -8,11 +8,15 @@ use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use memmap2::{Mmap, MmapOptions};
+#[cfg(any(unix, windows))]
+use memmap2::Mmap;
+use memmap2::MmapOptions;
 
 use super::Reading;
 use super::mapped::{Mapped, read_up_to, unreadable};
 use crate::error::{Error, Result};
+#[cfg(windows)]
+use crate::memory::pages;
 use crate::memory::{Memory, Zeroed};
 
 /// What a copy is called where there is no memory for it.
@@ -227,7 +231,11 @@ impl FileBytes {
         if let Some(map) = self.mapped(&range) {
             let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
         }
-        #[cfg(not(unix))]
+        #[cfg(windows)]
+        if let Some(map) = self.mapped(&range) {
+            pages::will_need(&map[range]);
+        }
+        #[cfg(not(any(unix, windows)))]
         let _ = range;
     }
 
@@ -251,7 +259,11 @@ impl FileBytes {
                 let _ = unsafe { map.unchecked_advise_range(advice, start, end - start) };
             }
         }
-        #[cfg(not(unix))]
+        #[cfg(windows)]
+        if let Some(map) = self.mapped(&range) {
+            pages::release(&map[range]);
+        }
+        #[cfg(not(any(unix, windows)))]
         let _ = range;
     }
 
@@ -271,7 +283,9 @@ impl FileBytes {
                     _ => Err(std::io::Error::last_os_error()),
                 }
             }
-            #[cfg(not(unix))]
+            #[cfg(windows)]
+            Storage::Mapped(Mapped { map, .. }) => pages::lock(&map[range]),
+            #[cfg(not(any(unix, windows)))]
             Storage::Mapped(..) => {
                 let _ = range;
                 Err(std::io::ErrorKind::Unsupported.into())
@@ -282,7 +296,7 @@ impl FileBytes {
     }
 
     /// The mapping that holds `range`, which is not empty.
-    #[cfg(unix)]
+    #[cfg(any(unix, windows))]
     fn mapped(&self, range: &Range<usize>) -> Option<&Mmap> {
         match &self.storage {
             Storage::Mapped(Mapped { map, .. }) if range.start < range.end && range.end <= map.len() => {

@@ -12,8 +12,12 @@ use bytemuck::Pod;
 
 use crate::error::{Error, Result};
 
+#[cfg(windows)]
+#[allow(unsafe_code, reason = "calls of the system")]
+pub mod pages;
 #[allow(unsafe_code, reason = "an allocator")]
 pub mod reserve;
+
 #[allow(unsafe_code, reason = "parts of a mapping")]
 mod slab;
 #[allow(unsafe_code, reason = "slices over memory of its own")]

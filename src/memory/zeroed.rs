@@ -87,7 +87,9 @@ impl<T: Pod> Zeroed<T> {
         match &self.block {
             #[cfg(unix)]
             Block::Mapped(map) => map.lock(),
-            #[cfg(not(unix))]
+            #[cfg(windows)]
+            Block::Mapped(map) => super::pages::lock(map),
+            #[cfg(not(any(unix, windows)))]
             Block::Mapped(_) => Err(std::io::ErrorKind::Unsupported.into()),
             Block::Empty | Block::Heap(..) | Block::Shared(_) | Block::Hosts(..) => Ok(()),
         }

@@ -32,6 +32,7 @@ impl CpuSet {
     }
 
     /// A list as sysfs writes it, "0-3,8"; `None` when it is none.
+    #[cfg(any(test, not(windows)))]
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut set = CpuSet::empty();
         for range in list.trim().split(',').filter(|range| !range.is_empty()) {
@@ -114,7 +115,34 @@ mod system {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(windows)]
+impl CpuSet {
+    /// The CPUs that this process may run on; `None` when the system does not say.
+    pub fn allowed() -> Option<CpuSet> {
+        super::windows::allowed()
+    }
+
+    /// `InvalidArgument` for the first of these CPUs that a thread of this process cannot be bound to.
+    pub fn check_usable(&self) -> Result<()> {
+        let set = self.clone();
+        let check = move || {
+            set.iter().try_for_each(|cpu| CpuSet::new(&[cpu as u32]).and_then(|one| one.bind_this_thread()))
+        };
+        let no_memory = |e| Error::NoMemory(format!("a thread that looks at CPUs did not start: {e}"));
+        let thread = std::thread::Builder::new().spawn(check).map_err(no_memory)?;
+        thread.join().unwrap_or_else(|_| Err(Error::Internal("the check of CPUs panicked".into())))
+    }
+
+    /// Lets the calling thread run on these CPUs only. `InvalidArgument` when the system refuses.
+    pub fn bind_this_thread(&self) -> Result<()> {
+        super::windows::bind_this_thread(self).map_err(|e| {
+            let cpus = self.iter().collect::<Vec<_>>();
+            Error::InvalidArgument(format!("threads cannot be bound to the CPUs {cpus:?}: {e}"))
+        })
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 impl CpuSet {
     /// The CPUs that the calling thread may run on; `None` when the system does not say.
     pub fn allowed() -> Option<CpuSet> {

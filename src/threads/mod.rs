@@ -28,6 +28,9 @@ mod tasks;
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests;
 mod topology;
+#[cfg(windows)]
+#[allow(unsafe_code, reason = "calls of the system")]
+mod windows;
 
 pub use background::{Background, background, this_thread};
 pub use both::both;

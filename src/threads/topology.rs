@@ -3,6 +3,7 @@
 //! Two threads on one core (SMT) share what matrix products need, and efficiency cores beside faster ones are waited for at
 //! the end of every job, so neither is counted. What the system does not tell is not held against it.
 
+#[cfg(not(windows))]
 use std::path::Path;
 
 use super::{CpuSet, MAX_THREADS};
@@ -14,6 +15,9 @@ pub fn default_threads(cpus: Option<&CpuSet>) -> usize {
     let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());
     let allowed = CpuSet::allowed();
     let cores = match cpus.or(allowed.as_ref()) {
+        #[cfg(windows)]
+        Some(cpus) => super::windows::performance_cores(cpus).unwrap_or(at_once),
+        #[cfg(not(windows))]
         Some(cpus) => performance_cores(Path::new("/sys/devices"), cpus),
         None => system_cores().unwrap_or(at_once),
     };
@@ -22,6 +26,7 @@ pub fn default_threads(cpus: Option<&CpuSet>) -> usize {
 
 /// The number of distinct fast cores that the CPUs `cpus` belong to, by the files below `devices` (`/sys/devices` of
 /// Linux). A CPU that has no files there is a core.
+#[cfg(not(windows))]
 fn performance_cores(devices: &Path, cpus: &CpuSet) -> usize {
     let of_cpu = |cpu: usize, file: &str| read(&devices.join(format!("system/cpu/cpu{cpu}/{file}")));
     // Hybrid x86 processors list the CPUs of their performance cores here.
@@ -47,6 +52,7 @@ fn performance_cores(devices: &Path, cpus: &CpuSet) -> usize {
     }
 }
 
+#[cfg(not(windows))]
 fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
