@@ -77,7 +77,7 @@ static void threads_on_given_cpus(void)
     OK(ember_context_options_new(&o, E));
     OK(ember_context_options_set_n_threads(o, 3, E));
     OK(ember_context_options_set_worker_cpus(o, first, 1, E));
-#ifdef __linux__
+#if defined(__linux__) || defined(_WIN32)
     OK(ember_context_new(model, o, &bound, E));
     OK(ember_context_decode(bound, TOKENS, NULL, NULL, NULL, N, E));
     OK(ember_context_decode(free_to_move, TOKENS, NULL, NULL, NULL, N, E));
