@@ -132,7 +132,12 @@ fn with_one_layer_moved_tokens_are_those_that_are_run_anew() {
 
 #[test]
 fn what_cannot_move_says_why() {
-    for (name, words) in [("gpt2-tied", "learned positions"), ("bert", "encoder")] {
+    for (name, words) in [
+        ("gpt2-tied", "learned positions"),
+        ("bert", "encoder"),
+        ("hunyuan-dense", "after their rotation"),
+        ("hunyuan-moe", "after their rotation"),
+    ] {
         let mut context =
             context(&load(&fixture(&format!("models/{name}.gguf"))), &ContextOptions::default());
         let error = context.shift(0, 0, 0).unwrap_err();
