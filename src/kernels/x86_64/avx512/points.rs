@@ -363,7 +363,7 @@ fn iq1_s(packed: &iq1_s::Packed) -> Block {
     let down = _mm_movepi16_mask(groups);
     let shift = |j: usize| {
         let down = u64::from(down) >> (2 * j);
-        let down = (down & 1) * 0xFFFF_FFFF | (down >> 1 & 1) * (0xFFFF_FFFF << 32);
+        let down = ((down & 1) * 0xFFFF_FFFF) | ((down >> 1 & 1) * (0xFFFF_FFFF << 32));
         _mm512_mask_blend_epi8(down, _mm512_set1_epi8(1), _mm512_set1_epi8(-1))
     };
     let codes = quarters!(|j| _mm512_add_epi8(points(&iq1_s::EIGHTHS, eight(numbers, j)), shift(j)));
@@ -408,14 +408,15 @@ fn tq1_0(packed: &tq1_0::Packed) -> Block {
         let digits = _mm512_mask_blend_epi8(two, digits, _mm512_set1_epi8(129u8.cast_signed()));
         rest = _mm512_add_epi8(_mm512_add_epi8(rest, rest), rest);
         let (low, high) = (_mm512_castsi512_si256(digits), _mm512_extracti64x4_epi64::<1>(digits));
+        let (next, last) = (_mm256_castsi256_si128(high), _mm256_extracti128_si256::<1>(high));
         let a: &mut [u8; 32] = values[32 * k..].first_chunk_mut().expect("room for each digit");
         // SAFETY: there is room for 32 bytes.
         unsafe { _mm256_storeu_si256(a.as_mut_ptr().cast(), low) };
         let b: &mut [u8; 16] = values[160 + 16 * k..].first_chunk_mut().expect("room for each digit");
         // SAFETY: there is room for 16 bytes.
-        unsafe { _mm_storeu_si128(b.as_mut_ptr().cast(), _mm256_castsi256_si128(high)) };
+        unsafe { _mm_storeu_si128(b.as_mut_ptr().cast(), next) };
         if k < 4 {
-            let c = _mm_cvtsi128_si32(_mm256_extracti128_si256::<1>(high));
+            let c = _mm_cvtsi128_si32(last);
             values[240 + 4 * k..][..4].copy_from_slice(&c.to_le_bytes());
         }
     }
