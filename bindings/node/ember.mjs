@@ -2,7 +2,10 @@
 import { Constraint } from "./constraint.mjs";
 import { Conversation } from "./conversation.mjs";
 import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
-import { CHAT, Cancel, GENERATE, chatOptions, filled, generateOptions, only, optionsHandle, samplerOf } from "./options.mjs";
+import {
+  CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, embedOptions, filled, filledAsync, generateOptions,
+  only, optionsHandle, rowsOf, samplerOf, textArrays,
+} from "./options.mjs";
 
 export { Constraint, Conversation, EmberError };
 
@@ -36,6 +39,19 @@ const generatorNew = call(
 const generatorNext = callAsync("ember_generator_next", "void *generator, _Inout_ ember_event *event");
 const generatorUsage = call("ember_generator_usage", "void *generator, _Inout_ ember_generate_result *usage");
 
+const modelInfo = call("ember_model_info_get", "void *model, _Inout_ ember_model_info *info");
+const labelCount = call("ember_model_label_count", "void *model, _Out_ size_t *out");
+const label = call("ember_model_label", "void *model, size_t index, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
+const setCancelToken = call("ember_context_set_cancel_token", "void *context, void *token");
+const SCORED = "void *options, float *scores, size_t capacity, _Out_ size_t *needed";
+const embed = callAsync("ember_embed", `void *context, uint8_t **texts, size_t *lengths, size_t n, ${SCORED}`);
+const classify = callAsync("ember_classify", `void *context, uint8_t **texts, size_t *lengths, size_t n, ${SCORED}`);
+const rerank = callAsync(
+  "ember_rerank",
+  `void *context, uint8_t *query, size_t query_len, uint8_t **documents, size_t *lengths, size_t n, ${SCORED}`,
+);
+
+const NO_TOKEN = 0xffffffff;
 const KIND = ["echo", "token", "end"];
 const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
@@ -62,6 +78,42 @@ export class Model {
       options.close();
       token.close();
     }
+  }
+
+  /**
+   * The model's dimensions: { parameters, fileSize, vocabularySize, trainedContext, embeddingLength, vectorLength, prompts, layers, bos, eos,
+   * hasTokenizer, isCausal, pooling, hasChatTemplate }. A text's vector has vectorLength numbers, a token's embeddingLength; prompts is how
+   * many prompts for texts to be embedded there are.
+   */
+  get info() {
+    const raw = newStruct("ember_model_info");
+    this.use((m) => modelInfo(m, raw));
+    const token = (id) => (id === NO_TOKEN ? undefined : id);
+    return {
+      parameters: Number(raw.n_params),
+      fileSize: Number(raw.file_size),
+      vocabularySize: raw.n_vocab,
+      trainedContext: raw.n_ctx_train,
+      embeddingLength: raw.n_embd,
+      vectorLength: raw.n_embd_out,
+      prompts: raw.n_prompts,
+      layers: raw.n_layer,
+      bos: token(raw.bos_token),
+      eos: token(raw.eos_token),
+      hasTokenizer: raw.has_tokenizer !== 0,
+      isCausal: raw.causal !== 0,
+      pooling: POOLINGS[raw.pooling + 1],
+      hasChatTemplate: raw.has_chat_template !== 0,
+    };
+  }
+
+  /** What Context.classify scores, in the order of the scores. */
+  get labels() {
+    const n = [0];
+    this.use((m) => labelCount(m, n));
+    const text = (i) =>
+      filled(64, (room) => new Uint8Array(room), (buffer, needed) => this.use((m) => label(m, i, buffer, buffer.length, needed)));
+    return Array.from({ length: Number(n[0]) }, (_, i) => Buffer.from(text(i)).toString());
   }
 
   /** The text of a conversation as the model was trained on it. Options: tools, variables, template, templateName, thinking. */
@@ -197,6 +249,55 @@ export class Context {
     const chat = Object.fromEntries(CHAT.map((name) => [name, options[name]]));
     const rest = Object.fromEntries(Object.entries(options).filter(([name]) => !CHAT.includes(name)));
     yield* this.generate(this.#model.tokenizeChat(messages, chat), { reusePrefix: true, ...rest });
+  }
+
+  /**
+   * A vector for each text, in their order, a Float32Array each; with pooling "none" one for each token of each text. Give many at
+   * once. Options: pooling ("auto", "none", "mean", "cls", "last"), normalize, truncate, dimensions (how many numbers of each vector are
+   * kept), prompt (the name of a prompt of the model's, such as "query"), and signal.
+   */
+  async embed(texts, { signal, ...options } = {}) {
+    only(options, "embed", [...EMBED, "signal"]);
+    const info = this.#handle.use(() => this.#model.info);
+    const pooling = (options.pooling ?? "auto") === "auto" ? info.pooling : options.pooling;
+    const whole = pooling === "none" ? info.embeddingLength : info.vectorLength;
+    const numbers = await this.#scores(texts.length * whole, signal, embedOptions(options), embed, textArrays(texts));
+    return rowsOf(numbers, options.dimensions || whole);
+  }
+
+  /** The scores of each text, one for each of Model.labels. Options: activation ("auto", "none", "sigmoid", "softmax"), truncate, yesNo, signal. */
+  async classify(texts, { signal, ...options } = {}) {
+    only(options, "classify", [...CLASSIFY, "signal"]);
+    const numbers = await this.#scores(texts.length, signal, classifyOptions(options), classify, textArrays(texts));
+    return rowsOf(numbers, texts.length > 0 ? numbers.length / texts.length : 0);
+  }
+
+  /** How well each document answers the query: a score for each, the higher the better. Options are those of classify, and template. */
+  async rerank(query, documents, { signal, ...options } = {}) {
+    only(options, "rerank", [...CLASSIFY, "signal"]);
+    const numbers = await this.#scores(documents.length, signal, classifyOptions(options), rerank, [...utf8(query), ...textArrays(documents)]);
+    return Array.from(numbers);
+  }
+
+  /** What a function writes whose arguments are the context, these, and the options, which are closed. */
+  async #scores(room, signal, how, f, values) {
+    let release;
+    let cancel;
+    try {
+      signal?.throwIfAborted();
+      release = this.#take();
+      cancel = new Cancel(signal);
+      this.#handle.use((c) => cancel.handle.use((t) => setCancelToken(c, t)));
+      const fill = (buffer, needed) => this.#handle.use((c) => how.use((o) => f(c, ...values, o, buffer, buffer.length, needed)));
+      return await filledAsync(room, (n) => new Float32Array(n), fill);
+    } catch (error) {
+      throw cancel?.reason(error) ?? error;
+    } finally {
+      if (cancel && !this.#handle.closed) this.#handle.use((c) => setCancelToken(c, null));
+      how.close();
+      cancel?.close();
+      release?.();
+    }
   }
 
   /** A conversation that keeps what was said, for a promise; Conversation says with which options. */

@@ -2,6 +2,7 @@
 #ifndef EMBER_CONTEXT_HPP
 #define EMBER_CONTEXT_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -69,7 +70,7 @@ private:
     Event event_;
 };
 
-// Vectors of n_embd numbers, one after the other.
+// Vectors of n_embd numbers each, one after the other. n_embd is what the options and the model make it.
 struct Embeddings {
     std::vector<float> values;
     std::size_t n_embd = 0;
@@ -97,9 +98,7 @@ class Context {
 public:
     explicit Context(const Model &model, const ContextOptions &options = {})
         : handle_(detail::make<Handle>(ember_context_new, model.get(), options.handle().get())) {
-        ModelInfo info = model.info();
-        n_vocab_ = info.n_vocab;
-        n_embd_ = info.n_embd;
+        model_ = model.info();
     }
     Context(Context &&) noexcept = default;
     Context &operator=(Context &&) noexcept = default;
@@ -143,7 +142,7 @@ public:
     template <class Texts> Embeddings embed(const Texts &texts, const EmbedOptions &options = {}) {
         Views views(texts);
         auto handle = options.handle();
-        return vectors(views.size(), [&](float *out, std::size_t n, auto... rest) {
+        return vectors(views.size(), options.width(model_), [&](float *out, std::size_t n, auto... rest) {
             return ember_embed(get(), views.pointers.data(), views.lengths.data(), views.size(), handle.get(), out, n, rest...);
         });
     }
@@ -153,7 +152,7 @@ public:
     // Of texts that are token ids, one after the other, `lengths[i]` of them for text i.
     Embeddings embed_tokens(Span<const Token> tokens, Span<const std::size_t> lengths, const EmbedOptions &options = {}) {
         auto handle = options.handle();
-        return vectors(lengths.size(), [&](float *out, std::size_t n, auto... rest) {
+        return vectors(lengths.size(), options.width(model_), [&](float *out, std::size_t n, auto... rest) {
             return ember_embed_tokens(get(), tokens.data(), tokens.size(), lengths.data(), lengths.size(), handle.get(), out,
                                       n, rest...);
         });
@@ -219,7 +218,7 @@ public:
     Span<const float> logits(std::size_t index) const {
         const float *out = nullptr;
         detail::call(ember_context_logits, get(), index, &out);
-        return {out, n_vocab_};
+        return {out, model_.n_vocab};
     }
     std::uint32_t n_past(std::uint32_t sequence = 0) const {
         std::uint32_t n = 0;
@@ -322,8 +321,10 @@ private:
         auto handle = detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), raw);
         return Generator(std::move(handle), std::move(stages));
     }
-    template <class Function> Embeddings vectors(std::size_t n_texts, Function &&function) {
-        return {detail::fill<std::vector<float>>(n_texts * n_embd_, function), n_embd_};
+    template <class Function> Embeddings vectors(std::size_t n_texts, std::size_t width, Function &&function) {
+        // The library says what room it needs: a width that it refuses must not be allocated for.
+        std::size_t guess = n_texts * std::min<std::size_t>(width, std::max(model_.n_embd, model_.n_embd_out));
+        return {detail::fill<std::vector<float>>(guess, function), width};
     }
     template <class Function> Score scored(std::size_t guess, Function &&function) {
         ember_score_result result{};
@@ -340,8 +341,7 @@ private:
         return score;
     }
     std::shared_ptr<ember_context> handle_; // options have it too when it is their draft
-    std::size_t n_vocab_ = 0;
-    std::size_t n_embd_ = 0;
+    ModelInfo model_{};
 };
 
 inline GenerateOptions &GenerateOptions::draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence) {

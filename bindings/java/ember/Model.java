@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 
@@ -43,6 +44,31 @@ public final class Model implements AutoCloseable {
                     return new Context(retain(), Native.made(arena, "ember_context_new", m, o));
                 }));
             }
+        }
+    }
+
+    /** The model's dimensions. */
+    public ModelInfo info() {
+        try (var arena = Arena.ofConfined()) {
+            return handle.use(m -> {
+                var raw = Native.allocate(arena, Native.MODEL_INFO);
+                Native.call(arena, "ember_model_info_get", m, raw);
+                return ModelInfo.of(raw);
+            });
+        }
+    }
+
+    /** What `Context.classify` scores, in the order of the scores. */
+    public List<String> labels() {
+        try (var arena = Arena.ofConfined()) {
+            return handle.use(m -> {
+                var n = arena.allocate(JAVA_LONG);
+                Native.call(arena, "ember_model_label_count", m, n);
+                var labels = new ArrayList<String>();
+                for (long i = 0; i < n.get(JAVA_LONG, 0); i++)
+                    labels.add(Native.text(Native.filled(arena, JAVA_BYTE, 64, "ember_model_label", m, i)));
+                return List.copyOf(labels);
+            });
         }
     }
 
