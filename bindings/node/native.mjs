@@ -5,7 +5,15 @@ import koffi from "koffi";
 // Calls of other threads get a stack of koffi's making; its own choice, 128 KB, is less than threads have as a rule.
 koffi.config({ async_stack_size: 2 << 20, resident_async_pools: 2 });
 
-const library = koffi.load(process.env.EMBER_LIBRARY ?? "libember.so");
+const path = process.env.EMBER_LIBRARY ?? "libember.so";
+const library = koffi.load(path);
+
+// Koffi unloads its libraries when the process ends. The threads of contexts that nobody closed are still in this one then, and would run
+// code that is gone. So it has another reference, which nobody gives back.
+if (process.platform !== "win32") {
+  const RTLD_NOW = 2;
+  if (!koffi.load(null).func("void *dlopen(const char *path, int flags)")(path, RTLD_NOW)) throw new Error(`cannot keep ${path} loaded`);
+}
 
 // As in ember.h. Koffi has no text of a given length in a struct, so text stays a pointer.
 koffi.struct("ember_event", {
