@@ -29,6 +29,7 @@ const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
 const contextSetters = {
   nCtx: call("ember_context_options_set_n_ctx", "void *options, uint32_t n"),
   nThreads: call("ember_context_options_set_n_threads", "void *options, uint32_t n"),
+  nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
 };
 const contextNew = call("ember_context_new", "void *model, void *options, _Out_ void **out");
 const rewind = call("ember_context_rewind", "void *context, uint32_t sequence, uint32_t n_past");
@@ -39,6 +40,17 @@ const generatorNew = call(
 const generatorNext = callAsync("ember_generator_next", "void *generator, _Inout_ ember_event *event");
 const generatorUsage = call("ember_generator_usage", "void *generator, _Inout_ ember_generate_result *usage");
 
+const completionsNew = call(
+  "ember_completions_new_tokens",
+  "void *context, uint32_t *tokens, size_t n, uint32_t n_completions, void *options, void *sampler, _Out_ void **out",
+);
+const completionsNext = callAsync("ember_completions_next", "void *completions, _Inout_ ember_event *event, _Out_ uint32_t *index");
+const completionsUsage = call("ember_completions_usage", "void *completions, uint32_t index, _Inout_ ember_generate_result *usage");
+const completionsRank = call("ember_completions_rank", "void *completions, uint32_t *buffer, size_t capacity, _Out_ size_t *needed");
+const completionsText = call(
+  "ember_completions_text",
+  "void *completions, uint32_t index, uint8_t *buffer, size_t capacity, _Out_ size_t *needed",
+);
 const modelInfo = call("ember_model_info_get", "void *model, _Inout_ ember_model_info *info");
 const labelCount = call("ember_model_label_count", "void *model, _Out_ size_t *out");
 const label = call("ember_model_label", "void *model, size_t index, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
@@ -147,9 +159,9 @@ export class Model {
     return filled(bytes[1] + 8, (n) => new Uint32Array(n), fill);
   }
 
-  /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`. */
+  /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`; `nSeq`: how many sequences, for completions. */
   context(options = {}) {
-    only(options, "context", ["nCtx", "nThreads"]);
+    only(options, "context", Object.keys(contextSetters));
     const handle = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
     try {
       const pointer = this.use((m) => handle.use((o) => made(contextNew, m, o)));
@@ -241,6 +253,52 @@ export class Context {
   }
 
   /**
+   * `n` completions of a prompt (text or tokens), which runs once. Yields their events as generate does, each with the index of its
+   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, best }, where `best` is the
+   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i.
+   */
+  async *completions(prompt, n, options = {}) {
+    only(options, "completions", [...GENERATE, "signal"]);
+    if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw new EmberError(`n must be a whole number, not ${n}`, "INVALID_ARGUMENT");
+    options.signal?.throwIfAborted();
+    const release = this.#take();
+    const closing = [];
+    const closed = (handle) => (handle === undefined || closing.unshift(handle), handle);
+    try {
+      const tokens = typeof prompt === "string" ? this.#model.tokenize(prompt) : Uint32Array.from(prompt);
+      const cancel = closed(new Cancel(options.signal));
+      const how = closed(generateOptions(options, cancel));
+      const sampler = closed(samplerOf(options));
+      const create = (s) => this.#handle.use((c) => how.use((o) => made(completionsNew, c, tokens, tokens.length, n, o, s)));
+      const all = closed(new Handle("completions", sampler ? sampler.use(create) : create(null), "ember_completions_free"));
+      for (const event = newStruct("ember_event"), at = [0]; ; ) {
+        try {
+          await this.#handle.use(() => all.use((p) => completionsNext(p, event, at)));
+        } catch (error) {
+          throw cancel.reason(error);
+        }
+        const kind = KIND[event.kind];
+        if (kind === undefined) break; // EMBER_EVENT_NONE: all have ended
+        const index = at[0];
+        const finishReason = FINISH[event.finish_reason];
+        if (finishReason === "cancelled") cancel.throwIfAborted();
+        const one = { index, kind, text: textOf(event), logprob: event.logprob, finishReason };
+        if (kind === "token") one.token = event.token;
+        if (kind === "end") one.usage = usageOf(all, (p, usage) => completionsUsage(p, index, usage));
+        yield one;
+      }
+      const bytes = (room) => new Uint8Array(room);
+      const text = (i) => filled(256, bytes, (buffer, needed) => all.use((p) => completionsText(p, i, buffer, buffer.length, needed)));
+      const texts = Array.from({ length: n }, (_, i) => Buffer.from(text(i)).toString());
+      const rank = (buffer, needed) => all.use((p) => completionsRank(p, buffer, buffer.length, needed));
+      return { texts, best: options.logprobs ? Array.from(filled(n, (room) => new Uint32Array(room), rank)) : undefined };
+    } finally {
+      for (const one of closing) one.close();
+      release();
+    }
+  }
+
+  /**
    * The answer to a conversation, by the model's chat template; options are those of generate and of applyChatTemplate. Give all of the
    * conversation each time: what the context holds of it already is not run again. No text of a message can spell a control token.
    */
@@ -317,9 +375,9 @@ export class Context {
   }
 }
 
-function usageOf(generator) {
+function usageOf(generator, read = generatorUsage) {
   const usage = newStruct("ember_generate_result");
-  generator.use((g) => generatorUsage(g, usage));
+  generator.use((g) => read(g, usage));
   return {
     promptTokens: usage.n_prompt,
     reusedTokens: usage.n_reused,

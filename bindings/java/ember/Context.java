@@ -53,6 +53,11 @@ public final class Context implements AutoCloseable {
         return stream(model.tokenize(prompt, true, false), options, false);
     }
 
+    /** `n` completions of a prompt, which runs once. The context needs as many sequences. */
+    public Completions completions(String prompt, int n, Options options) {
+        return new Completions(handle, model.tokenize(prompt, true, false), n, options);
+    }
+
     private Stream<Event> stream(int[] tokens, Options options, boolean chat) {
         var generation = new Generation(handle, tokens, options, chat);
         return StreamSupport.stream(generation, false).onClose(generation::close);

@@ -36,10 +36,16 @@ public final class Model implements AutoCloseable {
 
     /** A context with this many positions and threads; 0: as many as fit. */
     public Context context(int positions, int threads) {
+        return context(positions, threads, 1);
+    }
+
+    /** As before, with as many sequences, each of so many positions: for Context.completions. */
+    public Context context(int positions, int threads, int sequences) {
         try (var arena = Arena.ofConfined()) {
             try (var options = new Handle("options", Native.made(arena, "ember_context_options_new"), "ember_context_options_free")) {
                 return handle.use(m -> options.use(o -> {
                     Native.call(arena, "ember_context_options_set_n_ctx", o, Native.unsigned("positions", positions));
+                    Native.call(arena, "ember_context_options_set_n_seq", o, Native.unsigned("sequences", sequences));
                     Native.call(arena, "ember_context_options_set_n_threads", o, Native.unsigned("threads", threads));
                     return new Context(retain(), Native.made(arena, "ember_context_new", m, o));
                 }));

@@ -29,7 +29,7 @@ from ._library import Handle, Lease, call, fill, lib
 from ._typing import Floats, Unpack
 from .constraint import Constraint
 from .errors import InvalidArgumentError
-from .generation import Completion, Generation, completion_of
+from .generation import Completion, Completions, Generation, completion_of
 from .model import Model
 from .options import ContextOptions, Memory, context_options, memory_of
 from .results import ContextInfo, Embeddings, Score, Timings, TokenScore, info_of
@@ -277,6 +277,24 @@ class Context(Sequences):
             events = list(generation)
             usage = generation.usage
         return completion_of(events, usage)
+
+    def completions(self, prompt: str | Sequence[int], n: int, **options: Unpack[GenerateOptions]) -> Completions:
+        """`n` completions of a prompt, which runs once: an iterator of pairs, which completion and its event. Completion i is in sequence
+        `sequence` + i, so the context needs as many (n_seq), and draws with the seed of the sampler + i. GenerateOptions lists the
+        options; the library refuses `shift` and leaves guesses out."""
+        count = unsigned("n", n)
+        sampler = sampler_of(options)
+        content, is_text = prompt_of(prompt)
+        make = lib.ember_completions_new if is_text else lib.ember_completions_new_tokens
+        with options_handle(options) as opt, self._handle as pointer:
+            arguments = (pointer, content, len(content), count, opt)
+            leases = [Lease(one._handle) for one in (self, sampler) if one is not None]
+            if sampler is None:
+                handle = Handle("completions", lib.ember_completions_free, make, *arguments, None)
+            else:
+                with sampler._handle as draw:
+                    handle = Handle("completions", lib.ember_completions_free, make, *arguments, draw)
+        return Completions(self, handle, sampler, leases)
 
     def embed(
         self,
