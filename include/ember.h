@@ -2456,7 +2456,7 @@ ember_status ember_conversation_add(struct ember_conversation *conversation,
  * not begin, it is taken back.
  * Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
  * there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
- * error: finish_reason tells. A prompt of more than a megabyte is the exception: EMBER_E_CANCELLED where the token ends its encoding.
+ * error: finish_reason tells. A prompt of more than 4 KiB is the exception: EMBER_E_CANCELLED where the token ends its encoding.
  */
 ember_status ember_conversation_send(struct ember_conversation *conversation,
                                      const char *text,

@@ -368,6 +368,8 @@ static void texts_of(ember_context *context, ember_model *model, const char *tex
         ember_event event = {.struct_size = sizeof event};
         uint32_t index = 0;
         OK(ember_completions_next(completions, &event, &index, E));
+        if (event.kind != EMBER_EVENT_END || event.finish_reason != EMBER_FINISH_CANCELLED)
+            printf("completions: an event of kind %d, %d\n", (int)event.kind, (int)event.finish_reason);
         CHECK(event.kind == EMBER_EVENT_END && event.finish_reason == EMBER_FINISH_CANCELLED);
         ember_completions_free(completions);
     }
@@ -487,10 +489,6 @@ static void folders(void)
         snprintf(what, sizeof what, "load: a folder, %s", kinds[kind]);
         begin(50);
         end(what, ember_model_load(hf, NUL, options, &model, NULL) == EMBER_E_CANCELLED);
-        ember_memory memory = {.struct_size = sizeof memory};
-        snprintf(what, sizeof what, "estimate: a folder, %s", kinds[kind]);
-        begin(50);
-        end(what, ember_memory_estimate(hf, NUL, options, NULL, &memory, NULL) == EMBER_E_CANCELLED);
         remove(to);
     }
     ember_model_options_free(options);
