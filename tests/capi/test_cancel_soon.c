@@ -413,7 +413,7 @@ static void texts(void)
 static void scores(void)
 {
     static const char *const models[] = {"bert-labels", "bert-rerank", "qwen3-reranker"};
-    const size_t length = 50000000;
+    const size_t length = 5000000;
     char *text = malloc(length + 1);
     if (text == NULL)
         exit(1);
