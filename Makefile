@@ -16,7 +16,7 @@ BENCH ?=
 # A libember.so that was built earlier, for test-capi to compare with.
 OLD ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Options of cargo that choose features: see "Smaller" in the README.
+# Options of cargo that choose features: see "Smaller" in docs/install.md.
 FEATURES ?=
 # What there is to fuzz, and which of it `make fuzz` takes.
 FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))

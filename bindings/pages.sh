@@ -44,6 +44,11 @@ bin=$(dirname "$(readlink -f "$(command -v "${JAVA:-java}")")")
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" EmberTest \
     examples/models/ember-tales.gguf "$chat_model" "$prompt" "$n" "$(golden text)"
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ChatTest examples/models/ember-tales.gguf "$out/tools.gguf"
+"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" CompletionsTest examples/models/ember-tales.gguf
+python3 bindings/lines.py dense >"$out/dense.txt"
+python3 bindings/lines.py rank >"$out/rank.txt"
+"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ScoresTest tests/fixtures/dense-folder "$out/dense.txt" \
+    tests/fixtures/rank "$out/rank.txt"
 if [ -f "$chat_model" ]; then
     "$bin/javac" -cp "$out/tests" -d "$out/tests" "$out/Weather.java"
     "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" Weather "$out/tools.gguf" | grep -q "sunny.*21 degrees"

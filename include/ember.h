@@ -1783,8 +1783,8 @@ ember_status ember_model_chat_template(const struct ember_model *model,
  *
  * Marks are often special tokens, whose text a generation leaves out by itself: have it write them
  * (ember_generate_options_set_render_special).
- * Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be; EMBER_E_UNSUPPORTED for a model
- * without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
+ * Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be, and a choice of a tool that is none of
+ * the tools; EMBER_E_UNSUPPORTED for a model without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
  * for a template that is broken; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_parser_new(const struct ember_model *model,
@@ -2456,7 +2456,7 @@ ember_status ember_conversation_add(struct ember_conversation *conversation,
  * not begin, it is taken back.
  * Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
  * there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
- * error: finish_reason tells. A prompt of more than a megabyte is the exception: EMBER_E_CANCELLED where the token ends its encoding.
+ * error: finish_reason tells. A prompt of more than 4 KiB is the exception: EMBER_E_CANCELLED where the token ends its encoding.
  */
 ember_status ember_conversation_send(struct ember_conversation *conversation,
                                      const char *text,

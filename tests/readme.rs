@@ -1,4 +1,4 @@
-//! The README's program is the one that is built and run, and every page with blocks of code has a test that runs them.
+//! The first program of docs/install.md is the one that is built and run, and every page with blocks of code has a test that runs them.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::path::Path;
@@ -8,12 +8,12 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_program_in_the_readme_is_the_example() {
+fn the_program_in_the_installation_is_the_example() {
     let program = read("examples/c/hello.c");
     assert!(program.lines().count() <= 30, "a program of at most 30 lines");
     assert!(
-        read("README.md").contains(&format!("```c\n{program}```")),
-        "examples/c/hello.c stands in the README"
+        read("docs/install.md").contains(&format!("```c\n{program}```")),
+        "examples/c/hello.c stands in docs/install.md"
     );
 }
 
@@ -48,12 +48,34 @@ fn the_tables_for_other_languages_are_those_of_the_header() {
 }
 
 /// Pages with blocks of code, and what runs the blocks.
-const RUN_BY: [(&str, &str); 16] = [
+const RUN_BY: &[(&str, &str)] = &[
     ("README.md", "tests/capi/readme.sh"),
+    ("README.md", "bindings/python/tests/test_docs.py"),
+    ("CONTRIBUTING.md", "tests/capi/readme.sh"),
+    ("docs/install.md", "tests/capi/readme.sh"),
+    ("docs/install.md", "tests/packaging/install.sh"),
+    ("docs/command-line.md", "tests/capi/readme.sh"),
+    ("docs/guides/chat.md", "tests/capi/readme.sh"),
+    ("docs/guides/tools.md", "tests/capi/readme.sh"),
+    ("docs/guides/embeddings.md", "tests/capi/readme.sh"),
+    ("docs/guides/mobile.md", "tests/capi/readme.sh"),
+    ("docs/guides/performance.md", "tests/capi/readme.sh"),
     ("bench/README.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),
     ("examples/models/README.md", "tests/capi/readme.sh"),
     ("docs/c.md", "tests/capi/guide.sh"),
+    ("docs/guides/errors.md", "tests/capi/guide.sh"),
+    ("docs/guides/text.md", "tests/capi/guide.sh"),
+    ("docs/guides/structured-output.md", "tests/capi/guide.sh"),
+    ("docs/guides/chat.md", "tests/capi/guide.sh"),
+    ("docs/guides/tools.md", "tests/capi/guide.sh"),
+    ("docs/guides/embeddings.md", "tests/capi/guide.sh"),
+    ("docs/guides/tokenizers.md", "tests/capi/guide.sh"),
+    ("docs/guides/threads.md", "tests/capi/guide.sh"),
+    ("docs/guides/many-users.md", "tests/capi/guide.sh"),
+    ("docs/guides/state.md", "tests/capi/guide.sh"),
+    ("docs/guides/models.md", "tests/capi/guide.sh"),
+    ("docs/guides/memory.md", "tests/capi/guide.sh"),
     ("docs/ffi.md", "tests/capi/ffi.sh"),
     ("bindings/cpp/README.md", "bindings/cpp/tests/run.sh"),
     ("bindings/go/README.md", "bindings/go/readme_test.go"),
@@ -89,7 +111,7 @@ fn every_page_with_code_names_who_runs_it() {
     for dir in ["bench", "bindings", "docs", "examples", "fuzz", "packaging", "scripts", "tests"] {
         walk(root, &root.join(dir), &mut pages);
     }
-    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"] {
         pages.extend(read(page).contains("```").then(|| page.to_owned()));
     }
     assert!(pages.len() >= 9, "{pages:?}");

@@ -70,10 +70,12 @@ fn moved_tokens_are_what_llama_cpp_makes_of_them() {
 fn first_layer(name: &str, architecture: &str) -> Arc<LoadedModel> {
     let mut parts = Parts::of(name).key(&format!("{architecture}.block_count"), 1u32);
     // Lists of layers.
-    for (_, value) in
-        parts.keys.iter_mut().filter(|(key, _)| key.starts_with(architecture) && !key.ends_with("sections"))
-    {
+    let of_layers = |key: &str| {
+        (key.starts_with(architecture) || key.starts_with("xielu.")) && !key.ends_with("sections")
+    };
+    for (_, value) in parts.keys.iter_mut().filter(|(key, _)| of_layers(key)) {
         match value {
+            Value::Array(Array::F32(list)) => list.truncate(1),
             Value::Array(Array::I32(list)) => list.truncate(1),
             Value::Array(Array::Bool(list)) => list.truncate(1),
             _ => {}
@@ -132,7 +134,12 @@ fn with_one_layer_moved_tokens_are_those_that_are_run_anew() {
 
 #[test]
 fn what_cannot_move_says_why() {
-    for (name, words) in [("gpt2-tied", "learned positions"), ("bert", "encoder")] {
+    for (name, words) in [
+        ("gpt2-tied", "learned positions"),
+        ("bert", "encoder"),
+        ("hunyuan-dense", "after their rotation"),
+        ("hunyuan-moe", "after their rotation"),
+    ] {
         let mut context =
             context(&load(&fixture(&format!("models/{name}.gguf"))), &ContextOptions::default());
         let error = context.shift(0, 0, 0).unwrap_err();

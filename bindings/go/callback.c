@@ -7,7 +7,7 @@ extern int32_t emberGoWrite(uint8_t *data, size_t len, void *user_data);
 // Of the innermost call on this thread. A sampler's clones share the Go function and may run at once, so it is no place for it.
 static _Thread_local uintptr_t failure;
 
-// How many calls of ember_go_sample, ember_go_next and ember_go_reply are under way on this thread. A stage outside of them is one of an engine.
+// How many calls of ember_go_sample, ember_go_next, ember_go_completions and ember_go_reply are under way on this thread. A stage outside of them is one of an engine.
 static _Thread_local unsigned own_calls;
 
 // How many stages of an engine are under way on this thread. Calls of its own that such a stage makes leave it as it is.
@@ -47,6 +47,19 @@ ember_status ember_go_next(ember_generator *generator, ember_event *event, uintp
     failure = 0;
     own_calls++;
     ember_status status = ember_generator_next(generator, event, err);
+    own_calls--;
+    *raised = failure;
+    failure = outer;
+    return status;
+}
+
+ember_status ember_go_completions(ember_completions *completions, ember_event *event, uint32_t *index, uintptr_t *raised,
+                                  ember_error **err)
+{
+    uintptr_t outer = failure;
+    failure = 0;
+    own_calls++;
+    ember_status status = ember_completions_next(completions, event, index, err);
     own_calls--;
     *raised = failure;
     failure = outer;

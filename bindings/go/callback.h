@@ -8,6 +8,8 @@ int32_t ember_go_candidates(const uint32_t *tokens, float *logits, size_t n, voi
 ember_status ember_go_sample(ember_sampler *sampler, const float *logits, size_t n, uint32_t *out, uintptr_t *raised,
                              ember_error **err);
 ember_status ember_go_next(ember_generator *generator, ember_event *event, uintptr_t *raised, ember_error **err);
+ember_status ember_go_completions(ember_completions *completions, ember_event *event, uint32_t *index, uintptr_t *raised,
+                                  ember_error **err);
 ember_status ember_go_reply(ember_conversation *conversation, ember_chat_event *event, uintptr_t *raised, ember_error **err);
 
 // Whether this thread is an engine's and runs a stage.

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -14,6 +15,7 @@ import (
 // EmbedOption is an option of [Context.Embed].
 type EmbedOption struct {
 	apply func(*C.ember_embed_options) error
+	width func(*embedWidth) // nil: it does not change
 }
 
 // WithPooling says which hidden states make a text's vector; by default [PoolingAuto].
@@ -21,13 +23,13 @@ func WithPooling(pooling Pooling) EmbedOption {
 	return EmbedOption{func(o *C.ember_embed_options) error {
 		var cerr *C.ember_error
 		return check(C.ember_embed_options_set_pooling(o, C.int32_t(pooling), &cerr), &cerr)
-	}}
+	}, func(w *embedWidth) { w.pooling = pooling }}
 }
 
 // WithNormalize says whether each vector is scaled to length 1, so that the dot product of two is their cosine. By default
 // true for one vector per text, false for one per token.
 func WithNormalize(normalize bool) EmbedOption {
-	return EmbedOption{func(o *C.ember_embed_options) error {
+	return EmbedOption{apply: func(o *C.ember_embed_options) error {
 		var cerr *C.ember_error
 		return check(C.ember_embed_options_set_normalize(o, C.bool(normalize), &cerr), &cerr)
 	}}
@@ -35,10 +37,53 @@ func WithNormalize(normalize bool) EmbedOption {
 
 // WithTruncate says whether a text that is too long is cut instead of refused; by default false.
 func WithTruncate(truncate bool) EmbedOption {
-	return EmbedOption{func(o *C.ember_embed_options) error {
+	return EmbedOption{apply: func(o *C.ember_embed_options) error {
 		var cerr *C.ember_error
 		return check(C.ember_embed_options_set_truncate(o, C.bool(truncate), &cerr), &cerr)
 	}}
+}
+
+// WithDimensions says how many numbers of each vector are kept, the first ones; 0, the default: all.
+func WithDimensions(n int) EmbedOption {
+	return EmbedOption{func(o *C.ember_embed_options) error {
+		if n < 0 {
+			return invalid(fmt.Sprintf("the number of dimensions is %d, which is less than 0", n))
+		}
+		var cerr *C.ember_error
+		return check(C.ember_embed_options_set_dimensions(o, C.size_t(n), &cerr), &cerr)
+	}, func(w *embedWidth) { w.dimensions = n }}
+}
+
+// WithPromptName puts the model's prompt of this name, such as "query" or "document", before each text of [Context.Embed]; by default
+// the model's default prompt, if it has one.
+func WithPromptName(name string) EmbedOption {
+	return EmbedOption{apply: func(o *C.ember_embed_options) error {
+		var cerr *C.ember_error
+		start, n := chars(name)
+		return check(C.ember_embed_options_set_prompt(o, start, n, &cerr), &cerr)
+	}}
+}
+
+// embedWidth is what the length of vectors depends on.
+type embedWidth struct {
+	pooling    Pooling
+	dimensions int
+}
+
+// of is the length of a model's vectors, before and behind the cut to the dimensions that were asked for.
+func (w embedWidth) of(info ModelInfo) (whole, kept int) {
+	pooling := w.pooling
+	if pooling == PoolingAuto {
+		pooling = info.Pooling
+	}
+	whole = info.VectorLen
+	if pooling == PoolingNone {
+		whole = info.EmbeddingLen
+	}
+	if w.dimensions > 0 {
+		return whole, w.dimensions
+	}
+	return whole, whole
 }
 
 // Embed gives a vector for each text, in their order; with [PoolingNone] one for each token of each text. The texts run in
@@ -77,15 +122,19 @@ func (c *Context) embed(ctx context.Context, texts int, options []EmbedOption,
 		return nil, err
 	}
 	defer C.ember_embed_options_free(o)
+	asked := embedWidth{pooling: PoolingAuto}
 	for _, option := range options {
 		if err := applied(option.apply, o); err != nil {
 			return nil, err
 		}
+		if option.width != nil {
+			option.width(&asked)
+		}
 	}
-	width := c.model.EmbeddingLen
+	whole, width := asked.of(c.model)
 	var numbers []float32
 	err := c.until(ctx, func(p *C.ember_context) (err error) {
-		numbers, err = fill(texts*width, func(vectors []float32, needed *C.size_t) error { return call(p, o, vectors, needed) })
+		numbers, err = fill(texts*whole, func(vectors []float32, needed *C.size_t) error { return call(p, o, vectors, needed) })
 		return err
 	})
 	if err != nil {

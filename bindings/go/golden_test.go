@@ -143,6 +143,76 @@ func TestGoldenEmbeddings(t *testing.T) {
 	near(t, "cosine", dot(vectors[0], vectors[1]), g.Cosine, 0.01)
 }
 
+// The vectors of a folder with a Dense module are narrower than the model's layers.
+func TestDense(t *testing.T) {
+	var g struct {
+		Texts []string
+		Cases []struct {
+			Base       string
+			Dense      []any
+			Normalize  bool
+			Dimensions int
+			Rows       [][]float64
+		}
+	}
+	must(t, json.Unmarshal([]byte(readFile(t, root+"tests/fixtures/dense.json")), &g))
+	ctx := context.Background()
+	m, err := Load(ctx, root+"tests/fixtures/dense-folder")
+	must(t, err)
+	defer m.Close()
+	equal(t, "width", m.Info().EmbeddingLen, 36)
+	equal(t, "vectors' length", m.Info().VectorLen, 7)
+	equal(t, "prompts", m.Info().Prompts, 3)
+	c, err := m.NewContext(WithThreads(1), WithKVType(KVF32))
+	must(t, err)
+	defer c.Close()
+	cases := 0
+	for _, one := range g.Cases {
+		if one.Base != "bert" || len(one.Dense) == 0 {
+			continue
+		}
+		cases++
+		vectors, err := c.Embed(ctx, g.Texts, WithNormalize(one.Normalize), WithDimensions(one.Dimensions))
+		must(t, err)
+		equal(t, "vectors", len(vectors), len(g.Texts))
+		for i, want := range one.Rows {
+			equal(t, "length", len(vectors[i]), len(want))
+			for j := range want {
+				near(t, "number", float64(vectors[i][j]), want[j], 1e-4)
+			}
+		}
+	}
+	equal(t, "cases", cases, 2)
+	var prompted []string
+	for _, text := range g.Texts {
+		prompted = append(prompted, "w5 w6 "+text)
+	}
+	want, err := c.Embed(ctx, prompted)
+	must(t, err)
+	got, err := c.Embed(ctx, g.Texts, WithPromptName("query"))
+	must(t, err)
+	for i := range want {
+		equal(t, "prompted", slices.Equal(got[i], want[i]), true)
+	}
+	rows, err := c.Embed(ctx, []string{"w7 w8"}, WithPooling(PoolingNone))
+	must(t, err)
+	cut, err := c.Embed(ctx, []string{"w7 w8"}, WithPooling(PoolingNone), WithDimensions(5))
+	must(t, err)
+	equal(t, "rows", len(rows), len(cut))
+	for i := range rows {
+		equal(t, "row", len(rows[i]), 36)
+		equal(t, "cut row", slices.Equal(cut[i], rows[i][:5]), true)
+	}
+	for _, refused := range []struct {
+		option EmbedOption
+		says   string
+	}{{WithDimensions(8), "1 to 7"}, {WithDimensions(math.MaxInt), "1 to 7"}, {WithDimensions(-1), "-1"}, {WithPromptName("passage"), "\"passage\""}} {
+		if _, err := c.Embed(ctx, g.Texts, refused.option); err == nil || !strings.Contains(err.Error(), refused.says) {
+			t.Errorf("got %v, want a sentence with %s", err, refused.says)
+		}
+	}
+}
+
 func dot(a, b []float32) (sum float64) {
 	for i := range a {
 		sum += float64(a[i]) * float64(b[i])

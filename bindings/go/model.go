@@ -18,7 +18,7 @@ type ModelInfo struct {
 	FileSize     uint64  // bytes of the model's files
 	VocabSize    int     // logits per position; tokens are below it
 	TrainContext int     // positions the model was trained on
-	EmbeddingLen int     // width of the residual stream, and length of embeddings
+	EmbeddingLen int     // width of the residual stream
 	Layers       int     // layers
 	Heads        int     // query heads
 	KVHeads      int     // key/value heads
@@ -36,6 +36,8 @@ type ModelInfo struct {
 	Unknown      Token   // for what no other token stands for, or NoToken
 	Padding      Token   // padding, or NoToken
 	ChatTemplate bool    // whether the file has a chat template
+	VectorLen    int     // numbers of a text's vector: EmbeddingLen, but in models with dense modules behind the pooling
+	Prompts      int     // prompts for texts to be embedded, by their names ([WithPromptName])
 }
 
 // Pack says which matrices are packed when a model is loaded.
@@ -94,6 +96,8 @@ func (m *Model) read(p *C.ember_model) error {
 		Unknown:      Token(info.unk_token),
 		Padding:      Token(info.pad_token),
 		ChatTemplate: info.has_chat_template != 0,
+		VectorLen:    int(info.n_embd_out),
+		Prompts:      int(info.n_prompts),
 	}
 	return nil
 }

@@ -2,7 +2,10 @@
 import { Constraint } from "./constraint.mjs";
 import { Conversation } from "./conversation.mjs";
 import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
-import { CHAT, Cancel, GENERATE, chatOptions, filled, generateOptions, only, optionsHandle, samplerOf } from "./options.mjs";
+import {
+  CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, embedOptions, filled, filledAsync, generateOptions,
+  only, optionsHandle, rowsOf, samplerOf, textArrays,
+} from "./options.mjs";
 
 export { Constraint, Conversation, EmberError };
 
@@ -26,6 +29,7 @@ const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
 const contextSetters = {
   nCtx: call("ember_context_options_set_n_ctx", "void *options, uint32_t n"),
   nThreads: call("ember_context_options_set_n_threads", "void *options, uint32_t n"),
+  nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
 };
 const contextNew = call("ember_context_new", "void *model, void *options, _Out_ void **out");
 const rewind = call("ember_context_rewind", "void *context, uint32_t sequence, uint32_t n_past");
@@ -36,6 +40,30 @@ const generatorNew = call(
 const generatorNext = callAsync("ember_generator_next", "void *generator, _Inout_ ember_event *event");
 const generatorUsage = call("ember_generator_usage", "void *generator, _Inout_ ember_generate_result *usage");
 
+const completionsNew = call(
+  "ember_completions_new_tokens",
+  "void *context, uint32_t *tokens, size_t n, uint32_t n_completions, void *options, void *sampler, _Out_ void **out",
+);
+const completionsNext = callAsync("ember_completions_next", "void *completions, _Inout_ ember_event *event, _Out_ uint32_t *index");
+const completionsUsage = call("ember_completions_usage", "void *completions, uint32_t index, _Inout_ ember_generate_result *usage");
+const completionsRank = call("ember_completions_rank", "void *completions, uint32_t *buffer, size_t capacity, _Out_ size_t *needed");
+const completionsText = call(
+  "ember_completions_text",
+  "void *completions, uint32_t index, uint8_t *buffer, size_t capacity, _Out_ size_t *needed",
+);
+const modelInfo = call("ember_model_info_get", "void *model, _Inout_ ember_model_info *info");
+const labelCount = call("ember_model_label_count", "void *model, _Out_ size_t *out");
+const label = call("ember_model_label", "void *model, size_t index, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
+const setCancelToken = call("ember_context_set_cancel_token", "void *context, void *token");
+const SCORED = "void *options, float *scores, size_t capacity, _Out_ size_t *needed";
+const embed = callAsync("ember_embed", `void *context, uint8_t **texts, size_t *lengths, size_t n, ${SCORED}`);
+const classify = callAsync("ember_classify", `void *context, uint8_t **texts, size_t *lengths, size_t n, ${SCORED}`);
+const rerank = callAsync(
+  "ember_rerank",
+  `void *context, uint8_t *query, size_t query_len, uint8_t **documents, size_t *lengths, size_t n, ${SCORED}`,
+);
+
+const NO_TOKEN = 0xffffffff;
 const KIND = ["echo", "token", "end"];
 const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
@@ -62,6 +90,42 @@ export class Model {
       options.close();
       token.close();
     }
+  }
+
+  /**
+   * The model's dimensions: { parameters, fileSize, vocabularySize, trainedContext, embeddingLength, vectorLength, prompts, layers, bos, eos,
+   * hasTokenizer, isCausal, pooling, hasChatTemplate }. A text's vector has vectorLength numbers, a token's embeddingLength; prompts is how
+   * many prompts for texts to be embedded there are.
+   */
+  get info() {
+    const raw = newStruct("ember_model_info");
+    this.use((m) => modelInfo(m, raw));
+    const token = (id) => (id === NO_TOKEN ? undefined : id);
+    return {
+      parameters: Number(raw.n_params),
+      fileSize: Number(raw.file_size),
+      vocabularySize: raw.n_vocab,
+      trainedContext: raw.n_ctx_train,
+      embeddingLength: raw.n_embd,
+      vectorLength: raw.n_embd_out,
+      prompts: raw.n_prompts,
+      layers: raw.n_layer,
+      bos: token(raw.bos_token),
+      eos: token(raw.eos_token),
+      hasTokenizer: raw.has_tokenizer !== 0,
+      isCausal: raw.causal !== 0,
+      pooling: POOLINGS[raw.pooling + 1],
+      hasChatTemplate: raw.has_chat_template !== 0,
+    };
+  }
+
+  /** What Context.classify scores, in the order of the scores. */
+  get labels() {
+    const n = [0];
+    this.use((m) => labelCount(m, n));
+    const text = (i) =>
+      filled(64, (room) => new Uint8Array(room), (buffer, needed) => this.use((m) => label(m, i, buffer, buffer.length, needed)));
+    return Array.from({ length: Number(n[0]) }, (_, i) => Buffer.from(text(i)).toString());
   }
 
   /** The text of a conversation as the model was trained on it. Options: tools, variables, template, templateName, thinking. */
@@ -95,9 +159,9 @@ export class Model {
     return filled(bytes[1] + 8, (n) => new Uint32Array(n), fill);
   }
 
-  /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`. */
+  /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`; `nSeq`: how many sequences, for completions. */
   context(options = {}) {
-    only(options, "context", ["nCtx", "nThreads"]);
+    only(options, "context", Object.keys(contextSetters));
     const handle = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
     try {
       const pointer = this.use((m) => handle.use((o) => made(contextNew, m, o)));
@@ -189,6 +253,52 @@ export class Context {
   }
 
   /**
+   * `n` completions of a prompt (text or tokens), which runs once. Yields their events as generate does, each with the index of its
+   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, best }, where `best` is the
+   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i.
+   */
+  async *completions(prompt, n, options = {}) {
+    only(options, "completions", [...GENERATE, "signal"]);
+    if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw new EmberError(`n must be a whole number, not ${n}`, "INVALID_ARGUMENT");
+    options.signal?.throwIfAborted();
+    const release = this.#take();
+    const closing = [];
+    const closed = (handle) => (handle === undefined || closing.unshift(handle), handle);
+    try {
+      const tokens = typeof prompt === "string" ? this.#model.tokenize(prompt) : Uint32Array.from(prompt);
+      const cancel = closed(new Cancel(options.signal));
+      const how = closed(generateOptions(options, cancel));
+      const sampler = closed(samplerOf(options));
+      const create = (s) => this.#handle.use((c) => how.use((o) => made(completionsNew, c, tokens, tokens.length, n, o, s)));
+      const all = closed(new Handle("completions", sampler ? sampler.use(create) : create(null), "ember_completions_free"));
+      for (const event = newStruct("ember_event"), at = [0]; ; ) {
+        try {
+          await this.#handle.use(() => all.use((p) => completionsNext(p, event, at)));
+        } catch (error) {
+          throw cancel.reason(error);
+        }
+        const kind = KIND[event.kind];
+        if (kind === undefined) break; // EMBER_EVENT_NONE: all have ended
+        const index = at[0];
+        const finishReason = FINISH[event.finish_reason];
+        if (finishReason === "cancelled") cancel.throwIfAborted();
+        const one = { index, kind, text: textOf(event), logprob: event.logprob, finishReason };
+        if (kind === "token") one.token = event.token;
+        if (kind === "end") one.usage = usageOf(all, (p, usage) => completionsUsage(p, index, usage));
+        yield one;
+      }
+      const bytes = (room) => new Uint8Array(room);
+      const text = (i) => filled(256, bytes, (buffer, needed) => all.use((p) => completionsText(p, i, buffer, buffer.length, needed)));
+      const texts = Array.from({ length: n }, (_, i) => Buffer.from(text(i)).toString());
+      const rank = (buffer, needed) => all.use((p) => completionsRank(p, buffer, buffer.length, needed));
+      return { texts, best: options.logprobs ? Array.from(filled(n, (room) => new Uint32Array(room), rank)) : undefined };
+    } finally {
+      for (const one of closing) one.close();
+      release();
+    }
+  }
+
+  /**
    * The answer to a conversation, by the model's chat template; options are those of generate and of applyChatTemplate. Give all of the
    * conversation each time: what the context holds of it already is not run again. No text of a message can spell a control token.
    */
@@ -197,6 +307,55 @@ export class Context {
     const chat = Object.fromEntries(CHAT.map((name) => [name, options[name]]));
     const rest = Object.fromEntries(Object.entries(options).filter(([name]) => !CHAT.includes(name)));
     yield* this.generate(this.#model.tokenizeChat(messages, chat), { reusePrefix: true, ...rest });
+  }
+
+  /**
+   * A vector for each text, in their order, a Float32Array each; with pooling "none" one for each token of each text. Give many at
+   * once. Options: pooling ("auto", "none", "mean", "cls", "last"), normalize, truncate, dimensions (how many numbers of each vector are
+   * kept), prompt (the name of a prompt of the model's, such as "query"), and signal.
+   */
+  async embed(texts, { signal, ...options } = {}) {
+    only(options, "embed", [...EMBED, "signal"]);
+    const info = this.#handle.use(() => this.#model.info);
+    const pooling = (options.pooling ?? "auto") === "auto" ? info.pooling : options.pooling;
+    const whole = pooling === "none" ? info.embeddingLength : info.vectorLength;
+    const numbers = await this.#scores(texts.length * whole, signal, embedOptions(options), embed, textArrays(texts));
+    return rowsOf(numbers, options.dimensions || whole);
+  }
+
+  /** The scores of each text, one for each of Model.labels. Options: activation ("auto", "none", "sigmoid", "softmax"), truncate, yesNo, signal. */
+  async classify(texts, { signal, ...options } = {}) {
+    only(options, "classify", [...CLASSIFY, "signal"]);
+    const numbers = await this.#scores(texts.length, signal, classifyOptions(options), classify, textArrays(texts));
+    return rowsOf(numbers, texts.length > 0 ? numbers.length / texts.length : 0);
+  }
+
+  /** How well each document answers the query: a score for each, the higher the better. Options are those of classify, and template. */
+  async rerank(query, documents, { signal, ...options } = {}) {
+    only(options, "rerank", [...CLASSIFY, "signal"]);
+    const numbers = await this.#scores(documents.length, signal, classifyOptions(options), rerank, [...utf8(query), ...textArrays(documents)]);
+    return Array.from(numbers);
+  }
+
+  /** What a function writes whose arguments are the context, these, and the options, which are closed. */
+  async #scores(room, signal, how, f, values) {
+    let release;
+    let cancel;
+    try {
+      signal?.throwIfAborted();
+      release = this.#take();
+      cancel = new Cancel(signal);
+      this.#handle.use((c) => cancel.handle.use((t) => setCancelToken(c, t)));
+      const fill = (buffer, needed) => this.#handle.use((c) => how.use((o) => f(c, ...values, o, buffer, buffer.length, needed)));
+      return await filledAsync(room, (n) => new Float32Array(n), fill);
+    } catch (error) {
+      throw cancel?.reason(error) ?? error;
+    } finally {
+      if (cancel && !this.#handle.closed) this.#handle.use((c) => setCancelToken(c, null));
+      how.close();
+      cancel?.close();
+      release?.();
+    }
   }
 
   /** A conversation that keeps what was said, for a promise; Conversation says with which options. */
@@ -216,9 +375,9 @@ export class Context {
   }
 }
 
-function usageOf(generator) {
+function usageOf(generator, read = generatorUsage) {
   const usage = newStruct("ember_generate_result");
-  generator.use((g) => generatorUsage(g, usage));
+  generator.use((g) => read(g, usage));
   return {
     promptTokens: usage.n_prompt,
     reusedTokens: usage.n_reused,

@@ -120,6 +120,13 @@ test("two generations at once", async () => {
   assert.deepEqual(texts.map((t) => t.text), [golden.text, golden.text, golden.text]);
 });
 
+test("a process may end with contexts open", async () => {
+  const program = `
+    import { Model } from ${JSON.stringify(new URL("ember.mjs", import.meta.url))};
+    globalThis.context = (await Model.load(${JSON.stringify(path)})).context();`;
+  for (let i = 0; i < 10; i++) await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program]);
+});
+
 test("refusals are sentences", async () => {
   await assert.rejects(Model.load("no.gguf"), isEmber("IO", "no.gguf"));
   const model = await Model.load(path);

@@ -5,7 +5,15 @@ import koffi from "koffi";
 // Calls of other threads get a stack of koffi's making; its own choice, 128 KB, is less than threads have as a rule.
 koffi.config({ async_stack_size: 2 << 20, resident_async_pools: 2 });
 
-const library = koffi.load(process.env.EMBER_LIBRARY ?? "libember.so");
+const path = process.env.EMBER_LIBRARY ?? "libember.so";
+const library = koffi.load(path);
+
+// Koffi unloads its libraries when the process ends. The threads of contexts that nobody closed are still in this one then, and would run
+// code that is gone. So it has another reference, which nobody gives back.
+if (process.platform !== "win32") {
+  const RTLD_NOW = 2;
+  if (!koffi.load(null).func("void *dlopen(const char *path, int flags)")(path, RTLD_NOW)) throw new Error(`cannot keep ${path} loaded`);
+}
 
 // As in ember.h. Koffi has no text of a given length in a struct, so text stays a pointer.
 koffi.struct("ember_event", {
@@ -49,6 +57,33 @@ koffi.struct("ember_generate_result", {
   n_shifted: "uint64_t",
   n_forced: "uint32_t",
   progress: "int32_t",
+});
+koffi.struct("ember_model_info", {
+  struct_size: "size_t",
+  n_params: "uint64_t",
+  file_size: "uint64_t",
+  n_vocab: "uint32_t",
+  n_ctx_train: "uint32_t",
+  n_embd: "uint32_t",
+  n_layer: "uint32_t",
+  n_head: "uint32_t",
+  n_head_kv: "uint32_t",
+  head_dim: "uint32_t",
+  n_ff: "uint32_t",
+  bos_token: "uint32_t",
+  eos_token: "uint32_t",
+  has_tokenizer: "uint32_t",
+  add_bos: "uint32_t",
+  causal: "uint32_t",
+  pooling: "int32_t",
+  n_expert: "uint32_t",
+  n_expert_used: "uint32_t",
+  eot_token: "uint32_t",
+  unk_token: "uint32_t",
+  pad_token: "uint32_t",
+  has_chat_template: "uint32_t",
+  n_embd_out: "uint32_t",
+  n_prompts: "uint32_t",
 });
 koffi.struct("ember_conversation_usage", {
   struct_size: "size_t",

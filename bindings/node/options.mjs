@@ -42,6 +42,33 @@ const samplerStages = [
   ["minP", call("ember_sampler_add_min_p", "void *sampler, float p")],
   ["temperature", call("ember_sampler_add_temperature", "void *sampler, float t")],
 ];
+const POOLING = { auto: -1, none: 0, mean: 1, cls: 2, last: 3, rank: 4 };
+const ACTIVATION = { auto: -1, none: 0, sigmoid: 1, softmax: 2 };
+const named = (what, numbers, set) => (options, name) => {
+  if (!Object.hasOwn(numbers, name)) throw new EmberError(`${what} must be one of ${Object.keys(numbers).join(", ")}, not ${name}`, "INVALID_ARGUMENT");
+  set(options, numbers[name]);
+};
+const embedOptionsNew = call("ember_embed_options_new", "_Out_ void **out");
+const setDimensions = call("ember_embed_options_set_dimensions", "void *options, size_t dimensions");
+const setPrompt = call("ember_embed_options_set_prompt", "void *options, uint8_t *name, size_t n");
+const embedSetters = {
+  pooling: named("pooling", POOLING, call("ember_embed_options_set_pooling", "void *options, int32_t pooling")),
+  normalize: call("ember_embed_options_set_normalize", "void *options, bool normalize"),
+  truncate: call("ember_embed_options_set_truncate", "void *options, bool truncate"),
+  dimensions: (options, n) => {
+    if (!Number.isSafeInteger(n) || n < 0) throw new EmberError(`dimensions must be a whole number from 0 on, not ${n}`, "INVALID_ARGUMENT");
+    setDimensions(options, n);
+  },
+  prompt: (options, name) => setPrompt(options, ...utf8(name)),
+};
+const classifyOptionsNew = call("ember_classify_options_new", "_Out_ void **out");
+const setTemplate = call("ember_classify_options_set_template", "void *options, uint8_t *text, size_t n");
+const classifySetters = {
+  activation: named("activation", ACTIVATION, call("ember_classify_options_set_activation", "void *options, int32_t activation")),
+  truncate: call("ember_classify_options_set_truncate", "void *options, bool truncate"),
+  template: (options, text) => setTemplate(options, ...utf8(text)),
+  yesNo: call("ember_classify_options_set_yes_no", "void *options, bool yes_no"),
+};
 const tokenNew = call("ember_cancel_token_new", "_Out_ void **out");
 const tokenCancel = call.void("ember_cancel_token_cancel", "void *token");
 const tokenReset = call.void("ember_cancel_token_reset", "void *token");
@@ -50,6 +77,10 @@ const SEED_RANDOM = 0xffffffffffffffffn;
 export const CHAT = Object.keys(chatSetters);
 export const REPLY = [...CHAT, ...Object.keys(replySetters)];
 export const GENERATE = [...Object.keys(generateSetters), ...samplerStages.map(([name]) => name), "seed", "stop"];
+
+export const EMBED = Object.keys(embedSetters);
+export const CLASSIFY = Object.keys(classifySetters);
+export const POOLINGS = Object.keys(POOLING);
 
 export const isSet = (value) => value !== undefined && value !== null;
 
@@ -77,6 +108,12 @@ export function optionsHandle(create, free, options, setters) {
 /** How a conversation is written. */
 export const chatOptions = (options) =>
   optionsHandle(chatOptionsNew, "ember_chat_options_free", options, { ...chatSetters, ...replySetters });
+
+/** How to embed. */
+export const embedOptions = (options) => optionsHandle(embedOptionsNew, "ember_embed_options_free", options, embedSetters);
+
+/** How to score texts. */
+export const classifyOptions = (options) => optionsHandle(classifyOptionsNew, "ember_classify_options_free", options, classifySetters);
 
 /** How to generate, until the cancel's signal. */
 export function generateOptions(options, cancel) {
@@ -123,6 +160,30 @@ export function filled(room, make, fill) {
   }
   return buffer.subarray(0, Number(needed[0]));
 }
+
+/** As filled, for a function that gives a promise. */
+export async function filledAsync(room, make, fill) {
+  const needed = [0];
+  let buffer = make(room);
+  try {
+    await fill(buffer, needed);
+  } catch (error) {
+    if (error.code !== "BUFFER_TOO_SMALL") throw error;
+    buffer = make(Number(needed[0]));
+    await fill(buffer, needed);
+  }
+  return buffer.subarray(0, Number(needed[0]));
+}
+
+/** Texts for a function that takes their pointers, their lengths and their number. */
+export function textArrays(texts) {
+  const bytes = texts.map((text) => Buffer.from(text));
+  return [bytes, BigUint64Array.from(bytes, (one) => BigInt(one.length)), bytes.length];
+}
+
+/** Numbers that come one row after the other. */
+export const rowsOf = (numbers, width) =>
+  Array.from({ length: width > 0 ? numbers.length / width : 0 }, (_, i) => numbers.subarray(i * width, (i + 1) * width));
 
 /** A token of the library, which an AbortSignal turns. */
 export class Cancel {

@@ -33,9 +33,10 @@ pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Deco
 
 fn bind_with<B: Backend>(
     file: &mut Binder<'_, B>,
-    info: ModelInfo,
+    mut info: ModelInfo,
     experts: Option<&MoeStyle>,
 ) -> Result<(ModelInfo, Decoder<B>)> {
+    info.norms_rotated_keys = true;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
     let attention = parts::causal(&info, Some(rope));

@@ -103,6 +103,8 @@ pub struct ModelInfo {
     pub n_ff: usize,
     /// The numbers of a mixture of experts.
     pub experts: Option<ExpertInfo>,
+    /// Whether keys are multiplied with the weights of a norm behind their rotation, so that none can be rotated again.
+    pub norms_rotated_keys: bool,
     /// Longest context the weights allow at all, when they set a limit (learned positions do).
     pub n_ctx_max: Option<usize>,
     /// Number of weights in the file.
@@ -179,6 +181,11 @@ impl ModelInfo {
             _ if !self.causal => Some(self.no_logits()),
             _ if self.is_recurrent() => Some(format!(
                 "the architecture \"{}\" has recurrent layers, whose state cannot forget tokens in the midst of a sequence",
+                self.architecture
+            )),
+            _ if self.norms_rotated_keys => Some(format!(
+                "the architecture \"{}\" multiplies keys with the weights of a norm after their rotation: what was computed at \
+                 one position cannot be moved to another",
                 self.architecture
             )),
             Some(_) => Some(format!(

@@ -185,8 +185,8 @@ fn is_whole(finish_reason: i32) -> Result<bool> {
 ///
 /// Marks are often special tokens, whose text a generation leaves out by itself: have it write them
 /// (ember_generate_options_set_render_special).
-/// Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be; EMBER_E_UNSUPPORTED for a model
-/// without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
+/// Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be, and a choice of a tool that is none of
+/// the tools; EMBER_E_UNSUPPORTED for a model without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
 /// for a template that is broken; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_new(

@@ -50,9 +50,12 @@ impl Reading {
         let json = options.tools.as_deref().unwrap_or("[]");
         expect_room(room(json).saturating_add(prompt.len()), "the tools of a conversation")?;
         let format = ReplyFormat::of_template(source)?;
+        let tools = Tools::parse(json)?;
+        let tool_choice = ToolChoice::parse(options.tool_choice.as_deref().unwrap_or_default())?;
+        tool_choice.check_name(&tools)?;
         let reply = ReplyOptions {
-            tools: Tools::parse(json)?,
-            tool_choice: ToolChoice::parse(options.tool_choice.as_deref().unwrap_or_default())?,
+            tools,
+            tool_choice,
             parallel: options.parallel_calls,
             prompt: (!prompt.is_empty()).then(|| prompt.to_owned()),
         };

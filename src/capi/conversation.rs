@@ -241,7 +241,7 @@ pub unsafe extern "C" fn ember_conversation_add(
 /// not begin, it is taken back.
 /// Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
 /// there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
-/// error: finish_reason tells. A prompt of more than a megabyte is the exception: EMBER_E_CANCELLED where the token ends its encoding.
+/// error: finish_reason tells. A prompt of more than 4 KiB is the exception: EMBER_E_CANCELLED where the token ends its encoding.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_send(
     conversation: *mut ember_conversation,

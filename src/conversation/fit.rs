@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub type OnFull = Box<dyn FnMut(usize, usize, usize) -> usize + Send>;
 
 /// Bytes of a prompt that is encoded to its end, whatever is cancelled meanwhile.
-const MOST_UNWATCHED: usize = 1 << 20;
+const MOST_UNWATCHED: usize = 1 << 12;
 
 impl Conversation {
     /// Makes `held` the prompt of the conversation, with as many turns dropped as need be; the sequence forgets them too where it can,

@@ -24,6 +24,8 @@ struct Completion {
     seq: u32,
     /// The text of all its events.
     text: String,
+    /// Whether it ended before its first event.
+    is_untold: bool,
 }
 
 /// Several completions under way: [`Completions::next`] gives their events, a token of each in turn.
@@ -83,19 +85,28 @@ impl Completions {
         check_length(ids.len(), n_ctx, holder)?;
         let mut list = room_for(n, "completions")?;
         let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_ROOM));
-        list.push(Completion { generator, sampler: sampler.try_clone()?, seq: options.seq, text: text() });
+        // A token may have ended the encoding of the prompt already.
+        let is_cancelled = generator.usage().finish.is_some();
+        list.push(Completion {
+            generator,
+            sampler: sampler.try_clone()?,
+            seq: options.seq,
+            text: text(),
+            is_untold: is_cancelled,
+        });
         for i in 1..n {
             let silent = GenerateOptions { echo: false, ..options.clone() };
-            let mut generator = Generator::anywhere(context.model(), n_ctx, Prompt::Tokens(&ids), &silent)?;
+            let again = if is_cancelled { prompt } else { Prompt::Tokens(&ids) };
+            let mut generator = Generator::anywhere(context.model(), n_ctx, again, &silent)?;
             generator.echo_as(&list[0].generator)?;
             let (sampler, seq) = (sampler.with_seed_behind(i as u64)?, options.seq + i as u32);
-            list.push(Completion { generator, sampler, seq, text: text() });
+            list.push(Completion { generator, sampler, seq, text: text(), is_untold: is_cancelled });
         }
         Ok(Completions {
             list,
             cancel: options.cancel.clone(),
             has_prompt: false,
-            is_cancelled: false,
+            is_cancelled,
             turn: 0,
             has_told: false,
             ids: Vec::new(),
@@ -117,7 +128,8 @@ impl Completions {
     pub fn next(&mut self, context: &mut Context) -> Result<Option<(usize, Event<'_>)>> {
         let Some(choice) = self.ready(context)? else { return Ok(None) };
         let Completions { list, turn, has_told, is_cancelled, .. } = self;
-        let Completion { generator, sampler, text, .. } = &mut list[*turn];
+        let Completion { generator, sampler, text, is_untold, .. } = &mut list[*turn];
+        *is_untold = false;
         let event = match choice {
             _ if *is_cancelled => generator.end(FinishReason::Cancelled),
             _ if generator.settled().is_none() && generator.is_overdue() => {
@@ -262,6 +274,6 @@ impl Completions {
 
 impl Completion {
     fn has_ended(&self) -> bool {
-        self.generator.usage().finish.is_some()
+        self.generator.usage().finish.is_some() && !self.is_untold
     }
 }

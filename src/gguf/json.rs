@@ -3,31 +3,48 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// What the keys begin with that mean something to `serde_json`: with its feature `raw_value` an object of one of them is read as
 /// the JSON in a text, by a parser that counts nesting anew.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// Reads JSON as a tree, as deep as `serde_json` goes. Whatever [`Value`] makes of itself, a text is a text here; members under keys
+/// Levels of nesting at most: each takes stack, of which `serde_json` would let files have more than a call may take.
+const MOST_NESTED: u32 = 100;
+
+/// Reads JSON as a tree, [`MOST_NESTED`] levels deep at most. Whatever [`Value`] makes of itself, a text is a text here; members under keys
 /// of `serde_json`'s own are left out, so that nobody who is given the tree takes them for more.
 ///
 /// # Errors
 /// For what is no JSON, or nested too deeply.
 pub(crate) fn tree(json: &[u8]) -> serde_json::Result<Value> {
-    serde_json::from_slice(json).map(|Tree(value)| value)
+    let mut json = serde_json::Deserializer::from_slice(json);
+    let value = Reader(0).deserialize(&mut json)?;
+    json.end().map(|()| value)
 }
 
-struct Tree(Value);
+/// Reads a value within so many others.
+#[derive(Clone, Copy)]
+struct Reader(u32);
 
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Tree, D::Error> {
-        json.deserialize_any(Reader).map(Tree)
+impl Reader {
+    /// What reads the values within.
+    fn inner<E: serde::de::Error>(self) -> Result<Reader, E> {
+        match self.0 < MOST_NESTED {
+            true => Ok(Reader(self.0 + 1)),
+            false => Err(E::custom(format_args!("values are nested more than {MOST_NESTED} levels deep"))),
+        }
     }
 }
 
-struct Reader;
+impl<'de> DeserializeSeed<'de> for Reader {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
 
 impl<'de> Visitor<'de> for Reader {
     type Value = Value;
@@ -65,16 +82,17 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(Tree(item)) = list.next_element()? {
+        let (mut items, inner) = (Vec::new(), self.inner()?);
+        while let Some(item) = list.next_element_seed(inner)? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut members = Map::new();
-        while let Some((key, Tree(value))) = map.next_entry::<String, Tree>()? {
+        let (mut members, inner) = (Map::new(), self.inner()?);
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value_seed(inner)?;
             if !key.starts_with(PRIVATE) {
                 members.insert(key, value);
             }

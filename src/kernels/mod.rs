@@ -28,8 +28,8 @@ use std::ops::Range;
 
 use half::f16;
 
-use crate::quant::pack::Transpose;
-use crate::quant::packed::{Group, Packing};
+use crate::quant::pack::{Rows, Transpose};
+use crate::quant::packed::{Group, Pack, Packing};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, DistanceBias, HeadDims, KvBlock, KvStore, KvType};
 pub use scan::ScanStep;
@@ -239,6 +239,9 @@ pub struct Kernels {
     pub wide: Option<&'static Wide>,
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,
+    /// How this level packs rows of each format, indexed by `Format as usize`, where it is faster than [`Packing::pack`] of the
+    /// format: the same bytes.
+    pub pack: [Option<Pack>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
@@ -300,6 +303,13 @@ impl Kernels {
     /// How rows of `format` are packed for this level.
     pub fn packing(&self, format: Format) -> Option<&'static Packing> {
         self.wide.and_then(|wide| wide.packing(format)).or(format.info().packing.as_ref())
+    }
+
+    /// Packs up to sixteen rows of `format` as [`Packing::pack`] of its packing.
+    pub fn pack(&self, format: Format, rows: &Rows<'_>, out: &mut [u8]) {
+        let pack = self.pack[format as usize].or(self.packing(format).map(|packing| packing.pack));
+        let Some(pack) = pack else { unreachable!("rows of a format without a packing are not packed") };
+        pack(rows, self.transpose, out);
     }
 
     /// Whether this level has a product of its own with packed rows of `format`.

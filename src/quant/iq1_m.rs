@@ -40,18 +40,26 @@ const PARTS: u8 = 8;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The lower eight bits of the point numbers.
-    low: [u8; 32],
+    pub low: [u8; 32],
     /// A nibble per point, the lower first: three more bits of its number, and a bit that is set when the
     /// shift is down.
-    high: [u8; 16],
+    pub high: [u8; 16],
     /// Four scales of three bits, the first lowest, and a nibble of the scale `d`, a binary16, its lowest
     /// nibble first.
-    scales: [[u8; 2]; 4],
+    pub scales: [[u8; 2]; 4],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
+
+impl Packed {
+    /// The scale `d`, a binary16.
+    #[inline]
+    pub fn unit(&self) -> [u8; 2] {
+        self.scales.iter().rev().fold(0, |d, word| d << 4 | u16::from_le_bytes(*word) >> 12).to_le_bytes()
+    }
+}
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<16, 16> {
@@ -61,9 +69,8 @@ fn unpack(packed: &Packed) -> Groups<16, 16> {
         *q = shifted(usize::from(low) | usize::from(high & 7) << 8, high & 8 != 0);
     }
     let words = packed.scales.map(u16::from_le_bytes);
-    let d = words.iter().rev().fold(0, |d, word| d << 4 | word >> 12);
     let odd = |g: usize| 2 * (words[g / 4] >> (g % 4 * 3) & 7) as i8 + 1;
-    Groups { d: scale(d.to_le_bytes()) / 8.0, scales: std::array::from_fn(odd), q: bytemuck::cast(q) }
+    Groups { d: scale(packed.unit()) / 8.0, scales: std::array::from_fn(odd), q: bytemuck::cast(q) }
 }
 
 /// Expands a row.

@@ -40,20 +40,20 @@ const PARTS: u8 = 8;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// The lower eight bits of the point numbers.
-    low: [[u8; 4]; 8],
+    pub low: [[u8; 4]; 8],
     /// Per group three more bits of each of its four point numbers, the first lowest, three bits of scale,
     /// and a bit that is set when the shift is down.
-    groups: [[u8; 2]; 8],
+    pub groups: [[u8; 2]; 8],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points in eighths, plus 128.
-static EIGHTHS: [[u8; 8]; 2048] = {
+pub(crate) static EIGHTHS: [[u8; 8]; 2048] = {
     let grid: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
     let mut eighths = [[0; 8]; 2048];
     let mut i = 0;

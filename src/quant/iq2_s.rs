@@ -40,23 +40,23 @@ const PARTS: u8 = 8;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// The lower eight bits of the point numbers.
-    low: [u8; 32],
+    pub low: [u8; 32],
     /// A bit per value, set for minus.
-    signs: [u8; 32],
+    pub signs: [u8; 32],
     /// Two more bits of each point number, four points to a byte, the first lowest.
-    high: [u8; 8],
+    pub high: [u8; 8],
     /// A nibble per group, the lower first.
-    scales: [u8; 8],
+    pub scales: [u8; 8],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points.
-static GRID: [[i8; 8]; 1024] = grid::unpack(include_bytes!("iq2_s.bin"), &[8, 25, 43]);
+pub(crate) static GRID: [[i8; 8]; 1024] = grid::unpack(include_bytes!("iq2_s.bin"), &[8, 25, 43]);
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<16, 16> {

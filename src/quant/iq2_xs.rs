@@ -40,19 +40,19 @@ const PARTS: u8 = 8;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// The lower nine bits are a point number and the upper seven its signs.
-    points: [[u8; 2]; 32],
+    pub points: [[u8; 2]; 32],
     /// A nibble per group, the lower first.
-    scales: [u8; 8],
+    pub scales: [u8; 8],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points.
-static GRID: [[i8; 8]; 512] = grid::unpack(include_bytes!("iq2_xs.bin"), &[8, 25, 43]);
+pub(crate) static GRID: [[i8; 8]; 512] = grid::unpack(include_bytes!("iq2_xs.bin"), &[8, 25, 43]);
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<16, 16> {

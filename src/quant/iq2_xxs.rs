@@ -40,18 +40,18 @@ const PARTS: u8 = 8;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// Per group four point numbers and 32 bits, of which the upper four are the scale and each seven, from
     /// the lowest on, the signs of one point.
-    groups: [[u8; 8]; 8],
+    pub groups: [[u8; 8]; 8],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points.
-static GRID: [[i8; 8]; 256] = grid::unpack(include_bytes!("iq2_xxs.bin"), &[8, 25, 43]);
+pub(crate) static GRID: [[i8; 8]; 256] = grid::unpack(include_bytes!("iq2_xxs.bin"), &[8, 25, 43]);
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<8, 32> {

@@ -39,23 +39,24 @@ const PARTS: u8 = 1;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// The lower eight bits of the point numbers.
-    low: [[u8; 2]; 32],
+    pub low: [[u8; 2]; 32],
     /// Their ninth bits, the first lowest.
-    high: [u8; 8],
+    pub high: [u8; 8],
     /// A bit per value, set for minus.
-    signs: [u8; 32],
+    pub signs: [u8; 32],
     /// A nibble per group, the lower first.
-    scales: [u8; 4],
+    pub scales: [u8; 4],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points.
-static GRID: [[i8; 4]; 512] = grid::unpack(include_bytes!("iq3_s.bin"), &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub(crate) static GRID: [[i8; 4]; 512] =
+    grid::unpack(include_bytes!("iq3_s.bin"), &[1, 3, 5, 7, 9, 11, 13, 15]);
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<8, 32> {

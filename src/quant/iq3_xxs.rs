@@ -40,20 +40,21 @@ const PARTS: u8 = 4;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
     /// The point numbers of the groups, in pairs that share their signs.
-    points: [[[u8; 2]; 4]; 8],
+    pub points: [[[u8; 2]; 4]; 8],
     /// 32 bits per group, of which the upper four are the scale and each seven, from the lowest on, the signs
     /// of two points.
-    groups: [[u8; 4]; 8],
+    pub groups: [[u8; 4]; 8],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
 /// The points.
-static GRID: [[i8; 4]; 256] = grid::unpack(include_bytes!("iq3_xxs.bin"), &[4, 12, 20, 28, 36, 44, 52, 62]);
+pub(crate) static GRID: [[i8; 4]; 256] =
+    grid::unpack(include_bytes!("iq3_xxs.bin"), &[4, 12, 20, 28, 36, 44, 52, 62]);
 
 #[inline]
 fn unpack(packed: &Packed) -> Groups<8, 32> {

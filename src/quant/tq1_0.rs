@@ -39,15 +39,15 @@ const PARTS: u8 = 1;
 /// One block as it lies in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Packed {
+pub(crate) struct Packed {
     /// Values 0..160, five to a byte: digit `k` of byte `i` is value `32k + i`.
-    a: [u8; 32],
+    pub a: [u8; 32],
     /// Values 160..240, five to a byte: digit `k` of byte `i` is value `160 + 16k + i`.
-    b: [u8; 16],
+    pub b: [u8; 16],
     /// Values 240..256, four to a byte: digit `k` of byte `i` is value `240 + 4k + i`.
-    c: [u8; 4],
+    pub c: [u8; 4],
     /// The scale `d`, a binary16.
-    d: [u8; 2],
+    pub d: [u8; 2],
 }
 
 const _: () = assert!(size_of::<Packed>() == BYTES);

@@ -1,6 +1,6 @@
-"""Takes docs/c.md apart: guide.py GUIDE FOLDER.
+"""Takes the guides apart: guide.py FOLDER PAGE…
 
-Every block becomes files in FOLDER, NN-what, in the order of the page:
+Every block becomes files in FOLDER, NN-what, in the order of the pages:
 
     ```c NAME.c, ```cmake NAME     the file NAME as it stands
     ```c prelude                   goes before all blocks that are no programs of their own
@@ -8,6 +8,7 @@ Every block becomes files in FOLDER, NN-what, in the order of the page:
                                    one that has a `model` and a `context` (chat: of the chat model), the rest into it
     ```cpp                         NN-run.cpp: a program
     ```sh                          NN-run.sh: commands
+    ```c part                      is for tests/capi/readme.sh, and so are commands that need what was built (build/bin)
     ```text                        NN-out: what the block before prints
 
 Prints the names of what is to be run, in order.
@@ -52,13 +53,18 @@ def program(block: str, prelude: str, model: str) -> str:
     return INCLUDES + prelude + block[:at] + MAIN % (model, block[at:])
 
 
-def main(guide: str, folder: str) -> None:
+def main(folder: str, *guides: str) -> None:
     place, prelude, last = pathlib.Path(folder), "", ""
-    blocks = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", pathlib.Path(guide).read_text(encoding="utf-8"), re.M | re.S)
-    for i, (language, name, block) in enumerate(blocks):
+    blocks = []
+    for guide in guides:
+        text = pathlib.Path(guide).read_text(encoding="utf-8")
+        blocks += [(guide, *block) for block in re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", text, re.M | re.S)]
+    for i, (guide, language, name, block) in enumerate(blocks):
         number = f"{i:02}"
         if language in ("c", "cmake") and "." in name:
             (place / name).write_text(block, encoding="utf-8")
+            continue
+        if (language, name) == ("c", "part") or language == "sh" and "build/bin/" in block:
             continue
         if (language, name) == ("c", "prelude"):
             prelude = block

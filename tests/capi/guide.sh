@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles and runs every block of docs/c.md: programs and parts of programs with strict warnings and the address and
+# Compiles and runs every block of docs/c.md and of the guides: programs and parts of programs with strict warnings and the address and
 # undefined-behaviour sanitizers, commands as they stand. What a block is said to print is what it prints.
 #
 #   tests/capi/guide.sh LIBDIR CHAT_MODEL
@@ -28,7 +28,10 @@ PATH=$work/bin:$PATH
 HOME=$work/home
 export PATH HOME ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 
-python3 tests/capi/guide.py docs/c.md "$work/guide" >"$work/list"
+# docs/guides/errors.md has the function that the programs of the others check statuses with.
+python3 tests/capi/guide.py "$work/guide" docs/guides/errors.md docs/c.md docs/guides/text.md docs/guides/structured-output.md docs/guides/chat.md \
+    docs/guides/tools.md docs/guides/embeddings.md docs/guides/tokenizers.md docs/guides/threads.md docs/guides/many-users.md \
+    docs/guides/state.md docs/guides/models.md docs/guides/memory.md >"$work/list"
 cd "$work/guide"
 ln -s "$root/examples/models/ember-tales.gguf" model.gguf
 ln -s "$chat_model" chat.gguf
@@ -52,12 +55,12 @@ while read -r block; do
     $compiler $flags "$block" -o program $link
     ./program >printed || { echo "guide: this fails:" >&2; cat "$block" printed >&2; exit 1; }
     if [ -f "$block.out" ] && ! cmp -s printed "$block.out"; then
-        echo "guide: this does not print what docs/c.md says:" >&2
+        echo "guide: this does not print what its page says:" >&2
         cat "$block" printed >&2
         exit 1
     fi
 done <"$work/list"
-[ "$n" -gt 10 ] || { echo "guide: docs/c.md has only $n blocks to run" >&2; exit 1; }
+[ "$n" -gt 10 ] || { echo "guide: the guides have only $n blocks to run" >&2; exit 1; }
 sh -eu commands >printed 2>&1 || { cat printed >&2; exit 1; }
 said=$(grep -c "^Once upon a time, I was in the habit of making a little more" printed || true)
 if [ "$said" -ne 3 ]; then
@@ -65,4 +68,4 @@ if [ "$said" -ne 3 ]; then
     echo "guide: $said of the 3 first programs continue the text" >&2
     exit 1
 fi
-echo "guide: all $n blocks of docs/c.md run"
+echo "guide: all $n blocks of the guides run"

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Runs the blocks of README.md, bench/README.md, docs/models.md and examples/models/README.md, and the commands of the pages of
-# the bindings, or holds those to the sources that take hours or install things (readme.py says which).
+# Runs the blocks of README.md, of pages of docs/ and of other READMEs, and the commands of the pages of the bindings, or holds those to the sources that take hours or install things (readme.py says which).
 #
 #   tests/capi/readme.sh LIBDIR BINDIR CHAT_MODEL EMBED_MODEL
 #
@@ -19,8 +18,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "readme: $*" >&2; exit 1; }
 
-python3 tests/capi/readme.py "$work" README.md bench/README.md docs/models.md examples/models/README.md \
-    bindings/*/README.md
+python3 tests/capi/readme.py "$work" README.md CONTRIBUTING.md bench/README.md docs/models.md docs/install.md \
+    docs/command-line.md docs/guides/chat.md docs/guides/tools.md docs/guides/embeddings.md docs/guides/mobile.md \
+    docs/guides/performance.md examples/models/README.md bindings/*/README.md
 mkdir -p "$work/build" "$work/bindings/go"
 cp -R bindings/go/bench "$work/bindings/go"
 ln -s "$root/include" "$work/include"
@@ -40,8 +40,9 @@ part() {
 }
 part ember_conversation_new 'problem is 4'
 part ember_chat_options_set_tools 'sunny.*21 degrees'
+part readme_program '4'
 part ember_embed '^768 -\{0,1\}0\.'
-[ "$(find . -maxdepth 1 -name '*.c' | wc -l)" -eq 3 ] || die "there are parts of programs that are not run"
+[ "$(find . -maxdepth 1 -name '*.c' | wc -l)" -eq 4 ] || die "there are parts of programs that are not run"
 sh -eu commands >out 2>err || { cat out err >&2; die "the commands fail"; }
 grep -q '^Hello' out || { cat out err >&2; die "no text continues \"Hello\""; }
 [ "$(grep -cE '^-?[0-9.e-]+( -?[0-9.e-]+){383}$' out)" -eq 2 ] || { cut -c 1-100 out >&2; die "there are not two vectors of 384 numbers"; }

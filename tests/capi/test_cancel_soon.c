@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -358,6 +359,20 @@ static void texts_of(ember_context *context, ember_model *model, const char *tex
         ember_request_free(request);
     }
     ember_engine_free(engine);
+    ember_completions *completions = NULL;
+    snprintf(what, sizeof what, "completions: a text of %s", vocabulary);
+    begin(100);
+    status = ember_completions_new(context, text, NUL, 1, options, NULL, &completions, NULL);
+    end(what, status == EMBER_OK || status == EMBER_E_CANCELLED);
+    if (status == EMBER_OK) {
+        ember_event event = {.struct_size = sizeof event};
+        uint32_t index = 0;
+        OK(ember_completions_next(completions, &event, &index, E));
+        if (event.kind != EMBER_EVENT_END || event.finish_reason != EMBER_FINISH_CANCELLED)
+            printf("completions: an event of kind %d, %d\n", (int)event.kind, (int)event.finish_reason);
+        CHECK(event.kind == EMBER_EVENT_END && event.finish_reason == EMBER_FINISH_CANCELLED);
+        ember_completions_free(completions);
+    }
     OK(ember_conversation_new(context, NULL, 0, NULL, options, &conversation, E));
     snprintf(what, sizeof what, "conversation_send: a text of %s", vocabulary);
     begin(100);
@@ -394,6 +409,96 @@ static void texts(void)
     }
 }
 
+/* Models that score texts: an encoder, and a decoder that is given a prompt. */
+static void scores(void)
+{
+    static const char *const models[] = {"bert-labels", "bert-rerank", "qwen3-reranker"};
+    const size_t length = 5000000;
+    char *text = malloc(length + 1);
+    if (text == NULL)
+        exit(1);
+    for (size_t i = 0; i < length; i++)
+        text[i] = "the model "[i % 10];
+    text[length] = '\0';
+    const char *const texts[] = {text};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char name[64], what[64];
+        ember_model *model = NULL;
+        ember_context *context = NULL;
+        float result[8];
+        size_t n = 0;
+        snprintf(name, sizeof name, "tests/fixtures/rank/%s.gguf", models[i]);
+        OK(ember_model_load(name, NUL, NULL, &model, E));
+        OK(ember_context_new(model, NULL, &context, E));
+        OK(ember_context_set_cancel_token(context, token, E));
+        if (i == 0) {
+            snprintf(what, sizeof what, "classify: %s", models[i]);
+            begin(100);
+            end(what, ember_classify(context, texts, NULL, 1, NULL, result, 8, &n, NULL) == EMBER_E_CANCELLED);
+        } else {
+            snprintf(what, sizeof what, "rerank: %s", models[i]);
+            begin(100);
+            end(what, ember_rerank(context, "a", NUL, texts, NULL, 1, NULL, result, 8, &n, NULL) == EMBER_E_CANCELLED);
+        }
+        ember_context_free(context);
+        ember_model_release(model);
+    }
+    free(text);
+}
+
+/* A folder whose vocabulary takes long to read. */
+static void folders(void)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    char from[128], to[128], hf[64], buffer[4096];
+    ember_model_options *options = NULL;
+    ember_model *model = NULL;
+    snprintf(hf, sizeof hf, "%s/hf", folder);
+    CHECK(mkdir(hf, 0700) == 0);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "tests/fixtures/rank/qwen3-labels/%s", files[i]);
+        snprintf(to, sizeof to, "%s/%s", hf, files[i]);
+        FILE *source = fopen(from, "rb"), *copy = fopen(to, "wb");
+        if (source == NULL || copy == NULL)
+            exit(1);
+        for (size_t n; (n = fread(buffer, 1, sizeof buffer, source)) > 0;)
+            fwrite(buffer, 1, n, copy);
+        fclose(source);
+        CHECK(fclose(copy) == 0);
+    }
+    OK(ember_model_options_new(&options, E));
+    OK(ember_model_options_set_cancel_token(options, token, E));
+    static const char *const kinds[] = {"BPE", "Unigram", "WordPiece"};
+    for (size_t kind = 0; kind < 3; kind++) {
+        char what[64];
+        snprintf(to, sizeof to, "%s/tokenizer.json", hf);
+        file = fopen(to, "wb");
+        if (file == NULL)
+            exit(1);
+        fprintf(file, "{\"added_tokens\": [], \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                      "\"trim_offsets\": true, \"use_regex\": true}, \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": "
+                      "false, \"trim_offsets\": true, \"use_regex\": true}, \"model\": {\"type\": \"%s\", \"vocab\": %c",
+                kinds[kind], kind == 1 ? '[' : '{');
+        for (int i = 0; i < 1000000; i++)
+            if (kind == 1)
+                fprintf(file, "%s[\"a%d\", -1.5]", i == 0 ? "" : ",", i);
+            else
+                fprintf(file, "%s\"a%d\": %d", i == 0 ? "" : ",", i, i);
+        fputs(kind == 1 ? "], \"unk_id\": 0}}" : kind == 2 ? "}, \"unk_token\": \"a0\"}}" : "}, \"merges\": []}}", file);
+        CHECK(fclose(file) == 0);
+        snprintf(what, sizeof what, "load: a folder, %s", kinds[kind]);
+        begin(50);
+        end(what, ember_model_load(hf, NUL, options, &model, NULL) == EMBER_E_CANCELLED);
+        remove(to);
+    }
+    ember_model_options_free(options);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(to, sizeof to, "%s/%s", hf, files[i]);
+        remove(to);
+    }
+    CHECK(rmdir(hf) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *runner = getenv("RUNNER");
@@ -409,6 +514,8 @@ int main(int argc, char **argv)
     files();
     mixtures();
     texts();
+    scores();
+    folders();
     ember_cancel_token_free(token);
     CHECK(rmdir(folder) == 0);
     printf("the longest went on for %.1f ms\n", worst);

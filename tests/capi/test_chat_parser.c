@@ -142,6 +142,14 @@ static void failures(void)
     OK(ember_chat_options_set_tools(options, NULL, 0, E));
     OK(ember_chat_options_set_tool_choice(options, "{}", NUL, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "tool_choice", ember_chat_parser_new(model, options, NULL, 0, &made, E));
+    OK(ember_chat_options_set_tool_choice(options, "spare", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "\"spare\", which is none of the tools", ember_chat_parser_new(model, options, NULL, 0, &made, E));
+    OK(ember_chat_options_set_tools(options, "[{\"name\": \"weather\"}]", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "\"spare\"", ember_chat_parser_new(model, options, NULL, 0, &made, E));
+    OK(ember_chat_options_set_tool_choice(options, "{\"type\": \"function\", \"function\": {\"name\": \"weather\"}}", NUL, E));
+    OK(ember_chat_parser_new(model, options, NULL, 0, &made, E));
+    ember_chat_parser_free(made);
+    made = NULL;
     OK(ember_chat_options_set_template(options, "{% if %}", NUL, E));
     FAILS(EMBER_E_FORMAT, "line 1", ember_chat_parser_new(model, options, NULL, 0, &made, E));
     CHECK(made == NULL);

@@ -36,9 +36,29 @@ static atomic_long left;      /* calls until one fails */
 static atomic_bool for_good;  /* whether those after it fail as well */
 static atomic_bool hit;
 
+/* glibc ends the process where it has no memory to note the destructor of a thread's variable (SECURITY.md): there nothing fails. */
+static __thread int noting;
+typedef int Note(void (*destructor)(void *), void *object, void *library);
+static Note *note;
+
+__attribute__((constructor)) static void find_note(void)
+{
+    *(void **)&note = dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl");
+}
+
+int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library)
+{
+    if (note == NULL)
+        find_note();
+    noting++;
+    int outcome = note(destructor, object, library);
+    noting--;
+    return outcome;
+}
+
 static bool fails(int kind)
 {
-    if (atomic_load(&armed) != kind)
+    if (atomic_load(&armed) != kind || noting > 0)
         return false;
     long n = atomic_fetch_sub(&left, 1);
     if (n > 0 || (n < 0 && !atomic_load(&for_good)))

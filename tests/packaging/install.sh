@@ -93,9 +93,9 @@ refuses "an installation without its static library" "-DWANT=$version"
 if PREFIX=relative scripts/install.sh "$from" 2>/dev/null; then die "a relative PREFIX is accepted"; fi
 if DESTDIR=$work/x scripts/install.sh "$work" 2>/dev/null; then die "a folder without libraries is accepted"; fi
 
-# The lines of the README, with another place for the program.
-grep '^cc -Iinclude examples/c/hello.c ' README.md >"$work/lines"
-[ "$(wc -l <"$work/lines")" -eq 2 ] || die "the README has two lines that build hello.c"
+# The lines of docs/install.md, with another place for the program.
+grep '^cc -Iinclude examples/c/hello.c ' docs/install.md >"$work/lines"
+[ "$(wc -l <"$work/lines")" -eq 2 ] || die "docs/install.md has two lines that build hello.c"
 while read -r line; do
     echo "install: $line"
     rm -f "$work/hello"

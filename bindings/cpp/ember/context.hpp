@@ -2,6 +2,7 @@
 #ifndef EMBER_CONTEXT_HPP
 #define EMBER_CONTEXT_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -69,7 +70,60 @@ private:
     Event event_;
 };
 
-// Vectors of n_embd numbers, one after the other.
+// Several completions of one prompt under way, which take turns, a token each. Completion i is in sequence s + i of the context, where s is
+// that of the options, and draws with the sampler's seed + i.
+class Completions {
+public:
+    // The next event, and which completion it is of; std::nullopt when all have ended. Each ends with one event that is_end().
+    struct Turn {
+        std::uint32_t index;
+        const Event &event; // until the next call
+    };
+    std::optional<Turn> next() {
+        std::uint32_t index = 0;
+        ember_event *raw = detail::raw(event_);
+        detail::relayed([&] { detail::call(ember_completions_next, handle_.get(), raw, &index); });
+        if (event_.is_none())
+            return std::nullopt;
+        return Turn{index, event_};
+    }
+    // Runs all of them to their ends.
+    void finish() {
+        while (next()) {
+        }
+    }
+    // The text of a completion so far.
+    std::string text(std::uint32_t index) const {
+        return detail::fill<std::string>(256, [&](char *out, std::size_t n, auto... rest) {
+            return ember_completions_text(handle_.get(), index, detail::bytes(out), n, rest...);
+        });
+    }
+    // What a completion did so far.
+    Usage usage(std::uint32_t index) const {
+        Usage usage{};
+        usage.struct_size = sizeof usage;
+        detail::call(ember_completions_usage, handle_.get(), index, &usage);
+        return usage;
+    }
+    // All completions by the mean log-probability of their tokens, the likeliest first, when all have ended. Needs
+    // GenerateOptions::logprobs.
+    std::vector<std::uint32_t> rank() const {
+        return detail::fill<std::vector<std::uint32_t>>(8, [&](std::uint32_t *out, std::size_t n, auto... rest) {
+            return ember_completions_rank(handle_.get(), out, n, rest...);
+        });
+    }
+    ember_completions *get() const noexcept { return handle_.get(); }
+
+private:
+    friend class Context;
+    using Handle = detail::Handle<ember_completions, ember_completions_free>;
+    Completions(Handle handle, detail::Stages stages) noexcept : stages_(std::move(stages)), handle_(std::move(handle)) {}
+    detail::Stages stages_;
+    Handle handle_;
+    Event event_;
+};
+
+// Vectors of n_embd numbers each, one after the other. n_embd is what the options and the model make it.
 struct Embeddings {
     std::vector<float> values;
     std::size_t n_embd = 0;
@@ -97,9 +151,7 @@ class Context {
 public:
     explicit Context(const Model &model, const ContextOptions &options = {})
         : handle_(detail::make<Handle>(ember_context_new, model.get(), options.handle().get())) {
-        ModelInfo info = model.info();
-        n_vocab_ = info.n_vocab;
-        n_embd_ = info.n_embd;
+        model_ = model.info();
     }
     Context(Context &&) noexcept = default;
     Context &operator=(Context &&) noexcept = default;
@@ -139,11 +191,26 @@ public:
         return start(ember_generator_new_tokens, prompt.data(), prompt.size(), options, &sampler);
     }
 
+    // `n` completions of a prompt, which runs once; greedy without a sampler, so that all are the same. The context needs as many sequences.
+    Completions completions(std::string_view prompt, std::uint32_t n, const GenerateOptions &options = {}) {
+        return start_several(ember_completions_new, prompt.data(), prompt.size(), n, options, nullptr);
+    }
+    Completions completions(std::string_view prompt, std::uint32_t n, const GenerateOptions &options, const Sampler &sampler) {
+        return start_several(ember_completions_new, prompt.data(), prompt.size(), n, options, &sampler);
+    }
+    Completions completions_tokens(Span<const Token> prompt, std::uint32_t n, const GenerateOptions &options = {}) {
+        return start_several(ember_completions_new_tokens, prompt.data(), prompt.size(), n, options, nullptr);
+    }
+    Completions completions_tokens(Span<const Token> prompt, std::uint32_t n, const GenerateOptions &options,
+                                   const Sampler &sampler) {
+        return start_several(ember_completions_new_tokens, prompt.data(), prompt.size(), n, options, &sampler);
+    }
+
     // `texts` is any range of what is text: std::vector<std::string>, for example.
     template <class Texts> Embeddings embed(const Texts &texts, const EmbedOptions &options = {}) {
         Views views(texts);
         auto handle = options.handle();
-        return vectors(views.size(), [&](float *out, std::size_t n, auto... rest) {
+        return vectors(views.size(), options.width(model_), [&](float *out, std::size_t n, auto... rest) {
             return ember_embed(get(), views.pointers.data(), views.lengths.data(), views.size(), handle.get(), out, n, rest...);
         });
     }
@@ -153,7 +220,7 @@ public:
     // Of texts that are token ids, one after the other, `lengths[i]` of them for text i.
     Embeddings embed_tokens(Span<const Token> tokens, Span<const std::size_t> lengths, const EmbedOptions &options = {}) {
         auto handle = options.handle();
-        return vectors(lengths.size(), [&](float *out, std::size_t n, auto... rest) {
+        return vectors(lengths.size(), options.width(model_), [&](float *out, std::size_t n, auto... rest) {
             return ember_embed_tokens(get(), tokens.data(), tokens.size(), lengths.data(), lengths.size(), handle.get(), out,
                                       n, rest...);
         });
@@ -219,7 +286,7 @@ public:
     Span<const float> logits(std::size_t index) const {
         const float *out = nullptr;
         detail::call(ember_context_logits, get(), index, &out);
-        return {out, n_vocab_};
+        return {out, model_.n_vocab};
     }
     std::uint32_t n_past(std::uint32_t sequence = 0) const {
         std::uint32_t n = 0;
@@ -322,8 +389,18 @@ private:
         auto handle = detail::make<Generator::Handle>(function, get(), prompt, n, options.handle().get(), raw);
         return Generator(std::move(handle), std::move(stages));
     }
-    template <class Function> Embeddings vectors(std::size_t n_texts, Function &&function) {
-        return {detail::fill<std::vector<float>>(n_texts * n_embd_, function), n_embd_};
+    template <class Function, class T>
+    Completions start_several(Function *function, const T *prompt, std::size_t n_prompt, std::uint32_t n,
+                              const GenerateOptions &options, const Sampler *sampler) {
+        auto stages = sampler == nullptr ? detail::Stages() : sampler->stages_;
+        auto *raw = sampler == nullptr ? nullptr : sampler->get();
+        auto handle = detail::make<Completions::Handle>(function, get(), prompt, n_prompt, n, options.handle().get(), raw);
+        return Completions(std::move(handle), std::move(stages));
+    }
+    template <class Function> Embeddings vectors(std::size_t n_texts, std::size_t width, Function &&function) {
+        // The library says what room it needs: a width that it refuses must not be allocated for.
+        std::size_t guess = n_texts * std::min<std::size_t>(width, std::max(model_.n_embd, model_.n_embd_out));
+        return {detail::fill<std::vector<float>>(guess, function), width};
     }
     template <class Function> Score scored(std::size_t guess, Function &&function) {
         ember_score_result result{};
@@ -340,8 +417,7 @@ private:
         return score;
     }
     std::shared_ptr<ember_context> handle_; // options have it too when it is their draft
-    std::size_t n_vocab_ = 0;
-    std::size_t n_embd_ = 0;
+    ModelInfo model_{};
 };
 
 inline GenerateOptions &GenerateOptions::draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence) {

@@ -299,6 +299,10 @@ class EmbedOptions {
     EMBER_OPTION(EmbedOptions, ember_pooling, pooling)
     EMBER_OPTION(EmbedOptions, bool, normalize)
     EMBER_OPTION(EmbedOptions, bool, truncate)
+    // The numbers of each vector that are kept, the first ones; 0: all.
+    EMBER_OPTION(EmbedOptions, std::size_t, dimensions)
+    // The name of a prompt of the model's that each text stands behind: "query", "document". For Context::embed alone.
+    EMBER_OPTION(EmbedOptions, std::string, prompt)
 
 public:
     using Handle = detail::Handle<ember_embed_options, ember_embed_options_free>;
@@ -307,7 +311,16 @@ public:
         detail::set(options, ember_embed_options_set_pooling, pooling_);
         detail::set(options, ember_embed_options_set_normalize, normalize_);
         detail::set(options, ember_embed_options_set_truncate, truncate_);
+        detail::set(options, ember_embed_options_set_dimensions, dimensions_);
+        detail::set_text(options, ember_embed_options_set_prompt, prompt_);
         return options;
+    }
+    // How many numbers each vector of a model has with these options.
+    std::size_t width(const ModelInfo &info) const noexcept {
+        if (dimensions_ && *dimensions_ != 0)
+            return *dimensions_;
+        std::int32_t pooling = pooling_ && *pooling_ != EMBER_POOLING_AUTO ? *pooling_ : info.pooling;
+        return pooling == EMBER_POOLING_NONE ? info.n_embd : info.n_embd_out;
     }
 };
 

@@ -86,7 +86,7 @@ for compiler in ${CXX:-} g++ clang++; do
         if [ "$mode" = asan ] && [ "$n" -gt 1 ]; then continue; fi
         printf '%s\n' bindings/cpp/tests/test_*.cpp bindings/cpp/examples/*.cpp "$out"/readme_*.cpp |
             xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 "$out/compile" "$compiler" "$standard"
-        "$out/test_golden" "$model" "$golden"
+        "$out/test_golden" "$model" "$golden" tests/fixtures
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
         "$out/test_engine" "$model" "$out"

@@ -220,6 +220,42 @@ static void cancelling(const std::string &path, const Model &model) {
     CHECK(finish == EMBER_FINISH_CANCELLED);
 }
 
+static void completing(const Model &model) {
+    const std::string prompt = "Once upon a time";
+    Context context(model, ember::ContextOptions().n_ctx(128).n_seq(3));
+    auto options = ember::GenerateOptions().max_tokens(12).logprobs(true);
+    auto sampler = [](std::uint64_t seed) {
+        ember::Sampler made(seed);
+        made.temperature(1.1f);
+        return made;
+    };
+    auto all = context.completions(prompt, 3, options, sampler(21));
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "has not ended", all.rank());
+    std::string texts[3];
+    int n_ends = 0;
+    while (auto turn = all.next()) {
+        texts[turn->index] += turn->event.text();
+        n_ends += turn->event.is_end();
+    }
+    CHECK(n_ends == 3 && !all.next());
+    for (std::uint32_t i = 0; i < 3; i++) {
+        Context own(model, ember::ContextOptions().n_ctx(128));
+        auto alone = own.generate(prompt, options, sampler(21 + i));
+        CHECK(alone.text() == texts[i] && all.text(i) == texts[i] && !texts[i].empty());
+        CHECK(alone.usage().mean_logprob == all.usage(i).mean_logprob);
+    }
+    CHECK(texts[0] != texts[1] || texts[0] != texts[2]);
+    auto order = all.rank();
+    CHECK(order.size() == 3);
+    CHECK(all.usage(order[0]).mean_logprob >= all.usage(order[1]).mean_logprob);
+    CHECK(all.usage(order[1]).mean_logprob >= all.usage(order[2]).mean_logprob);
+    auto greedy = context.completions_tokens(model.tokenize(prompt), 2, options);
+    greedy.finish();
+    CHECK(greedy.text(0) == greedy.text(1));
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "no completion 2", greedy.text(2));
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "4 completions", context.completions(prompt, 4, options));
+}
+
 static void embedding(const Model &model) {
     Context context(model);
     auto each = context.embed({"The moon", "The sea was calm"}, ember::EmbedOptions().pooling(EMBER_POOLING_NONE));
@@ -278,6 +314,7 @@ int main(int argc, char **argv) {
     samplers(model);
     decoding(model);
     cancelling(argv[1], model);
+    completing(model);
     embedding(model);
     chatting(argv[2]);
     logging(argv[1]);

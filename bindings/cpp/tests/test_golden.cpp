@@ -1,6 +1,6 @@
 // The results in tests/golden/bindings.json, which are the same for all languages.
 //
-//   test_golden MODEL GOLDEN
+//   test_golden MODEL GOLDEN FIXTURES
 #include <cmath>
 
 #include "json.hpp"
@@ -96,6 +96,48 @@ static void test_embeddings(const ember::Model &model, const Json &json) {
     CHECK(context.embed_tokens(tokens, lengths).values == got.values);
 }
 
+// The vectors of a folder with a Dense module are narrower than the model's layers.
+static void test_dense(const std::string &fixtures) {
+    std::string text = read_file(fixtures + "/dense.json");
+    Json golden = JsonReader(text).read();
+    std::vector<std::string> texts, prompted;
+    for (const Json &one : golden["texts"].array) {
+        texts.push_back(one.string);
+        prompted.push_back("w5 w6 " + one.string);
+    }
+    auto model = ember::Model::load(fixtures + "/dense-folder");
+    auto info = model.info();
+    CHECK(info.n_embd == 36 && info.n_embd_out == 7 && info.n_prompts == 3);
+    ember::Context context(model, ember::ContextOptions().kv_type(EMBER_KV_F32));
+    std::size_t n_cases = 0;
+    for (const Json &one : golden["cases"].array) {
+        if (one["base"].string != "bert" || one["dense"].array.empty())
+            continue;
+        n_cases++;
+        ember::EmbedOptions options;
+        options.normalize(one["normalize"].number != 0);
+        if (one.object.count("dimensions") != 0)
+            options.dimensions(static_cast<std::size_t>(one["dimensions"].number));
+        ember::Embeddings got = context.embed(texts, options);
+        CHECK(got.size() == texts.size());
+        for (std::size_t i = 0; i < got.size(); i++) {
+            auto expected = one["rows"].array[i].numbers<double>();
+            CHECK(got[i].size() == expected.size());
+            for (std::size_t j = 0; j < expected.size(); j++)
+                CHECK(std::fabs(static_cast<double>(got[i][j]) - expected[j]) < 1e-4);
+        }
+    }
+    CHECK(n_cases == 2);
+    CHECK(context.embed(texts, ember::EmbedOptions().prompt("query")).values == context.embed(prompted).values);
+    auto rows = context.embed({"w7 w8"}, ember::EmbedOptions().pooling(EMBER_POOLING_NONE));
+    CHECK(rows.size() == model.tokenize("w7 w8").size() && rows.n_embd == info.n_embd);
+    auto cut = context.embed({"w7 w8"}, ember::EmbedOptions().pooling(EMBER_POOLING_NONE).dimensions(5));
+    CHECK(cut.size() == rows.size() && cut.n_embd == 5 && cut[1][4] == rows[1][4]);
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "1 to 7", context.embed(texts, ember::EmbedOptions().dimensions(8)));
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "1 to 7", context.embed(texts, ember::EmbedOptions().dimensions(SIZE_MAX)));
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "\"passage\"", context.embed(texts, ember::EmbedOptions().prompt("passage")));
+}
+
 static void test_score(const ember::Model &model, const Json &json) {
     ember::Context context(model);
     auto check = [&](const ember::Score &score) {
@@ -148,7 +190,7 @@ static void test_shift(const Json &json) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 3);
+    CHECK(argc == 4);
     std::string text = read_file(argv[2]);
     Json golden = JsonReader(text).read();
     auto model = ember::Model::load(argv[1]);
@@ -156,6 +198,7 @@ int main(int argc, char **argv) {
     for (const Json &generation : golden["generate"].array)
         test_generation(model, generation);
     test_embeddings(model, golden["embeddings"]);
+    test_dense(argv[3]);
     test_score(model, golden["score"]);
     test_shift(golden["shift"]);
     std::printf("golden: %zu generations, embeddings, a score and a shift are as they should be\n", golden["generate"].array.size());

@@ -1,5 +1,7 @@
 package ember;
 
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
@@ -51,9 +53,58 @@ public final class Context implements AutoCloseable {
         return stream(model.tokenize(prompt, true, false), options, false);
     }
 
+    /** `n` completions of a prompt, which runs once. The context needs as many sequences. */
+    public Completions completions(String prompt, int n, Options options) {
+        return new Completions(handle, model.tokenize(prompt, true, false), n, options);
+    }
+
     private Stream<Event> stream(int[] tokens, Options options, boolean chat) {
         var generation = new Generation(handle, tokens, options, chat);
         return StreamSupport.stream(generation, false).onClose(generation::close);
+    }
+
+    /** A vector for each text, with the options' defaults. */
+    public float[][] embed(List<String> texts) {
+        return embed(texts, new EmbedOptions());
+    }
+
+    /** A vector for each text, in their order; with Pooling.NONE one for each token of each text. Give many at once. */
+    public float[][] embed(List<String> texts, EmbedOptions options) {
+        var info = handle.use(c -> model.info());
+        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
+            var raw = new Native.Texts(arena, texts);
+            return Native.rows(scores(arena, raw.n() * options.whole(info), how, "ember_embed", raw.pointers(), raw.lengths(), raw.n()),
+                    options.width(info));
+        }
+    }
+
+    /** The scores of each text, one for each of Model.labels. Give many at once. */
+    public float[][] classify(List<String> texts, ClassifyOptions options) {
+        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
+            var raw = new Native.Texts(arena, texts);
+            var all = scores(arena, raw.n(), how, "ember_classify", raw.pointers(), raw.lengths(), raw.n());
+            return Native.rows(all, texts.isEmpty() ? 0 : all.length / texts.size());
+        }
+    }
+
+    /** How well each document answers the query: a score for each, the higher the better. */
+    public float[] rerank(String query, List<String> documents, ClassifyOptions options) {
+        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
+            var asked = Native.utf8(arena, query);
+            var raw = new Native.Texts(arena, documents);
+            return scores(arena, raw.n(), how, "ember_rerank", asked, asked.byteSize(), raw.pointers(), raw.lengths(), raw.n());
+        }
+    }
+
+    /** What a function writes whose arguments are the context, these, and options. */
+    private float[] scores(Arena arena, long room, Handle how, String function, Object... arguments) {
+        return handle.use(c -> how.use(o -> {
+            var all = new Object[arguments.length + 2];
+            all[0] = c;
+            System.arraycopy(arguments, 0, all, 1, arguments.length);
+            all[all.length - 1] = o;
+            return Native.filled(arena, JAVA_FLOAT, room, function, all).toArray(JAVA_FLOAT);
+        }));
     }
 
     /** Forgets what is behind position n. */

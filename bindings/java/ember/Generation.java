@@ -6,6 +6,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Spliterators;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /** A generation under way: the source of a stream of events. */
 final class Generation extends Spliterators.AbstractSpliterator<Event> implements AutoCloseable {
@@ -53,10 +54,11 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
             // Neither the context nor the generator is freed meanwhile.
             event = context.use(c -> generator.use(g -> {
                 Native.call(arena, "ember_generator_next", g, raw);
-                var text = raw.get(ADDRESS, TEXT).reinterpret(raw.get(JAVA_LONG, TEXT_LEN));
-                int finish = raw.get(JAVA_INT, FINISH);
-                return new Event(Native.text(text), raw.get(JAVA_INT, TOKEN), raw.get(JAVA_FLOAT, LOGPROB),
-                        finish < 0 ? null : Event.Finish.values()[finish], finish < 0 ? null : progress(arena, g));
+                return event(raw, () -> {
+                    var usage = Native.allocate(arena, Native.RESULT);
+                    Native.call(arena, "ember_generator_usage", g, usage);
+                    return usage;
+                });
             }));
         } catch (RuntimeException e) {
             close();
@@ -67,10 +69,13 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
         return true;
     }
 
-    private static Event.Progress progress(Arena arena, MemorySegment generator) {
-        var raw = Native.allocate(arena, Native.RESULT);
-        Native.call(arena, "ember_generator_usage", generator, raw);
-        return Event.Progress.values()[Native.number(raw, Native.RESULT, "progress")];
+    /** An event of the library's; at the end `usage` gives an ember_generate_result. */
+    static Event event(MemorySegment raw, Supplier<MemorySegment> usage) {
+        var text = raw.get(ADDRESS, TEXT).reinterpret(raw.get(JAVA_LONG, TEXT_LEN));
+        int finish = raw.get(JAVA_INT, FINISH);
+        return new Event(Native.text(text), raw.get(JAVA_INT, TOKEN), raw.get(JAVA_FLOAT, LOGPROB),
+                finish < 0 ? null : Event.Finish.values()[finish],
+                finish < 0 ? null : Event.Progress.values()[Native.number(usage.get(), Native.RESULT, "progress")]);
     }
 
     @Override

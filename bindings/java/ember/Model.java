@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 
@@ -35,14 +36,45 @@ public final class Model implements AutoCloseable {
 
     /** A context with this many positions and threads; 0: as many as fit. */
     public Context context(int positions, int threads) {
+        return context(positions, threads, 1);
+    }
+
+    /** As before, with as many sequences, each of so many positions: for Context.completions. */
+    public Context context(int positions, int threads, int sequences) {
         try (var arena = Arena.ofConfined()) {
             try (var options = new Handle("options", Native.made(arena, "ember_context_options_new"), "ember_context_options_free")) {
                 return handle.use(m -> options.use(o -> {
                     Native.call(arena, "ember_context_options_set_n_ctx", o, Native.unsigned("positions", positions));
+                    Native.call(arena, "ember_context_options_set_n_seq", o, Native.unsigned("sequences", sequences));
                     Native.call(arena, "ember_context_options_set_n_threads", o, Native.unsigned("threads", threads));
                     return new Context(retain(), Native.made(arena, "ember_context_new", m, o));
                 }));
             }
+        }
+    }
+
+    /** The model's dimensions. */
+    public ModelInfo info() {
+        try (var arena = Arena.ofConfined()) {
+            return handle.use(m -> {
+                var raw = Native.allocate(arena, Native.MODEL_INFO);
+                Native.call(arena, "ember_model_info_get", m, raw);
+                return ModelInfo.of(raw);
+            });
+        }
+    }
+
+    /** What `Context.classify` scores, in the order of the scores. */
+    public List<String> labels() {
+        try (var arena = Arena.ofConfined()) {
+            return handle.use(m -> {
+                var n = arena.allocate(JAVA_LONG);
+                Native.call(arena, "ember_model_label_count", m, n);
+                var labels = new ArrayList<String>();
+                for (long i = 0; i < n.get(JAVA_LONG, 0); i++)
+                    labels.add(Native.text(Native.filled(arena, JAVA_BYTE, 64, "ember_model_label", m, i)));
+                return List.copyOf(labels);
+            });
         }
     }
 

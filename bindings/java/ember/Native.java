@@ -149,6 +149,36 @@ final class Native {
         return n;
     }
 
+    /** ember_model_info. */
+    static final StructLayout MODEL_INFO = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), JAVA_LONG.withName("n_params"), JAVA_LONG.withName("file_size"),
+            JAVA_INT.withName("n_vocab"), JAVA_INT.withName("n_ctx_train"), JAVA_INT.withName("n_embd"), JAVA_INT.withName("n_layer"),
+            JAVA_INT.withName("n_head"), JAVA_INT.withName("n_head_kv"), JAVA_INT.withName("head_dim"), JAVA_INT.withName("n_ff"),
+            JAVA_INT.withName("bos_token"), JAVA_INT.withName("eos_token"), JAVA_INT.withName("has_tokenizer"),
+            JAVA_INT.withName("add_bos"), JAVA_INT.withName("causal"), JAVA_INT.withName("pooling"), JAVA_INT.withName("n_expert"),
+            JAVA_INT.withName("n_expert_used"), JAVA_INT.withName("eot_token"), JAVA_INT.withName("unk_token"),
+            JAVA_INT.withName("pad_token"), JAVA_INT.withName("has_chat_template"), JAVA_INT.withName("n_embd_out"),
+            JAVA_INT.withName("n_prompts"));
+
+    /** Texts for a function that takes their pointers, their lengths and their number. */
+    record Texts(MemorySegment pointers, MemorySegment lengths, long n) {
+        Texts(Arena arena, java.util.List<String> texts) {
+            this(arena.allocate(ADDRESS, texts.size()), arena.allocate(JAVA_LONG, texts.size()), texts.size());
+            for (int i = 0; i < texts.size(); i++) {
+                var text = utf8(arena, texts.get(i));
+                pointers.setAtIndex(ADDRESS, i, text);
+                lengths.setAtIndex(JAVA_LONG, i, text.byteSize());
+            }
+        }
+    }
+
+    /** Numbers that come one row after the other. */
+    static float[][] rows(float[] all, int width) {
+        var rows = new float[width == 0 ? 0 : all.length / width][];
+        for (int i = 0; i < rows.length; i++) rows[i] = Arrays.copyOfRange(all, i * width, (i + 1) * width);
+        return rows;
+    }
+
     static MemorySegment utf8(Arena arena, String text) {
         return arena.allocateFrom(JAVA_BYTE, text.getBytes(StandardCharsets.UTF_8));
     }

@@ -1,5 +1,7 @@
 """The results in tests/golden/bindings.json, which are the same for all languages."""
 
+import json
+
 import ember
 import pytest
 
@@ -42,6 +44,33 @@ def test_embeddings(model, context, golden):
         assert vector == pytest.approx(expected, abs=0.01)
     assert sum(a * b for a, b in zip(got[0], got[1])) == pytest.approx(case["cosine"], abs=0.01)
     assert context.embed([model.tokenize(text) for text in case["texts"]]).tolist() == got.tolist()
+
+
+def test_dense(root):
+    """The vectors of a folder with a Dense module are narrower than the model's layers."""
+    golden = json.loads((root / "tests/fixtures/dense.json").read_text())
+    texts = golden["texts"]
+    model = ember.Model(root / "tests/fixtures/dense-folder")
+    assert (model.info.n_embd, model.info.n_embd_out, model.info.n_prompts) == (36, 7, 3)
+    with ember.Context(model, kv_type=ember.KvType.F32) as context:
+        cases = [case for case in golden["cases"] if case["base"] == "bert" and case["dense"]]
+        assert len(cases) == 2
+        for case in cases:
+            got = context.embed(texts, normalize=case["normalize"], dimensions=case.get("dimensions", 0))
+            assert (len(got), got.dim) == (len(texts), len(case["rows"][0]))
+            for vector, expected in zip(got.tolist(), case["rows"]):
+                assert vector == pytest.approx(expected, abs=1e-4)
+        prompted = context.embed([f"w5 w6 {text}" for text in texts])
+        assert context.embed(texts, prompt="query").tolist() == prompted.tolist()
+        rows = context.embed(["w7 w8"], pooling=ember.Pooling.NONE)
+        assert (len(rows), rows.dim) == (len(model.tokenize("w7 w8")), 36)
+        cut = context.embed(["w7 w8"], pooling=ember.Pooling.NONE, dimensions=5)
+        assert cut.tolist() == [row[:5] for row in rows.tolist()]
+        for dimensions in (8, 2**64 - 1):
+            with pytest.raises(ember.InvalidArgumentError, match="1 to 7"):
+                context.embed(texts, dimensions=dimensions)
+        with pytest.raises(ember.InvalidArgumentError, match='"passage"'):
+            context.embed(texts, prompt="passage")
 
 
 def test_score(model, context, golden):

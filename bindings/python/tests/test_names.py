@@ -47,7 +47,7 @@ def refused_calls(model, context, path):
     for values in ({"tau": -1, "eta": 1}, {"eta": -1, "tau": 1}):
         yield f"{next(iter(values))} must", lambda v=values: sampler.mirostat(**v)
     yield "a stage left token 0", lambda: ember.Sampler(1).stage(not_a_number).sample([1.0, 2.0])
-    yield "a stage left token 0", lambda: generate(PROMPT, sampler=ember.Sampler(1).stage(not_a_number)).text()
+    yield f"{path}: a stage left token 0", lambda: generate(PROMPT, sampler=ember.Sampler(1).stage(not_a_number)).text()
     for name, value in (("n_ctx", 1 << 31), ("n_seq", 0), ("n_batch", 1 << 31), ("n_threads", 1 << 20)):
         yield f"{name} must", lambda o={name: value}: ember.Context(model, **o)
     yield "kv_limit is", lambda: ember.Context(model, kv_limit=1)

@@ -96,6 +96,7 @@ impl<B: Backend> Binder<'_, B> {
             head_dim,
             n_ff,
             experts: None,
+            norms_rotated_keys: false,
             n_ctx_max: None,
             n_params: self.n_params(),
             causal: true,

@@ -46,7 +46,7 @@ pub(super) fn pack_now<'a>(
     };
     let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
     let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
-    (packing.pack)(&rows, kernels.transpose, group);
+    kernels.pack(w.format, &rows, group);
     (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
 }
 

@@ -59,15 +59,13 @@ impl ReplyFormat {
         if *choice == ToolChoice::None || is_lazy && tools.is_empty() {
             return Ok(None);
         }
+        choice.check_name(tools)?;
         let allowed: Vec<&Tool> = match choice {
             ToolChoice::Named(name) => tools.iter().filter(|tool| tool.name == *name).collect(),
             _ => tools.iter().collect(),
         };
         if allowed.is_empty() {
-            return Err(Error::InvalidArgument(match choice {
-                ToolChoice::Named(name) => format!("tool_choice names {name:?}, which is none of the tools"),
-                _ => "tool_choice asks for a call, and there are no tools".into(),
-            }));
+            return Err(Error::InvalidArgument("tool_choice asks for a call, and there are no tools".into()));
         }
         let calls = self.calls().ok_or_else(|| {
             Error::Unsupported("no grammar is known for calls of the form of this chat template".into())

@@ -54,6 +54,19 @@ impl ToolChoice {
             name => ToolChoice::Named(name.to_owned()),
         })
     }
+
+    /// That the tool which it names is one of `tools`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the name.
+    pub fn check_name(&self, tools: &Tools) -> Result<()> {
+        match self {
+            ToolChoice::Named(name) if tools.find(name).is_none() => {
+                Err(Error::InvalidArgument(format!("tool_choice names {name:?}, which is none of the tools")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Descriptions of tools.

@@ -37,6 +37,7 @@ pub static SCALAR: Kernels = Kernels {
     numbers: [None; FORMAT_COUNT],
     wide: None,
     transpose,
+    pack: [None; FORMAT_COUNT],
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

@@ -119,7 +119,7 @@ fn packed_products_agree_with_each_formats_definition() {
             let rows = sample_row(info, n_rows * n_cols, 3);
             let row_bytes = rows.len() / n_rows;
             let mut bytes = vec![0xAA; packing.group_bytes(n_cols)];
-            (packing.pack)(&Rows { bytes: &rows, row_bytes }, kernels.transpose, &mut bytes);
+            kernels.pack(info.format, &Rows { bytes: &rows, row_bytes }, &mut bytes);
             let n_pieces = n_cols / 32;
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             let mut activations = noise(n_tokens * n_cols, 4);
@@ -159,6 +159,32 @@ fn packed_products_agree_with_each_formats_definition() {
 }
 
 #[test]
+fn rows_are_packed_to_the_same_bytes_on_every_level() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Some(pack), Some(packing)) = (kernels.pack[info.format as usize], info.packing) else {
+            continue;
+        };
+        // Every pattern of bits: units that are no numbers too.
+        for (n_blocks, n_rows) in [(1, 16), (9, 16), (2, 15), (3, 1), (1, 0), (40, 16)] {
+            let n_cols = n_blocks * info.block_len;
+            let row_bytes = info.format.row_bytes(n_cols);
+            let mut state = 5u64;
+            let mut byte = || {
+                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+                (state >> 56) as u8
+            };
+            let rows: Vec<u8> = (0..n_rows * row_bytes).map(|_| byte()).collect();
+            let rows = Rows { bytes: &rows, row_bytes };
+            let [mut got, mut expected] = [0xAA; 2].map(|byte| vec![byte; packing.group_bytes(n_cols)]);
+            pack(&rows, kernels.transpose, &mut got);
+            (packing.pack)(&rows, crate::quant::pack::transpose, &mut expected);
+            let differs = got.iter().zip(&expected).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{}, {n_rows} rows of {n_blocks} blocks", info.name);
+        }
+    }
+}
+
+#[test]
 fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
         let (Some(product), Some(packing)) = (kernels.packed_product(info.format), info.packing) else {
@@ -169,7 +195,7 @@ fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
             let rows = sample_row(info, 16 * n_cols, 7);
             let mut bytes = vec![0; packing.group_bytes(n_cols)];
             let row_bytes = rows.len() / 16;
-            (packing.pack)(&Rows { bytes: &rows, row_bytes }, kernels.transpose, &mut bytes);
+            kernels.pack(info.format, &Rows { bytes: &rows, row_bytes }, &mut bytes);
             let group = Group::alone(info.format, &bytes, n_pieces);
             let mut x = vec![Q8Block::ZERO; n_tokens * n_pieces];
             (kernels.quantize_activations)(&noise(n_tokens * n_cols, 8), &mut x);

@@ -44,7 +44,7 @@ from .errors import (
     UnsupportedError,
     Utf8Error,
 )
-from .generation import Completion, Event, Generation, TokenLogprob, Usage
+from .generation import Completion, Completions, Event, Generation, TokenLogprob, Usage
 from .metadata import Metadata, MetaValue
 from .model import Model, ModelInfo
 from .options import ContextOptions, EngineOptions, LoadOptions, Memory, estimate_memory, inspect
@@ -85,6 +85,7 @@ __all__ = [
     "ClassifyOptions",
     "ClosedError",
     "Completion",
+    "Completions",
     "Constraint",
     "ConstraintLimit",
     "ConstraintOptions",

@@ -29,7 +29,7 @@ from ._library import Handle, Lease, call, fill, lib
 from ._typing import Floats, Unpack
 from .constraint import Constraint
 from .errors import InvalidArgumentError
-from .generation import Completion, Generation, completion_of
+from .generation import Completion, Completions, Generation, completion_of
 from .model import Model
 from .options import ContextOptions, Memory, context_options, memory_of
 from .results import ContextInfo, Embeddings, Score, Timings, TokenScore, info_of
@@ -204,7 +204,7 @@ class Context(Sequences):
         self._token = FollowingToken(leader)
         self._views = []
         self._n_vocab = model.info.n_vocab
-        self._n_embd = model.info.n_embd
+        self._model_info = model.info
         with context_options(options) as opt, self._model._handle as pointer, self._token._handle as token:
             self._handle = Handle("context", lib.ember_context_free, lib.ember_context_new, pointer, opt)
             with self._handle as context:
@@ -278,6 +278,24 @@ class Context(Sequences):
             usage = generation.usage
         return completion_of(events, usage)
 
+    def completions(self, prompt: str | Sequence[int], n: int, **options: Unpack[GenerateOptions]) -> Completions:
+        """`n` completions of a prompt, which runs once: an iterator of pairs, which completion and its event. Completion i is in sequence
+        `sequence` + i, so the context needs as many (n_seq), and draws with the seed of the sampler + i. GenerateOptions lists the
+        options; the library refuses `shift` and leaves guesses out."""
+        count = unsigned("n", n)
+        sampler = sampler_of(options)
+        content, is_text = prompt_of(prompt)
+        make = lib.ember_completions_new if is_text else lib.ember_completions_new_tokens
+        with options_handle(options) as opt, self._handle as pointer:
+            arguments = (pointer, content, len(content), count, opt)
+            leases = [Lease(one._handle) for one in (self, sampler) if one is not None]
+            if sampler is None:
+                handle = Handle("completions", lib.ember_completions_free, make, *arguments, None)
+            else:
+                with sampler._handle as draw:
+                    handle = Handle("completions", lib.ember_completions_free, make, *arguments, draw)
+        return Completions(self, handle, sampler, leases)
+
     def embed(
         self,
         texts: Sequence[str] | Sequence[Sequence[int]],
@@ -285,9 +303,13 @@ class Context(Sequences):
         pooling: Pooling = Pooling.AUTO,
         normalize: bool | None = None,
         truncate: bool = False,
+        dimensions: int = 0,
+        prompt: str = "",
     ) -> Embeddings:
         """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of
-        each text. `normalize` None scales vectors to length 1, but not with Pooling.NONE."""
+        each text. `normalize` None scales vectors to length 1 where the model does, but not with Pooling.NONE. Of each vector the
+        first `dimensions` numbers are kept; 0: all. `prompt` is the name of a prompt of the model's that each string stands behind,
+        such as "query"; empty: its default."""
         wanted = elements("texts", "a list of texts or of lists of token ids", texts)
         options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)
         n = len(wanted)
@@ -297,6 +319,9 @@ class Context(Sequences):
         with options as opt, self._handle as pointer:
             call(lib.ember_embed_options_set_pooling, opt, member("pooling", pooling, Pooling))
             call(lib.ember_embed_options_set_truncate, opt, flag("truncate", truncate))
+            call(lib.ember_embed_options_set_dimensions, opt, unsigned("dimensions", dimensions, 64))
+            name = text_of("prompt", prompt)
+            call(lib.ember_embed_options_set_prompt, opt, name, len(name))
             if normalize is not None:
                 call(lib.ember_embed_options_set_normalize, opt, flag("normalize", normalize))
             if len(strings) == n:
@@ -309,10 +334,11 @@ class Context(Sequences):
                 lengths = (ctypes.c_size_t * n)(*map(len, each))
                 ids = whole_numbers("texts", [token for one in each for token in one])
                 function, arguments = lib.ember_embed_tokens, (pointer, ids, len(ids), lengths, n, opt)
-            values = interruptible(
-                lambda: fill(ctypes.c_float, n * self._n_embd, function, *arguments), self._token
-            )
-        return Embeddings(values, self._n_embd)
+            info = self._model_info
+            kind = info.pooling if pooling == Pooling.AUTO else pooling
+            longest = info.n_embd if kind == Pooling.NONE else info.n_embd_out
+            values = interruptible(lambda: fill(ctypes.c_float, n * longest, function, *arguments), self._token)
+        return Embeddings(values, dimensions or longest)
 
     def classify(self, texts: Sequence[str], **options: Unpack[ClassifyOptions]) -> list[list[float]]:
         """The scores of each text, one for each of Model.labels. Texts run together: give many at once."""

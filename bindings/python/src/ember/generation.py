@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ._abi import ConstraintProgress, EventKind, FinishReason, ember_event, ember_generate_result
+from ._arguments import unsigned
 from ._cancel import interruptible
 from ._ending import Carried
-from ._library import Handle, Lease, Single, call, lib, settle
+from ._library import Handle, Lease, Single, call, fill, lib, settle
 from .errors import BusyError, ClosedError
 from .sampler import Sampler
 from .state import Sequences
@@ -205,6 +206,80 @@ class Generation(Single):
                 self._leases.clear()
 
     def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Completions(Single):
+    """Several completions of one prompt under way, made by Context.completions: an iterator of pairs, which completion and its event. They
+    take turns, a token each, and each ends with one event of EventKind.END. One thread at a time."""
+
+    def __init__(self, context: Sequences, handle: Handle, sampler: Sampler | None, leases: list[Lease]) -> None:
+        self._context = context
+        self._handle = handle
+        self._leases = leases  # what is not to be freed while an event is made
+        self._sampler = sampler
+        self._event = ember_event(struct_size=ctypes.sizeof(ember_event))
+        self._index = ctypes.c_uint32()
+        self._error = ctypes.c_void_p()
+
+    def __iter__(self) -> Iterator[tuple[int, Event]]:
+        return self
+
+    def __next__(self) -> tuple[int, Event]:
+        if self._context._views:
+            self._context._forget_logits()
+        with self._handle as pointer:
+            interruptible(lambda: self._step(pointer), self._context._token)
+            if self._event.kind == EventKind.NONE:
+                raise StopIteration
+            return self._index.value, event_of(self._event)
+
+    def _step(self, pointer: int) -> None:
+        arguments = pointer, ctypes.byref(self._event), ctypes.byref(self._index), ctypes.byref(self._error)
+        if self._sampler is not None and self._sampler._callbacks:
+            with Carried(self._context._token):
+                settle(lib.ember_completions_next(*arguments), self._error)
+        else:
+            settle(lib.ember_completions_next(*arguments), self._error)
+
+    def finish(self) -> None:
+        """Takes all events that are left."""
+        for _ in self:
+            pass
+
+    def text(self, index: int) -> str:
+        """The text of a completion so far."""
+        number = unsigned("index", index)
+        with self._handle as pointer:
+            return bytes(fill(ctypes.c_uint8, 256, lib.ember_completions_text, pointer, number)).decode()
+
+    def usage(self, index: int) -> Usage:
+        """What a completion did so far."""
+        number = unsigned("index", index)
+        with self._handle as pointer:
+            return usage_of(lambda p, *rest: lib.ember_completions_usage(p, number, *rest), pointer)
+
+    def rank(self) -> list[int]:
+        """All completions by the mean log-probability of their tokens, the likeliest first, when all have ended. Needs the option
+        `logprobs`."""
+        with self._handle as pointer:
+            return list(fill(ctypes.c_uint32, 8, lib.ember_completions_rank, pointer))
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Frees the completions, once no other thread is taking an event. Closing twice is fine."""
+        self._handle.close()
+        self._leases.clear()
+
+    def __enter__(self) -> Completions:
         return self
 
     def __exit__(

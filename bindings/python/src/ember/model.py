@@ -103,6 +103,8 @@ class ModelInfo(NamedTuple):
     unk_token: int | None
     pad_token: int | None
     has_chat_template: bool
+    n_embd_out: int  # numbers of a text's vector
+    n_prompts: int  # prompts for texts to be embedded, by their names
 
 
 class Model(Single):

@@ -26,12 +26,26 @@ public struct EmbedOptions: Hashable, Sendable {
     public var normalize: Bool?
     /// Whether a text that is too long is cut instead of refused.
     public var truncate = false
+    /// How many numbers of each vector are kept, the first ones; 0: all.
+    public var dimensions = 0
+    /// The name of a prompt of the model's that each text stands behind, such as "query"; empty: the model's default. Texts that are
+    /// tokens have none.
+    public var prompt = ""
 
     /// The defaults, or what differs from them.
-    public init(pooling: Pooling = .auto, normalize: Bool? = nil, truncate: Bool = false) {
+    public init(
+        pooling: Pooling = .auto, normalize: Bool? = nil, truncate: Bool = false, dimensions: Int = 0, prompt: String = ""
+    ) {
         self.pooling = pooling
         self.normalize = normalize
         self.truncate = truncate
+        self.dimensions = dimensions
+        self.prompt = prompt
+    }
+
+    /// Numbers of a model's vector with this pooling, before ``dimensions`` of them are kept.
+    func wholeLength(_ info: ModelInfo) -> Int {
+        (pooling == .auto ? info.pooling : pooling) == .none ? info.embeddingLength : info.vectorLength
     }
 
     func withHandle<R>(_ body: (OpaquePointer) throws -> R) throws -> R {
@@ -40,6 +54,9 @@ public struct EmbedOptions: Hashable, Sendable {
         try check { ember_embed_options_set_pooling(options, pooling.rawValue, $0) }
         if let normalize { try check { ember_embed_options_set_normalize(options, normalize, $0) } }
         try check { ember_embed_options_set_truncate(options, truncate, $0) }
+        guard dimensions >= 0 else { throw EmberError(.invalidArgument, "dimensions is \(dimensions), which is less than 0") }
+        try check { ember_embed_options_set_dimensions(options, dimensions, $0) }
+        try prompt.withChars { name, count in try check { ember_embed_options_set_prompt(options, name, count, $0) } }
         return try body(options)
     }
 }
@@ -70,9 +87,10 @@ extension Context {
     ) -> Int32
 
     private func embed(_ count: Int, _ options: EmbedOptions, _ call: Call) throws -> [[Float]] {
-        let width = model.info.embeddingLength
+        let whole = options.wholeLength(model.info)
+        let width = options.dimensions > 0 ? options.dimensions : whole
         let numbers: [Float] = try options.withHandle { options in
-            try use { context in try fill(count * width) { call(context, options, $0, $1, $2, $3) } }
+            try use { context in try fill(count * whole) { call(context, options, $0, $1, $2, $3) } }
         }
         return stride(from: 0, to: numbers.count, by: width).map { Array(numbers[$0..<$0 + width]) }
     }

@@ -136,7 +136,7 @@ public struct ModelInfo: Hashable, Sendable {
     public let vocabularySize: Int
     /// Positions the model was trained on.
     public let trainedContext: Int
-    /// Width of the residual stream, and length of embeddings.
+    /// Width of the residual stream.
     public let embeddingLength: Int
     /// Layers.
     public let layers: Int
@@ -172,6 +172,10 @@ public struct ModelInfo: Hashable, Sendable {
     public let padding: Token?
     /// Whether the file has a chat template.
     public let hasChatTemplate: Bool
+    /// Numbers of a text's vector: ``embeddingLength``, but in models with dense modules behind the pooling.
+    public let vectorLength: Int
+    /// Prompts for texts to be embedded, by their names (``EmbedOptions/prompt``).
+    public let prompts: Int
 
     init(_ info: ember_model_info) {
         parameters = info.n_params
@@ -196,5 +200,7 @@ public struct ModelInfo: Hashable, Sendable {
         unknown = token(info.unk_token)
         padding = token(info.pad_token)
         hasChatTemplate = info.has_chat_template != 0
+        vectorLength = Int(info.n_embd_out)
+        prompts = Int(info.n_prompts)
     }
 }

@@ -124,6 +124,48 @@ extension EmberError {
         }
     }
 
+    /// The vectors of a folder with a Dense module are narrower than the model's layers.
+    @Test func denseVectors() throws {
+        struct Dense: Decodable {
+            struct Case: Decodable {
+                let base: String
+                let normalize: Bool
+                let dimensions: Int?
+                let rows: [[Float]]
+            }
+            let texts: [String]
+            let cases: [Case]
+        }
+        let golden = try JSONDecoder().decode(Dense.self, from: Data(readFile("tests/fixtures/dense.json").utf8))
+        let model = try Model(root + "/tests/fixtures/dense-folder")
+        #expect(model.info.embeddingLength == 36 && model.info.vectorLength == 7 && model.info.prompts == 3)
+        let context = try Context(model)
+        // Those of BERT with a Dense module: 7 numbers, or the first 3 of them.
+        let cases = golden.cases.filter { $0.base == "bert" && [3, 7].contains($0.rows[0].count) }
+        #expect(cases.count == 2)
+        for want in cases {
+            let options = EmbedOptions(normalize: want.normalize, dimensions: want.dimensions ?? 0)
+            let vectors = try context.embed(golden.texts, options: options)
+            #expect(vectors.count == want.rows.count)
+            for (vector, row) in zip(vectors, want.rows) {
+                #expect(vector.count == row.count)
+                #expect(zip(vector, row).allSatisfy { abs($0 - $1) <= 2e-3 })
+            }
+        }
+        let prompted = try context.embed(golden.texts.map { "w5 w6 " + $0 })
+        #expect(try context.embed(golden.texts, options: EmbedOptions(prompt: "query")) == prompted)
+        let rows = try context.embed(["w7 w8"], options: EmbedOptions(pooling: .none))
+        #expect(rows.allSatisfy { $0.count == 36 })
+        let cut = try context.embed(["w7 w8"], options: EmbedOptions(pooling: .none, dimensions: 5))
+        #expect(cut == rows.map { Array($0.prefix(5)) })
+        expectRefusal(.invalidArgument, "1 to 7") {
+            try context.embed(["w7"], options: EmbedOptions(dimensions: 8))
+        }
+        expectRefusal(.invalidArgument, "\"passage\"") {
+            try context.embed(["w7"], options: EmbedOptions(prompt: "passage"))
+        }
+    }
+
     @Test func embeddings() async throws {
         let want = try Golden.read().embeddings
         let vectors = try newContext().embed(want.texts)

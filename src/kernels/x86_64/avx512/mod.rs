@@ -4,6 +4,7 @@ mod activation;
 pub(super) mod formats;
 pub(super) mod packed;
 mod pairs;
+mod points;
 mod rows;
 mod vector;
 
@@ -16,6 +17,7 @@ pub static AVX512: Kernels = Kernels {
     packed: packed::TABLE,
     pairs: pairs::TABLE,
     transpose: rows::transpose,
+    pack: points::TABLE,
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

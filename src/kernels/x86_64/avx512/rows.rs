@@ -9,16 +9,20 @@ use crate::quant::pack::{RUN, Rows, transpose_runs};
 pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     // SAFETY: this function is reached through the tables of this level only, which are handed out on machines that have its
     // instructions.
-    transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
+    transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe {
+        whole_runs::<true>(bytes, row_bytes, runs)
+    });
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
+/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run. What follows is fetched if `FETCHES`.
 #[target_feature(enable = "avx512f")]
-fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
+pub(super) fn whole_runs<const FETCHES: bool>(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
     assert!(end <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
-        fetch_next_rows(bytes, row_bytes, i);
+        if FETCHES {
+            fetch_next_rows(bytes, row_bytes, i);
+        }
         // SAFETY: the last row has 16 bytes for each run, and so have those before it.
         let row =
             |r: usize| unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i).cast()) };
