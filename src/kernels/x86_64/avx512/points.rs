@@ -154,7 +154,7 @@ fn load_64(bytes: [u8; 8]) -> __m128i {
     _mm_cvtsi64_si128(i64::from_le_bytes(bytes))
 }
 
-/// The four registers of 64 bytes that `f` makes of quarters of a block.
+/// The four registers of 64 bytes of a block: `codes` is evaluated for each quarter `j`.
 macro_rules! quarters {
     (|$j:ident| $codes:expr) => {{
         let mut codes = [_mm512_setzero_si512(); 4];
