@@ -101,6 +101,8 @@ pub trait Simd: Copy {
     fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// The sum of all lanes: the upper half is added to the lower half until one is left.
     fn sum(self, v: Self::V) -> f32;
+    /// The sums of eight vectors, each as [`Simd::sum`] adds up.
+    fn sums(self, vs: [Self::V; 8]) -> [f32; 8];
     /// The largest of all lanes, none of which is NaN.
     fn largest(self, v: Self::V) -> f32;
 
