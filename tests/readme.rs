@@ -61,6 +61,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("docs/guides/mobile.md", "tests/capi/readme.sh"),
     ("docs/guides/performance.md", "tests/capi/readme.sh"),
     ("bench/README.md", "tests/capi/readme.sh"),
+    ("bench/history.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),
     ("examples/models/README.md", "tests/capi/readme.sh"),
     ("docs/c.md", "tests/capi/guide.sh"),
