@@ -60,6 +60,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("docs/guides/embeddings.md", "tests/capi/readme.sh"),
     ("docs/guides/mobile.md", "tests/capi/readme.sh"),
     ("docs/guides/performance.md", "tests/capi/readme.sh"),
+    ("ARCHITECTURE.md", "tests/architecture.rs"),
     ("bench/README.md", "tests/capi/readme.sh"),
     ("bench/history.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),

@@ -1,4 +1,4 @@
-//! Cancel tokens: made here, given to options and contexts, and turned from anywhere.
+//! Cancel tokens: made here, given to options and contexts, and cancelled from anywhere.
 
 use super::args::{free_handle, handle, output};
 use super::error::ember_error;
@@ -9,7 +9,7 @@ use crate::error::{Result, ember_status};
 
 /// A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
 /// ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
-/// token may serve any number of them. Any number of threads may use it at once.
+/// token may serve any number of them. Any number of threads may use it at the same time.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_cancel_token {
     _private: (),
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token)
 }
 
 /// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
-/// soon: a model's forward pass looks at the token at each piece of work of a thread, within a layer too; encoding a text every
+/// soon: a model's forward pass looks at the token before each task of a thread, within a layer too; encoding a text every
 /// thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
 /// that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
 /// all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving

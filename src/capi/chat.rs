@@ -365,7 +365,7 @@ pub unsafe extern "C" fn ember_chat_options_set_thinking(
     })
 }
 
-/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
+/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which holds
 /// `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
 /// a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
 /// where the file asks for it, once.

@@ -223,7 +223,7 @@ pub unsafe extern "C" fn ember_context_n_past(
     })
 }
 
-/// Writes the tokens of `sequence`, in order, to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+/// Writes the tokens of `sequence`, in order, to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
 /// call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
 /// shift those that are left.
 /// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.

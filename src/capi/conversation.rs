@@ -70,7 +70,7 @@ pub struct ember_conversation_usage {
     pub n_generated: u32,
     /// Of these, those of thoughts.
     pub n_thinking: u32,
-    /// Turns that were dropped for room before the reply.
+    /// Turns that were dropped before the reply, because the conversation had become too long.
     pub n_dropped_turns: u32,
     /// Tokens that the sequence forgot with them, without what stands behind them being run again.
     pub n_forgotten: u32,

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, ember_status};
 use crate::kernels::{ISAS, Isa};
 use crate::model::{LoadedModel, inspect};
 
-/// A loaded model: immutable, usable from any number of threads at once, reference-counted.
+/// A loaded model: immutable, usable from any number of threads at the same time, reference-counted.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_model {
     _private: (),

@@ -58,7 +58,8 @@ fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> 
 }
 
 /// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
-/// softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
+/// softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which
+/// ember_sampler_seed gives. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
 /// same choices on every platform for the same logits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_new(
@@ -229,7 +230,7 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
 
 /// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
 /// is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
-/// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
+/// each time they occurred, and `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them
 /// as its stages look back at by then; so add such stages first.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
@@ -424,7 +425,7 @@ pub unsafe extern "C" fn ember_sampler_progress(
     })
 }
 
-/// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+/// Reports to the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
 /// nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

@@ -11,6 +11,12 @@
 //! - `turns`: who does it, of those who wait for their requests.
 //! - `home`: which process may do it, after a fork.
 //! - `metrics`: what was done so far.
+//!
+//! - Two locks: the pump (context and requests under way) is held for a step, callbacks included; the queue for moments. A callback may submit
+//!   and cancel. What would wait for the step that it is in is `Busy`.
+//! - Out of pages, the least urgent request gives its pages up and runs again later.
+//! - Nobody starves. Of the requests that 32 later ones have passed the oldest is next and keeps its pages; all others are counted anew.
+//! - Of prompts that begin alike and came together one is computed, page by page, and the others wait for its pages.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

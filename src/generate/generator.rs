@@ -1,4 +1,10 @@
 //! The engine of generation, in pull form.
+//!
+//! A generator owns no context: it takes one for each step and remembers which tokens its sequence holds. It refuses the step if the
+//! sequence holds something else. So generators on several sequences of a context take turns, and no lock is held between steps.
+//!
+//! All generated tokens are in the sequence in the end, those of a stop string included, but for an end-of-generation token. So a prompt that
+//! repeats the conversation finds its prefix.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

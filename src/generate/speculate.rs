@@ -1,5 +1,11 @@
 //! Tokens that are probably next, to be run together with the one before them: from the text itself or by a smaller model.
 //! Which of them come true is for the model and the sampler to say; here is only guessed, and how much guessing pays.
+//!
+//! Draft tokens run behind the sequence and lie ready there ([`Context::decode_ahead`]). A token that was chosen and is the next draft is taken
+//! into the sequence without being run ([`Context::advance`]), logits included. So the sampler is asked at the same moments as without drafts,
+//! and the sequence never holds a token that was not reported. The next call that decodes forgets what lies ready.
+//!
+//! The number of drafts follows whether half of the last ones were accepted, not the clock. So counts are the same on every run.
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,6 +1,10 @@
 //! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the
 //! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global
 //! allocator, which for C programs is one that has something left when the system has not ([`reserve`]).
+//!
+//! A [`Memory`] has a limit, perhaps the host's allocator, and a count. A model has one; each of its contexts has another inside it.
+//! A [`Memory`] that only measures hands out empty buffers. Binding a model with it costs next to nothing and gives the exact sum, which is how
+//! `ember_memory_estimate` works.
 #![deny(unsafe_code)]
 
 use std::fmt;

@@ -1,5 +1,7 @@
 //! What is multiplied after what. Every pass through a model takes its weights in the same order, so the beginning of the next
 //! ones can come from memory while the last ones are multiplied; at the beginning of a product the machine would wait for it.
+//!
+//! Only an address is fetched ahead and nothing is read from it, so a wrong prediction costs a little time and no correctness.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
