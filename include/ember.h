@@ -91,7 +91,7 @@ enum ember_status
      */
     EMBER_E_NOMEM = 5,
     /**
-     * The context has no room for the tokens; its state is unchanged.
+     * The context cannot hold the tokens; its state is unchanged.
      */
     EMBER_E_CONTEXT_FULL = 6,
     /**
@@ -1574,20 +1574,23 @@ extern "C" {
 ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
 
 /**
- * Frees the token's handle. What it was given to keeps what it needs of it: nobody can end that any more, and a token that is
- * cancelled stays so there, until it is taken away (by giving NULL in its place); reset it first if that is not wanted.
- * This may come at any time; but nobody may use the handle meanwhile or afterwards. NULL is fine.
+ * Frees the token's handle. What it was given to keeps what it needs of it, and nobody can cancel that any more. A token that is cancelled
+ * stays so there until another, or NULL, takes its place. Reset it first if that is not wanted.
+ * This may come at any time, but nobody may use the handle meanwhile or afterwards. NULL is fine.
  */
 void ember_cancel_token_free(struct ember_cancel_token *token);
 
 /**
- * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
- * soon: a model's forward pass looks at the token before each task of a thread, within a layer too; encoding a text every
- * thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
- * that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
- * all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving
- * and loading states, and the functions of tokenizers. The token does not wait for that. Any thread, and a signal handler too: all it does is
- * one store to memory. NULL, or what is no token, is left alone.
+ * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. Generation ends with
+ * EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls return soon, since they look at the token often:
+ *  - a forward pass before each task of a thread, within a layer too;
+ *  - encoding a text every thousand steps;
+ *  - loading and ember_memory_estimate at each tensor, at each half megabyte that is read or packed, and every few thousand elements of
+ *    metadata and of the vocabulary.
+ *
+ * No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving and loading states, and the functions
+ * of tokenizers. This call does not wait for the others. Any thread, and a signal handler too: all it does is one store to memory. NULL, or
+ * what is no token, is left alone.
  */
 void ember_cancel_token_cancel(const struct ember_cancel_token *token);
 
@@ -1658,9 +1661,13 @@ ember_status ember_chat_options_set_add_generation_prompt(struct ember_chat_opti
                                                           struct ember_error **err);
 
 /**
- * Whether the model calls tools, for ember_chat_parser_new: "auto" (the default, as is an empty text) that it may, "none" that
- * what looks like a call is text, "required" that it has to, and a tool's name, or OpenAI's object
- * `{"type": "function", "function": {"name": …}}`, that it has to call this one; a call of another is broken then.
+ * Whether the model calls tools, for ember_chat_parser_new:
+ *  - "auto", the default, as is an empty text: it may;
+ *  - "none": what looks like a call is text;
+ *  - "required": it has to;
+ *  - a tool's name, or OpenAI's object `{"type": "function", "function": {"name": …}}`: it has to call this tool, and a call of
+ *    another is broken.
+ *
  * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_options_set_tool_choice(struct ember_chat_options *options,
@@ -1744,15 +1751,17 @@ ember_status ember_chat_tokenize(const struct ember_model *model,
                                  struct ember_error **err);
 
 /**
- * Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
- * options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
- * constrain: without tools, with the choice "none", and where no call has to be made in the form "llama3", which has no mark.
- * A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
- * which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
+ * Makes the constraint of a reply that may call tools, and writes it to `out`. Every call follows the schema of its tool. Where the options'
+ * tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. A conversation (ember_conversation_new) does
+ * this by itself.
+ * `out` is NULL where there is nothing to constrain: without tools, with the choice "none", and where no call has to be made in the form
+ * "llama3", which has no mark.
+ * `prompt` is the text that ember_chat_apply_template gave with the same options. It may end inside a thought: then the constraint begins behind
+ * it. Empty: as the template ends it when it has no variables.
  * The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
- * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not, where a call has to be made and the
- * template has no form that is known, for a model without a template, and in builds without the features "chat" and "constraints";
- * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
+ * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not; where a call has to be made and
+ * Ember knows no form of the template; for a model without a template; in builds without the features "chat" and "constraints".
+ * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be. EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
  * EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_constraint(const struct ember_model *model,
@@ -2141,8 +2150,8 @@ ember_status ember_constraint_new_regex(const struct ember_model *model,
                                         struct ember_error **err);
 
 /**
- * Makes a constraint: the text is one that the context-free grammar at `grammar` derives from its rule `start`, `grammar_len` bytes of
- * UTF-8 in the syntax of Lark as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
+ * Makes a constraint: the text is one that the context-free grammar at `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`.
+ * The syntax is Lark's as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
  * `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
  */
 ember_status ember_constraint_new_lark(const struct ember_model *model,
@@ -2195,9 +2204,9 @@ ember_status ember_context_info_get(const struct ember_context *context,
                                     struct ember_error **err);
 
 /**
- * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
- * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone, and what scoring lets its
- * sequence forget), and generation ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * The token that may end the context's calls early from now on. Decoding, embedding and scoring then give EMBER_E_CANCELLED, and
+ * generation ends with EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring lets its sequence forget. The logits of
+ * the call before are gone. The context keeps what it needs of the token. NULL: none.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_context_set_cancel_token(struct ember_context *context,
@@ -2205,15 +2214,15 @@ ember_status ember_context_set_cancel_token(struct ember_context *context,
                                             struct ember_error **err);
 
 /**
- * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
- * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
- * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
- * (NULL: for the last token only).
+ * Runs `n` tokens through the model. All arrays have `n` elements, and all but `tokens` may be NULL:
+ *  - `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+ *  - `sequences`, the sequence of each token (NULL: all in sequence 0);
+ *  - `want_logits`, non-zero where logits are wanted (NULL: for the last token only).
+ *
  * On any error the sequences are as before.
- * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
- * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
- * context's token, EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, n of 0, or a context with threads that the parent process
+ * made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_NOMEM; EMBER_E_BUSY;
+ * EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -2366,9 +2375,9 @@ ember_status ember_context_options_set_kv_limit(struct ember_context_options *op
                                                 struct ember_error **err);
 
 /**
- * Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed: texts that
- * begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
- * so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+ * Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed. Texts that begin alike (with
+ * the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds such pages, and so does a generation
+ * with ember_generate_options_set_reuse_prefix. Default: false.
  */
 ember_status ember_context_options_set_keep_prefixes(struct ember_context_options *options,
                                                      bool keep_prefixes,
@@ -2416,11 +2425,13 @@ ember_status ember_context_options_set_memory_limit(struct ember_context_options
                                                     struct ember_error **err);
 
 /**
- * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
- * alive. `system`: the system text; empty: none. `chat_options` say with which template, variables, tools and thinking (NULL: the defaults;
- * add_generation_prompt means nothing here); `generate_options` how replies are generated: most tokens, the sequence, stop strings, a cancel
- * token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
+ * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context alive.
+ *  - `system`: the system text; empty: none.
+ *  - `chat_options`: the template, variables, tools and thinking; NULL: the defaults. add_generation_prompt means nothing here.
+ *  - `generate_options`: how replies are generated, such as most tokens, the sequence, stop strings, a cancel token and a time limit; NULL:
+ *    the defaults. echo, shift, ignore_eog and log-probabilities are refused.
  *
+ * Both options may be freed afterwards.
  * Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
  * **What a user types can never spell a control token**: see ember_chat_tokenize.
  * Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for
@@ -2783,10 +2794,9 @@ ember_status ember_engine_options_new(struct ember_engine_options **out, struct 
 void ember_engine_options_free(struct ember_engine_options *options);
 
 /**
- * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, but prompts get 32 in any
- * case; kv_limit; threads);
- * the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
- * ember_context_options_new.
+ * How the engine's context is made: n_ctx is the positions of each request, n_batch the most rows of a step (prompts get 32 in any case).
+ * kv_limit and threads are as in a context. The number of sequences and whether the engine keeps prefixes are its own options. Copied.
+ * Default: those of ember_context_options_new.
  */
 ember_status ember_engine_options_set_context_options(struct ember_engine_options *options,
                                                       const struct ember_context_options *context_options,
@@ -2910,24 +2920,29 @@ ember_status ember_tokenizer_fim_prompt(const struct ember_tokenizer *tokenizer,
                                         struct ember_error **err);
 
 /**
- * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
- * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
- * for (BOS); behind what a sequence holds none is put before the prompt. The space that texts of some models begin with is there where the
- * whole text would have it: at the start, be these tokens run already or not, and behind a special token, never behind text.
- * Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
- * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
- * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
- * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
- * leaves it with what was run by then: nothing of the prompt where that was not run to its end (with reuse_prefix perhaps what
- * both have in common), all but the last token where that was to be run, or all where a stage of the sampler ended the choice of
- * the next. ember_context_n_past gives their number.
- * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
- * all. With reuse_prefix the prompt takes the place of all that was accepted before.
- * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
- * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
- * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
- * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget)
- * and when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
+ * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with `user_data`: one call
+ * for each token, with its text.
+ * **A prompt made by a chat template needs ember_generate_options_set_parse_special.** Without it, the template's marks are plain text to
+ * the model.
+ * An empty sequence begins with the special tokens the file asks for (BOS). Behind what a sequence holds, none is put before the prompt. The
+ * space that texts of some models begin with is there where the whole text would have it: at the start and behind a special token, never
+ * behind text.
+ * Afterwards the sequence holds the prompt and the generated tokens, except an end-of-generation token. So the next call goes on from
+ * there, and an empty prompt continues the text itself if nothing else was decoded in between. ember_context_rewind starts anew.
+ * ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+ * A callback that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED leaves the
+ * sequence with what was run by then (ember_context_n_past gives the number):
+ *  - nothing of the prompt where that was not run to its end; with reuse_prefix perhaps what both have in common;
+ *  - all but the last token where that was to be run;
+ *  - all where a stage of the sampler ended the choice of the next token.
+ *
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them all. With
+ * reuse_prefix the prompt takes the place of all that was accepted before.
+ * `options` NULL: the defaults. `sampler` NULL: greedy. `out_result` NULL: not wanted.
+ * The context and the sampler are in use until the call returns. In the callback, using either gives EMBER_E_BUSY, and freeing either does
+ * nothing but write a line to the log. The same generation in pull form: ember_generator_new.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget);
+ * EMBER_E_CONTEXT_FULL when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
  * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
  * EMBER_E_BUSY. A cancel token is no error: finish_reason says so.
  */
@@ -3023,10 +3038,9 @@ ember_status ember_generate_options_set_include_stop(struct ember_generate_optio
                                                      struct ember_error **err);
 
 /**
- * Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
- * already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
- * case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
- * what the sequence holds.
+ * Whether the prompt is the whole of what the sequence shall hold, from its first token on. Ember keeps what the sequence begins with already,
+ * forgets the rest of it, and runs only the new part of the prompt (its last token in any case). This is for conversations: give all of it each
+ * time and pay for what was added. Default: false, the prompt goes behind what the sequence holds.
  */
 ember_status ember_generate_options_set_reuse_prefix(struct ember_generate_options *options,
                                                      bool reuse_prefix,
@@ -3066,11 +3080,11 @@ ember_status ember_generate_options_set_time_limit(struct ember_generate_options
                                                    struct ember_error **err);
 
 /**
- * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
- * came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
- * all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
- * for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
- * opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
+ * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that came first.
+ * Nobody waits for ever. Of the requests that 32 later ones have passed, the one that came first is next all the same, and all others are
+ * counted from 0 again. So an urgent request behind a long queue waits for one of these at most, and then 32 go by priority. Where pages of
+ * the KV cache are few, requests give theirs up in the opposite order and are run again later. Requests that came later and stay have
+ * passed them too. Default: 0.
  */
 ember_status ember_generate_options_set_priority(struct ember_generate_options *options,
                                                  int32_t priority,
@@ -3465,14 +3479,18 @@ ember_status ember_model_load_borrowed(const uint8_t *data,
                                        struct ember_error **err);
 
 /**
- * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
- * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "path",
- * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types"
- * (tensors and bytes of each number format), "metadata" (all keys; of arrays of more than 16 elements and strings of more than
- * 65,536 bytes "type" and "length", and such an "architecture", "name" or "tokenizer" is null), and "supported": whether this
- * build would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info; else
- * "reason" is a sentence. What is not looked at for that: the numbers in tensors, the texts of the vocabulary's tokens and
- * merges, and a folder's tokenizer.json.
+ * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and its length to
+ * `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has
+ *  - "path", "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer";
+ *  - "chat_template": whether there is one;
+ *  - "types": tensors and bytes of each number format;
+ *  - "metadata": all keys;
+ *  - "supported": whether this build would load it. If so, "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of
+ *    ember_model_info. If not, "reason" is a sentence.
+ *
+ * Of arrays of more than 16 elements and strings of more than 65,536 bytes "metadata" has "type" and "length", and such an "architecture",
+ * "name" or "tokenizer" is null. "supported" does not look at the numbers in tensors, the texts of the vocabulary's tokens and merges, and a
+ * folder's tokenizer.json.
  * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
  * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
  */
@@ -3520,11 +3538,14 @@ ember_status ember_model_options_new(struct ember_model_options **out, struct em
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
- * the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
- * it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
- * Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
- * exec does not get; where the host closes it, the mapping stands in.
+ * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model lives. If it
+ * is shortened all the same:
+ *  - matrices that were packed are not looked at again;
+ *  - calls that look up rows of embeddings that are gone give EMBER_E_IO;
+ *  - where other weights or keys are read the operating system ends the process with SIGBUS.
+ *
+ * Set it to false for files that others may change. Mapped files stay open, each with a descriptor that a program started by exec does not
+ * get. Where the host closes it, the mapping stands in.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
@@ -3683,10 +3704,9 @@ ember_status ember_request_usage(const struct ember_request *request,
 void ember_request_free(struct ember_request *request);
 
 /**
- * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
- * softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which
- * ember_sampler_seed gives. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
- * same choices on every platform for the same logits.
+ * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the softmax of the
+ * logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which ember_sampler_seed gives. The random
+ * numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on every platform for the same logits.
  */
 ember_status ember_sampler_new(uint64_t seed,
                                struct ember_sampler **out,
@@ -3776,10 +3796,10 @@ ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
                                    struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
- * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
- * each time they occurred, and `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them
- * as its stages look back at by then; so add such stages first.
+ * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest. A positive logit is divided
+ * by `repeat` (above 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off for each time the token occurred, and
+ * `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them as its stages look back at by then; so add
+ * such stages first.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
@@ -3798,13 +3818,13 @@ ember_status ember_sampler_set_penalties_generated_only(struct ember_sampler *sa
                                                         struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
- * tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
- * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`
- * are at most 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]`
- * bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
- * quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
- * ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
+ * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted tokens already
+ * (DRY). If the passage has `allowed_length` tokens at least, `multiplier` times `base` to the power of (length of the passage −
+ * `allowed_length`) is taken off their logits. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n` are at most 1048576.
+ * No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`,
+ * 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to
+ * sample for, whose tokens the breakers are looked up in. As for ember_sampler_add_penalties, tokens that were accepted before the stage
+ * was added may not be remembered.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
@@ -3839,9 +3859,9 @@ ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
                                         struct ember_error **err);
 
 /**
- * Appends a stage of Mirostat's first version: it keeps a number of tokens that follows the surprise that is wanted, `tau` in bits, at
- * the rate `eta`, and is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and
- * there is one of Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Appends a stage of Mirostat's first version. It keeps a number of tokens that follows the wanted surprise, `tau` in bits, at the rate
+ * `eta`. The number is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and there is one of
+ * Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_mirostat_1(struct ember_sampler *sampler,
                                           float tau,
@@ -3958,10 +3978,10 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   struct ember_error **err);
 
 /**
- * Appends a stage for filling a gap in a text, which rather ends a generation than go on with something unlikely. Where the tokens that
- * end one are likely as against the number of candidates, they alone are left. Else tokens whose texts begin with another
- * candidate's are merged with it, and tokens with less than a fifth of the probability go; when none is left, the end of a turn
- * (or of the text) is chosen, whether it was among the candidates or not. It stands behind top-k and top-p as a rule.
+ * Appends a stage for filling a gap in a text, which ends a generation where no continuation is likely. Where the tokens that end one are
+ * likely as against the number of candidates, they alone are left. Otherwise tokens whose texts begin with another candidate's are merged with it,
+ * and tokens with less than a fifth of the probability go. When none is left, the end of a turn (or of the text) is chosen, whether it was
+ * among the candidates or not. It stands behind top-k and top-p as a rule.
  * `model` is the one to sample for, and need not be kept.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer or without such a token, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
@@ -4040,11 +4060,10 @@ ember_status ember_context_sequence_copy(struct ember_context *context,
                                          struct ember_error **err);
 
 /**
- * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
- * those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
- * that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
- * sequence has, none is reused where it has given back what its next token would see
- * (ember_context_options_set_keep_all_positions).
+ * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes their number to
+ * `n_reused`. That is what the sequence has of it already, or whole pages that were kept of other texts, if that is more
+ * (ember_context_options_set_keep_prefixes). Decode the rest, then; leave one token at least, for its logits. Of what the sequence has, none is
+ * reused where it has given back what its next token would see (ember_context_options_set_keep_all_positions).
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_reuse(struct ember_context *context,

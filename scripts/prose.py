@@ -110,7 +110,9 @@ def paragraphs(lines):
 def sentences(text):
     text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"`[^`]*`", "CODE", text)
-    return re.split(r"(?<=[.!?])[)\"”]?\**\s+(?=[A-Z*(\"“\d])", text)
+    found = re.split(r"(?<=[.!?])[)\"”]?\**\s+(?=[A-Z*(\"“\d])", text)
+    # "Errors: A when …; B when …" is a list, whose items are sentences.
+    return [item for one in found for item in (one.split(";") if one.startswith("Errors") else [one])]
 
 
 def is_list(text):

@@ -316,8 +316,8 @@ pub unsafe extern "C" fn ember_constraint_new_regex(
     })
 }
 
-/// Makes a constraint: the text is one that the context-free grammar at `grammar` derives from its rule `start`, `grammar_len` bytes of
-/// UTF-8 in the syntax of Lark as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
+/// Makes a constraint: the text is one that the context-free grammar at `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`.
+/// The syntax is Lark's as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
 /// `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_lark(

@@ -267,9 +267,9 @@ pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     })
 }
 
-/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed: texts that
-/// begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
-/// so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed. Texts that begin alike (with
+/// the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds such pages, and so does a generation
+/// with ember_generate_options_set_reuse_prefix. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
     options: *mut ember_context_options,

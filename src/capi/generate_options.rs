@@ -205,10 +205,9 @@ pub unsafe extern "C" fn ember_generate_options_set_include_stop(
     })
 }
 
-/// Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
-/// already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
-/// case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
-/// what the sequence holds.
+/// Whether the prompt is the whole of what the sequence shall hold, from its first token on. Ember keeps what the sequence begins with already,
+/// forgets the rest of it, and runs only the new part of the prompt (its last token in any case). This is for conversations: give all of it each
+/// time and pay for what was added. Default: false, the prompt goes behind what the sequence holds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_reuse_prefix(
     options: *mut ember_generate_options,
@@ -279,11 +278,11 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
     })
 }
 
-/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
-/// came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
-/// all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
-/// for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
-/// opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
+/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that came first.
+/// Nobody waits for ever. Of the requests that 32 later ones have passed, the one that came first is next all the same, and all others are
+/// counted from 0 again. So an urgent request behind a long queue waits for one of these at most, and then 32 go by priority. Where pages of
+/// the KV cache are few, requests give theirs up in the opposite order and are run again later. Requests that came later and stay have
+/// passed them too. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_priority(
     options: *mut ember_generate_options,

@@ -176,11 +176,14 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
     guard_value((), || free_handle!(options))
 }
 
-/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
-/// the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
-/// it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
-/// Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
-/// exec does not get; where the host closes it, the mapping stands in.
+/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model lives. If it
+/// is shortened all the same:
+///  - matrices that were packed are not looked at again;
+///  - calls that look up rows of embeddings that are gone give EMBER_E_IO;
+///  - where other weights or keys are read the operating system ends the process with SIGBUS.
+///
+/// Set it to false for files that others may change. Mapped files stay open, each with a descriptor that a program started by exec does not
+/// get. Where the host closes it, the mapping stands in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,

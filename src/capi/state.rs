@@ -101,11 +101,10 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
     guard(err, || handle!(context).lock("context")?.context.copy_sequence(from, to, n_tokens as usize))
 }
 
-/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
-/// those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
-/// that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
-/// sequence has, none is reused where it has given back what its next token would see
-/// (ember_context_options_set_keep_all_positions).
+/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes their number to
+/// `n_reused`. That is what the sequence has of it already, or whole pages that were kept of other texts, if that is more
+/// (ember_context_options_set_keep_prefixes). Decode the rest, then; leave one token at least, for its logits. Of what the sequence has, none is
+/// reused where it has given back what its next token would see (ember_context_options_set_keep_all_positions).
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_reuse(
