@@ -1,6 +1,6 @@
 //! Many generations on one context: requests are submitted from any thread, wait in a bounded queue, and run together.
 //!
-//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the room that is left pieces of
+//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the rest of the batch chunks of
 //! the prompts of those that begin (continuous batching: Yu et al. 2022, Orca; chunked prefill: Agrawal et al. 2023,
 //! arXiv:2308.16369). Nothing happens between steps: somebody has to call [`Engine::step`], or [`Request::next`], which does
 //! it itself while nobody else does; with [`EngineOptions::thread`] a thread of the engine's own does nothing else.

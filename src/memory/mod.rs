@@ -46,16 +46,16 @@ pub unsafe trait Allocator: Send + Sync {
     unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize);
 }
 
-/// A purse that large buffers are paid from. Clones are the same purse; the default one has no limit.
+/// A memory budget that large buffers count against. Clones share it; the default one has no limit.
 #[derive(Clone, Default)]
 pub struct Memory(Option<Arc<Account>>);
 
-/// What a purse is made with.
+/// What a memory budget is made with.
 #[derive(Clone, Default)]
 pub struct MemoryOptions {
     /// The most bytes at a time; `None`: as many as there are.
     pub limit: Option<u64>,
-    /// What gives them; `None`: what the outer purse has, or the system.
+    /// What gives them; `None`: what the outer budget has, or the system.
     pub allocator: Option<Arc<dyn Allocator>>,
     /// Buffers are empty, whatever length was asked for: only the count is of use.
     pub measure: bool,
@@ -73,12 +73,12 @@ impl Memory {
     /// The default one.
     pub const UNLIMITED: Memory = Memory(None);
 
-    /// A purse of its own.
+    /// A budget of its own.
     pub fn new(options: MemoryOptions) -> Memory {
         Memory::default().inner(options)
     }
 
-    /// A purse whose buffers are paid from this one as well.
+    /// A budget whose buffers count against this one as well.
     pub fn inner(&self, mut options: MemoryOptions) -> Memory {
         if let Some(outer) = &self.0 {
             options.allocator = options.allocator.or_else(|| outer.options.allocator.clone());
@@ -93,7 +93,7 @@ impl Memory {
         Zeroed::new(self, len, what)
     }
 
-    /// Bytes that are paid for at the moment; 0 for the default purse, which does not count.
+    /// Bytes that are taken at the moment; 0 for the default budget, which does not count.
     pub fn used(&self) -> u64 {
         self.0.as_ref().map_or(0, |account| account.used.load(SeqCst))
     }
@@ -103,7 +103,7 @@ impl Memory {
         self.0.as_ref().is_some_and(|account| account.options.measure)
     }
 
-    /// Counts `bytes` for something that is not a buffer of this purse.
+    /// Counts `bytes` for something that is not a buffer of this budget.
     pub fn charge(&self, bytes: u64, what: &str) -> Result<Charge> {
         self.pay(bytes, what)?;
         Ok(Charge { memory: self.clone(), bytes })

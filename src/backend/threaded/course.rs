@@ -98,7 +98,7 @@ impl Call {
     }
 
     /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
-    /// weight, with its next small task, or with the call that comes `next`. It is a guess, since others may take a thread's
+    /// weight, with its next small task, or with the call that comes `next`. It is a prediction, since others may take a thread's
     /// tasks; what another one takes then has left memory all the same.
     pub fn after(
         &self,
