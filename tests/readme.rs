@@ -47,6 +47,23 @@ fn the_tables_for_other_languages_are_those_of_the_header() {
     assert_eq!(page.matches("\n| `").count(), n, "docs/ffi.md has rows that the header has not");
 }
 
+/// Every status has a row, by its name and number.
+#[test]
+fn the_page_of_error_codes_has_every_status() {
+    let (page, abi) = (read("docs/statuses.md"), read("tests/golden/abi.txt"));
+    let statuses: Vec<String> = abi
+        .lines()
+        .filter_map(|line| line.strip_prefix("enum ember_status "))
+        .filter_map(|rest| rest.split_once(' '))
+        .map(|(name, number)| format!("\n| `{name}` | {number} |"))
+        .collect();
+    assert!(statuses.len() > 10, "{statuses:?}");
+    for row in &statuses {
+        assert!(page.contains(row), "docs/statuses.md lacks {row}");
+    }
+    assert_eq!(page.matches("\n| `EMBER_").count(), statuses.len(), "docs/statuses.md has rows of no status");
+}
+
 /// Pages with blocks of code, and what runs the blocks.
 const RUN_BY: &[(&str, &str)] = &[
     ("README.md", "tests/capi/readme.sh"),
