@@ -518,8 +518,9 @@ fn the_walk_of_one_token_names_functions_that_exist() {
 #[test]
 fn the_picture_shows_the_layers() {
     let page = page();
-    let picture = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a picture");
-    let names: Vec<&str> =
-        picture.split('[').skip(1).filter_map(|rest| rest.split(']').next()).rev().collect();
+    let picture =
+        page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a picture");
+    let mut names: Vec<&str> = picture.split('[').skip(1).filter_map(|rest| rest.split(']').next()).collect();
+    names.reverse();
     assert_eq!(names, LAYERS, "the picture of ARCHITECTURE.md, from below");
 }
