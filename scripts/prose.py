@@ -34,7 +34,8 @@ BANNED = [
 EXCEPTIONS = []
 
 # What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
-PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md"]
+PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
+         "bindings/**/README.md", "packaging/**/*.md"]
 NOT_PROSE = {"docs/history.md", "bench/history.md", "docs/SUMMARY.md"}
 SKIPPED = {"target", "build", "node_modules", "found", ".git", ".build"}
 
@@ -155,7 +156,7 @@ def main():
         n = len(texts[name].splitlines())
         if n > most:
             complain(name, n, f"{n} lines, at most {most}")
-    prose = {str(p.relative_to(ROOT)) for pattern in PAGES for p in ROOT.glob(pattern)} - NOT_PROSE
+    prose = {str(p.relative_to(ROOT)) for pattern in PAGES for p in ROOT.glob(pattern)} & set(texts) - NOT_PROSE
     bodies = {name: without_code(texts[name]) for name in prose} | {"include/ember.h": header_lines()}
     for name, lines in sorted(bodies.items()):
         counts = []
