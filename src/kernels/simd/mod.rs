@@ -3,6 +3,10 @@
 //! A value of a type that implements [`Simd`] is proof that the machine has the instructions, so its methods are safe.
 //! Everything here is `#[inline(always)]`: an instruction set's table holds functions that are compiled with its
 //! instructions and call these, and nothing of them remains as a function of its own.
+//!
+//! Nothing here is called through `Fn` or a method that is not `#[inline(always)]`: such a call would be compiled without the instructions.
+//! A function with more vectors than registers, and no array of them, begins with `frame::align_frame`, since LLVM may otherwise keep
+//! them on the stack across two lines of the cache.
 #![forbid(unsafe_code)]
 
 pub mod activation;
