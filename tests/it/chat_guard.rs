@@ -8,7 +8,7 @@ use crate::common;
 
 use std::collections::BTreeSet;
 
-use common::real_model;
+use common::{byte_level, real_model};
 use ember::chat::{ChatInput, ChatTemplate, Guard};
 use ember::tokenizer::Tokenizer;
 use serde_json::{Value, json};
@@ -52,15 +52,6 @@ fn marks(template: &str) -> BTreeSet<String> {
 
 /// A tokenizer of single bytes whose control tokens are `marks`.
 fn tokenizer(marks: &BTreeSet<String>) -> Tokenizer {
-    // The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters from 256 on.
-    let is_printable = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
-    let hidden: Vec<u32> = (0..256).filter(|&b| !is_printable(b)).collect();
-    let char_of = |b: u32| match hidden.iter().position(|&h| h == b) {
-        Some(i) => char::from_u32(256 + i as u32).unwrap(),
-        None => char::from_u32(b).unwrap(),
-    };
-    let vocab: serde_json::Map<String, Value> =
-        (0..256).map(|b| (char_of(b).to_string(), json!(b))).collect();
     let added: Vec<Value> = (256..)
         .zip(marks)
         .map(|(id, content)| {
@@ -68,14 +59,7 @@ fn tokenizer(marks: &BTreeSet<String>) -> Tokenizer {
                    "rstrip": false, "normalized": false})
         })
         .collect();
-    let json = json!({
-        "version": "1.0",
-        "added_tokens": added,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-        "model": {"type": "BPE", "vocab": vocab, "merges": []},
-    });
-    Tokenizer::from_json(json.to_string().as_bytes(), None).unwrap()
+    Tokenizer::from_json(byte_level(added).as_bytes(), None).unwrap()
 }
 
 /// The tokenizer's guard.

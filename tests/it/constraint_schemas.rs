@@ -232,8 +232,8 @@ fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Prints how long masks take for all schemas on a vocabulary of 152,000 tokens (`cargo test --release --test constraint_schemas --
-/// --ignored --nocapture masks_are_fast`).
+/// Prints how long masks take for all schemas on a vocabulary of 152,000 tokens (`cargo test --release --test it --
+/// --ignored --nocapture constraint_schemas::masks_are_fast`).
 #[test]
 #[cfg(unix)]
 #[ignore = "measures"]

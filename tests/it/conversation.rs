@@ -8,7 +8,7 @@ use crate::common;
 
 use std::sync::Arc;
 
-use common::{load, real_model};
+use common::{greedy, load, real_model};
 use ember::context::{Context, ContextOptions};
 use ember::conversation::{Conversation, ConversationOptions, Message, Piece, ReplyEvent, Role, WhenFull};
 use ember::error::Error;
@@ -31,12 +31,6 @@ fn options(max_tokens: usize) -> ConversationOptions {
         generate: GenerateOptions { max_tokens, ..GenerateOptions::default() },
         ..ConversationOptions::default()
     }
-}
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).unwrap();
-    sampler
 }
 
 /// The whole reply, and why it ended.

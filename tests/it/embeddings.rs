@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use common::parts::Parts;
 use common::{
-    all_hidden, all_logits, bundled_model, context, fixture, ids, load, read_f32s, read_json, relative_rms,
+    all_hidden, all_logits, bundled_model, context, fixture, ids, load, load_fixture, read_f32s, read_json,
+    relative_rms,
 };
 use ember::backend::KvType;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
@@ -21,10 +22,6 @@ use ember::sampler::Sampler;
 const POOLINGS: [Pooling; 4] = [Pooling::None, Pooling::Mean, Pooling::Cls, Pooling::Last];
 /// Two encoders, a causal model, and one whose weights are multiplied with int8 activations.
 const MODELS: [&str; 4] = ["bert", "nomic-bert", "llama-tied-f32", "gpt2-quant-q8_0"];
-
-fn model(name: &str) -> Arc<LoadedModel> {
-    load(&fixture(&format!("models/{name}.gguf")))
-}
 
 fn tokens(name: &str) -> Vec<u32> {
     ids(&read_json(&fixture(&format!("models/{name}.json")))["tokens"])
@@ -70,7 +67,7 @@ fn length(row: &[f32]) -> f64 {
 fn pooled_vectors_agree_with_pytorch() {
     for name in ["bert", "nomic-bert"] {
         let expected = read_f32s(&fixture(&format!("models/{name}.embd.f32")));
-        let (model, tokens) = (model(name), tokens(name));
+        let (model, tokens) = (load_fixture(name), tokens(name));
         let n_embd = model.info().n_embd;
         for pooling in POOLINGS {
             let expected = pooled(&expected, n_embd, pooling);
@@ -100,7 +97,7 @@ fn pooled_vectors_agree_with_pytorch() {
 #[test]
 fn hidden_states_of_a_causal_model_give_its_logits() {
     let name = "llama-tied-f32";
-    let (model, tokens) = (model(name), tokens(name));
+    let (model, tokens) = (load_fixture(name), tokens(name));
     let n_embd = model.info().n_embd;
     let file = Gguf::open(&fixture(&format!("models/{name}.gguf"))).expect("a fixture");
     let bytes = file.tensor_bytes(file.tensor("token_embd.weight").expect("the embedding"));
@@ -123,7 +120,7 @@ fn hidden_states_of_a_causal_model_give_its_logits() {
 #[test]
 fn texts_embedded_together_have_the_bits_of_texts_embedded_alone() {
     for name in MODELS {
-        let (model, tokens) = (model(name), tokens(name));
+        let (model, tokens) = (load_fixture(name), tokens(name));
         let texts = texts(&tokens);
         for pooling in POOLINGS {
             let one_by_one: Vec<f32> = texts
@@ -154,7 +151,7 @@ fn texts_embedded_together_have_the_bits_of_texts_embedded_alone() {
 #[test]
 fn sequences_and_logits_stay_as_they_are() {
     let name = "llama-tied-f32";
-    let (model, tokens) = (model(name), tokens(name));
+    let (model, tokens) = (load_fixture(name), tokens(name));
     let mut context = context(&model, &ContextOptions { n_ctx: 96, ..ContextOptions::default() });
     let mut undisturbed = self::context(&model, &ContextOptions { n_ctx: 96, ..ContextOptions::default() });
     let (head, tail) = tokens.split_at(20);
@@ -191,7 +188,7 @@ fn texts_that_cannot_be_embedded_are_named() {
     let invalid = |e: &Error| matches!(e, Error::InvalidArgument(_));
     let full = |e: &Error| matches!(e, Error::ContextFull(_));
     for name in MODELS {
-        let (model, tokens) = (model(name), tokens(name));
+        let (model, tokens) = (load_fixture(name), tokens(name));
         let n_vocab = model.info().n_vocab;
         let options = ContextOptions { n_ctx: 20, ..ContextOptions::default() };
         let mut c = context(&model, &options);
@@ -212,7 +209,7 @@ fn texts_that_cannot_be_embedded_are_named() {
         assert_eq!(c.embedding_len(&[long, &[1]], &truncate), Ok(2 * model.info().n_embd));
         refused(c.tokenize_texts(&["a"], &plain), |e| matches!(e, Error::Unsupported(_)), &["tokenizer"]);
     }
-    let mut c = context(&model("bert"), &ContextOptions { n_batch: 8, ..ContextOptions::default() });
+    let mut c = context(&load_fixture("bert"), &ContextOptions { n_batch: 8, ..ContextOptions::default() });
     refused(c.embed(&[&[1; 9]], &EmbedOptions::default()), full, &["text 0 has 9 tokens", "8 (n_batch)"]);
 }
 
@@ -247,7 +244,7 @@ fn vectors_that_are_not_finite_are_refused() {
 #[test]
 fn encoders_have_no_logits() {
     for name in ["bert", "nomic-bert"] {
-        let model = model(name);
+        let model = load_fixture(name);
         let unsupported = |e: &Error| matches!(e, Error::Unsupported(_));
         let culprits = [name, "encoder", "embeddings"];
         let mut c: Context = context(&model, &ContextOptions::default());
@@ -305,7 +302,7 @@ fn with_pages(model: &Arc<LoadedModel>, n_pages: u64) -> Context {
 
 #[test]
 fn texts_are_cut_to_the_room_there_is() {
-    let model = model("llama-tied-f32");
+    let model = load_fixture("llama-tied-f32");
     let mut c = with_pages(&model, 2);
     let text: Vec<u32> = (0..200).map(|i| 3 + i % 50).collect();
     let full = |e: &Error| matches!(e, Error::ContextFull(_));

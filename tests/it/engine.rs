@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{bundled_model, load};
+use common::{bundled_model, greedy, load};
 use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions};
 use ember::engine::{Engine, EngineOptions, OwnedEvent, Request, Sink};
@@ -30,12 +30,6 @@ fn small(n_parallel: usize) -> EngineOptions {
         context: ContextOptions { n_ctx: 256, ..Default::default() },
         ..Default::default()
     }
-}
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).expect("a stage");
-    sampler
 }
 
 fn options(max_tokens: usize) -> GenerateOptions {

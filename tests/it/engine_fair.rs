@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use common::{bundled_model, load};
+use common::{bundled_model, greedy, load};
 use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, estimate};
 use ember::engine::{Engine, EngineOptions, Request, Sink};
@@ -25,12 +25,6 @@ fn engine(model: &Arc<LoadedModel>, n_pages: u64, n_parallel: usize) -> Engine {
         ContextOptions { n_ctx: 512, n_batch: 32, kv_limit: Some(n_pages * page), ..Default::default() };
     let options = EngineOptions { n_parallel, context, ..EngineOptions::default() };
     Engine::new(model, &options).expect("an engine")
-}
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).expect("a stage");
-    sampler
 }
 
 /// A prompt of `n` tokens that begins as no other does.

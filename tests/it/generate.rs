@@ -5,7 +5,7 @@ use crate::common;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use common::{argmax, bundled_model, context, fixture, load};
+use common::{argmax, bundled_model, context, exactly, fixture, greedy, load};
 use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::Error;
@@ -18,18 +18,8 @@ use ember::sampler::{Penalties, Sampler, Stage};
 
 const PROMPT: &str = "The sea was calm, and the moon";
 
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).expect("valid");
-    sampler
-}
-
 fn new_context(model: &Arc<LoadedModel>, n_seq: usize) -> Context {
     context(model, &ContextOptions { n_seq, n_threads: 2, n_batch: 16, ..ContextOptions::default() })
-}
-
-fn options(max_tokens: usize) -> GenerateOptions {
-    GenerateOptions { max_tokens, ignore_eog: true, ..GenerateOptions::default() }
 }
 
 /// What a generation gave in all.
@@ -87,7 +77,7 @@ fn pull(generator: &mut Generator, c: &mut Context, sampler: &mut Sampler) -> Go
 #[test]
 fn the_push_form_is_the_pull_form() {
     let model = load(&bundled_model());
-    for o in [options(20), GenerateOptions { echo: true, logprobs: true, n_top: 3, ..options(20) }] {
+    for o in [exactly(20), GenerateOptions { echo: true, logprobs: true, n_top: 3, ..exactly(20) }] {
         let mut c = new_context(&model, 1);
         let (pushed, usage) = push(&mut c, PROMPT, &o);
         let mut d = new_context(&model, 1);
@@ -109,32 +99,32 @@ fn the_push_form_is_the_pull_form() {
 fn tokens_and_text_as_a_prompt_are_the_same() {
     let model = load(&bundled_model());
     let ids = model.tokenizer().expect("a tokenizer").encode(PROMPT, true, false).expect("tokens");
-    let o = GenerateOptions { echo: true, ..options(12) };
+    let o = GenerateOptions { echo: true, ..exactly(12) };
     let (text, _) = push(&mut new_context(&model, 1), PROMPT, &o);
     let (tokens, usage) = push(&mut new_context(&model, 1), &ids[..], &o);
     assert_eq!((tokens, usage.n_prompt), (text, ids.len()));
     // Without a tokenizer there are tokens all the same.
     let plain = load(&fixture("models/gpt2-tied.gguf"));
-    let (got, usage) = push(&mut context(&plain, &ContextOptions::default()), &[1u32, 2, 3][..], &options(5));
+    let (got, usage) = push(&mut context(&plain, &ContextOptions::default()), &[1u32, 2, 3][..], &exactly(5));
     assert_eq!((got.ids.len(), usage.n_prompt, got.text.as_str()), (5, 3, ""));
     let refused = |prompt: Prompt<'_>, o: &GenerateOptions, culprit: &str| {
         let c = context(&plain, &ContextOptions::default());
         let e = Generator::new(&c, prompt, o).err().expect("refused");
         assert!(e.message().contains(culprit), "{e}");
     };
-    refused(Prompt::Text("a"), &options(1), "tokenizer");
-    refused(Prompt::Tokens(&[1]), &GenerateOptions { stops: vec!["a".into()], ..options(1) }, "tokenizer");
-    refused(Prompt::Tokens(&[1, 101]), &options(1), "token 1 of the prompt is 101");
-    refused(Prompt::Tokens(&[1]), &GenerateOptions { stops: vec![String::new()], ..options(1) }, "empty");
-    refused(Prompt::Tokens(&[1]), &GenerateOptions { n_top: MAX_TOPS + 1, ..options(1) }, "n_top");
-    refused(Prompt::Tokens(&[1]), &GenerateOptions { seq: 1, ..options(1) }, "sequence 1");
-    refused(Prompt::Tokens(&[]), &options(1), "nothing to continue");
+    refused(Prompt::Text("a"), &exactly(1), "tokenizer");
+    refused(Prompt::Tokens(&[1]), &GenerateOptions { stops: vec!["a".into()], ..exactly(1) }, "tokenizer");
+    refused(Prompt::Tokens(&[1, 101]), &exactly(1), "token 1 of the prompt is 101");
+    refused(Prompt::Tokens(&[1]), &GenerateOptions { stops: vec![String::new()], ..exactly(1) }, "empty");
+    refused(Prompt::Tokens(&[1]), &GenerateOptions { n_top: MAX_TOPS + 1, ..exactly(1) }, "n_top");
+    refused(Prompt::Tokens(&[1]), &GenerateOptions { seq: 1, ..exactly(1) }, "sequence 1");
+    refused(Prompt::Tokens(&[]), &exactly(1), "nothing to continue");
 }
 
 #[test]
 fn logprobs_are_those_of_the_contexts_logits() {
     let model = load(&bundled_model());
-    let o = GenerateOptions { logprobs: true, n_top: 5, ..options(10) };
+    let o = GenerateOptions { logprobs: true, n_top: 5, ..exactly(10) };
     let mut sampler = Sampler::new(3);
     sampler.push(Stage::Temperature(1.5)).expect("valid");
     let mut c = new_context(&model, 1);
@@ -164,14 +154,14 @@ fn logprobs_are_those_of_the_contexts_logits() {
         assert!(n_above <= 4, "{n_above} tokens are likelier than the fifth");
         fresh.decode(Tokens::next(&[*id])).expect("room");
     }
-    let (without, _) = push(&mut new_context(&model, 1), PROMPT, &options(3));
+    let (without, _) = push(&mut new_context(&model, 1), PROMPT, &exactly(3));
     assert!(without.logprobs.iter().all(Option::is_none) && without.tops.iter().all(Vec::is_empty));
 }
 
 #[test]
 fn a_stop_string_ends_the_text_before_it() {
     let model = load(&bundled_model());
-    let (whole, _) = push(&mut new_context(&model, 1), PROMPT, &options(24));
+    let (whole, _) = push(&mut new_context(&model, 1), PROMPT, &exactly(24));
     let text = &whole.text;
     let chars: Vec<(usize, char)> = text.char_indices().collect();
     // Every stretch of the text of up to seven letters, which begins and ends in tokens as it happens.
@@ -182,7 +172,7 @@ fn a_stop_string_ends_the_text_before_it() {
             let first = text.find(stop).expect("it is there");
             for include_stop in [false, true] {
                 let stops = vec![stop.to_owned(), "never to be seen".to_owned()];
-                let o = GenerateOptions { stops, include_stop, ..options(24) };
+                let o = GenerateOptions { stops, include_stop, ..exactly(24) };
                 let mut c = new_context(&model, 1);
                 let (got, usage) = push(&mut c, PROMPT, &o);
                 let expected = &text[..first + if include_stop { stop.len() } else { 0 }];
@@ -199,7 +189,7 @@ fn a_stop_string_ends_the_text_before_it() {
     }
     // The beginning of one that does not come is given out in the end.
     let stops = vec![format!("{}X", &text[text.len() - 5..])];
-    let (got, _) = push(&mut new_context(&model, 1), PROMPT, &GenerateOptions { stops, ..options(24) });
+    let (got, _) = push(&mut new_context(&model, 1), PROMPT, &GenerateOptions { stops, ..exactly(24) });
     assert_eq!((&got.text, got.finish), (text, Some(FinishReason::MaxTokens)));
 }
 
@@ -207,34 +197,34 @@ fn a_stop_string_ends_the_text_before_it() {
 fn an_empty_prompt_goes_on_and_a_longer_one_is_appended() {
     let model = load(&bundled_model());
     let mut c = new_context(&model, 1);
-    let (whole, _) = push(&mut c, PROMPT, &options(12));
+    let (whole, _) = push(&mut c, PROMPT, &exactly(12));
     let mut c = new_context(&model, 1);
-    let (first, _) = push(&mut c, PROMPT, &options(5));
-    let (second, usage) = push(&mut c, "", &options(7));
+    let (first, _) = push(&mut c, PROMPT, &exactly(5));
+    let (second, usage) = push(&mut c, "", &exactly(7));
     assert_eq!(first.text + &second.text, whole.text);
     assert_eq!((usage.n_prompt, usage.n_reused), (0, 0));
     let before = c.n_past(0).expect("a sequence");
-    let reuse = GenerateOptions { reuse_prefix: true, ..options(2) };
+    let reuse = GenerateOptions { reuse_prefix: true, ..exactly(2) };
     let refused = Generator::new(&c, Prompt::Text(""), &reuse).err().expect("refused");
     assert!(refused.message().contains("it is the whole text"), "{refused}");
-    let (_, usage) = push(&mut c, " and so", &options(2));
+    let (_, usage) = push(&mut c, " and so", &exactly(2));
     assert_eq!(c.n_past(0), Ok(before + usage.n_prompt + 2));
 }
 
 #[test]
 fn a_reused_prefix_changes_nothing_but_the_work() {
     let model = load(&bundled_model());
-    let reuse = GenerateOptions { reuse_prefix: true, ..options(10) };
+    let reuse = GenerateOptions { reuse_prefix: true, ..exactly(10) };
     let mut c = new_context(&model, 2);
     // Another sequence, so that pages do not lie in order.
-    push(&mut c, "Once upon a time there was a keeper of a light", &GenerateOptions { seq: 1, ..options(3) });
+    push(&mut c, "Once upon a time there was a keeper of a light", &GenerateOptions { seq: 1, ..exactly(3) });
     let (first, usage) = push(&mut c, PROMPT, &reuse);
     assert_eq!(usage.n_reused, 0);
     let n_first = usage.n_prompt;
     // The conversation goes on behind what was generated.
     let longer = format!("{PROMPT}{} The boat", first.text);
     let (second, usage) = push(&mut c, &*longer, &reuse);
-    let (fresh, fresh_usage) = push(&mut new_context(&model, 1), &*longer, &options(10));
+    let (fresh, fresh_usage) = push(&mut new_context(&model, 1), &*longer, &exactly(10));
     assert_eq!(second, fresh);
     assert_eq!((usage.n_prompt, fresh_usage.n_reused), (fresh_usage.n_prompt, 0));
     assert!(usage.n_reused >= n_first && usage.n_reused < usage.n_prompt, "{usage:?}");
@@ -243,16 +233,16 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
     assert_eq!((again, usage.n_reused), (fresh, usage.n_prompt - 1));
     for prompt in [PROMPT, "The sea was wild", "Nothing alike"] {
         let (got, usage) = push(&mut c, prompt, &reuse);
-        let (fresh, fresh_usage) = push(&mut new_context(&model, 1), prompt, &options(10));
+        let (fresh, fresh_usage) = push(&mut new_context(&model, 1), prompt, &exactly(10));
         assert_eq!((got, usage.n_prompt), (fresh, fresh_usage.n_prompt), "{prompt:?}");
         assert_eq!(c.n_past(0), Ok(usage.n_prompt + 10));
     }
     // What does not fit at all is refused before anything is forgotten.
     let small = ContextOptions { n_ctx: 16, ..ContextOptions::default() };
     let mut c = context(&model, &small);
-    push(&mut c, PROMPT, &options(2));
+    push(&mut c, PROMPT, &exactly(2));
     let kept = c.tokens(0).expect("a sequence").to_vec();
-    let o = GenerateOptions { reuse_prefix: true, ..options(1) };
+    let o = GenerateOptions { reuse_prefix: true, ..exactly(1) };
     let refused = generate(&mut c, &mut greedy(), &*longer, &o, |_| ControlFlow::Continue(()));
     assert!(matches!(refused, Err(Error::ContextFull(_))), "{refused:?}");
     assert_eq!(c.tokens(0), Ok(&kept[..]));
@@ -268,7 +258,7 @@ fn penalties_see_all_of_a_reused_prompt() {
         sampler.push(Stage::Greedy).expect("a stage");
         sampler
     };
-    let reuse = GenerateOptions { reuse_prefix: true, ..options(12) };
+    let reuse = GenerateOptions { reuse_prefix: true, ..exactly(12) };
     let run = |c: &mut Context, sampler: &mut Sampler| {
         let mut text = String::new();
         let usage = generate(c, sampler, PROMPT, &reuse, |event| {
@@ -291,13 +281,13 @@ fn penalties_see_all_of_a_reused_prompt() {
 fn the_context_gets_full_and_callers_stop() {
     let model = load(&bundled_model());
     let mut c = context(&model, &ContextOptions { n_ctx: 16, ..ContextOptions::default() });
-    let (_, usage) = push(&mut c, PROMPT, &options(100));
+    let (_, usage) = push(&mut c, PROMPT, &exactly(100));
     assert_eq!((usage.finish, c.n_past(0)), (Some(FinishReason::ContextFull), Ok(16)));
     assert_eq!(usage.n_prompt + usage.n_generated, 16);
 
     let mut c = new_context(&model, 1);
     let mut n = 0;
-    let usage = generate(&mut c, &mut greedy(), PROMPT, &options(20), |event| {
+    let usage = generate(&mut c, &mut greedy(), PROMPT, &exactly(20), |event| {
         n += 1;
         assert!(matches!(event.kind, EventKind::Token(_)));
         if n == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -307,10 +297,10 @@ fn the_context_gets_full_and_callers_stop() {
     assert_eq!(c.n_past(0), Ok(usage.n_prompt + 3));
     // Stopped at the echo, it does not even run the prompt.
     let mut c = new_context(&model, 1);
-    let o = GenerateOptions { echo: true, ..options(20) };
+    let o = GenerateOptions { echo: true, ..exactly(20) };
     let usage = generate(&mut c, &mut greedy(), PROMPT, &o, |_| ControlFlow::Break(())).expect("no error");
     assert_eq!((usage.finish, c.n_past(0)), (Some(FinishReason::Stopped), Ok(0)));
-    let (none, usage) = push(&mut new_context(&model, 1), PROMPT, &options(0));
+    let (none, usage) = push(&mut new_context(&model, 1), PROMPT, &exactly(0));
     assert_eq!((none.text.as_str(), usage.finish), ("", Some(FinishReason::MaxTokens)));
 }
 
@@ -318,12 +308,12 @@ fn the_context_gets_full_and_callers_stop() {
 fn generators_of_one_context_take_turns() {
     let model = load(&bundled_model());
     let prompts = [PROMPT, "Once upon a time", "The old lighthouse"];
-    let alone = prompts.map(|prompt| push(&mut new_context(&model, 1), prompt, &options(9)).0);
+    let alone = prompts.map(|prompt| push(&mut new_context(&model, 1), prompt, &exactly(9)).0);
     let mut c = new_context(&model, 3);
     let mut generators: Vec<Generator> = (0..)
         .zip(prompts)
         .map(|(seq, prompt)| {
-            Generator::new(&c, prompt, &GenerateOptions { seq, ..options(9) }).expect("a generator")
+            Generator::new(&c, prompt, &GenerateOptions { seq, ..exactly(9) }).expect("a generator")
         })
         .collect();
     let mut got = [Got::default(), Got::default(), Got::default()];
@@ -339,7 +329,7 @@ fn generators_of_one_context_take_turns() {
 fn a_sequence_that_others_changed_is_refused() {
     let model = load(&bundled_model());
     let mut c = new_context(&model, 2);
-    let mut generator = Generator::new(&c, PROMPT, &options(9)).expect("a generator");
+    let mut generator = Generator::new(&c, PROMPT, &exactly(9)).expect("a generator");
     generator.next(&mut c, &mut greedy()).expect("an event");
     let mine = c.tokens(0).expect("a sequence").to_vec();
     c.decode(Tokens { seqs: Some(&[1]), ..Tokens::next(&[400]) }).expect("room");
@@ -359,12 +349,12 @@ fn a_sequence_that_others_changed_is_refused() {
 fn a_cancelled_generation_ends_and_the_next_is_as_ever() {
     let model = load(&bundled_model());
     let long = PROMPT.repeat(8);
-    let (expected, _) = push(&mut new_context(&model, 1), &*long, &options(30));
+    let (expected, _) = push(&mut new_context(&model, 1), &*long, &exactly(30));
     let mut c = new_context(&model, 1);
     // Another thread cancels when it sees the `at`-th token; 0: before the beginning.
     for at in [0usize, 1, 2, 17, 30] {
         let token = CancelToken::new();
-        let o = GenerateOptions { cancel: Some(token.clone()), ..options(30) };
+        let o = GenerateOptions { cancel: Some(token.clone()), ..exactly(30) };
         c.rewind(0, 0).expect("a sequence");
         let (seen, sees) = std::sync::mpsc::channel();
         let (done, is_done) = std::sync::mpsc::channel();
@@ -400,12 +390,12 @@ fn a_cancelled_generation_ends_and_the_next_is_as_ever() {
         assert_eq!(c.n_past(0), Ok(n_past), "the last token is not in the sequence");
     }
     c.rewind(0, 0).expect("a sequence");
-    assert_eq!(push(&mut c, &*long, &options(30)).0, expected);
+    assert_eq!(push(&mut c, &*long, &exactly(30)).0, expected);
     // The context's own token does it too.
     let token = CancelToken::new();
     token.cancel();
     c.set_cancel_token(Some(token));
-    assert_eq!(push(&mut c, " and", &options(30)).1.finish, Some(FinishReason::Cancelled));
+    assert_eq!(push(&mut c, " and", &exactly(30)).1.finish, Some(FinishReason::Cancelled));
 }
 
 #[test]
@@ -413,7 +403,7 @@ fn scores_are_the_log_softmax_of_each_place() {
     let model = load(&bundled_model());
     let o = ScoreOptions::default();
     let mut c = new_context(&model, 1);
-    let (generated, usage) = push(&mut c, PROMPT, &GenerateOptions { logprobs: true, ..options(30) });
+    let (generated, usage) = push(&mut c, PROMPT, &GenerateOptions { logprobs: true, ..exactly(30) });
     let ids = c.tokens(0).expect("a sequence").to_vec();
     // What the model generated itself: the same log-probabilities, and greedy.
     let mut c = new_context(&model, 1);
@@ -451,7 +441,7 @@ fn what_cannot_be_scored_is_refused() {
     let model = load(&bundled_model());
     let o = ScoreOptions::default();
     let mut c = context(&model, &ContextOptions { n_ctx: 16, ..ContextOptions::default() });
-    push(&mut c, PROMPT, &options(2));
+    push(&mut c, PROMPT, &exactly(2));
     let kept = c.tokens(0).expect("a sequence").to_vec();
     let refused = |outcome: Result<Scoring, Error>, culprit: &str| match outcome {
         Err(Error::InvalidArgument(m)) => assert!(m.contains(culprit), "{m}"),

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{bundled_model, context, load};
+use common::{bundled_model, context, exactly, greedy, load};
 use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
@@ -18,16 +18,6 @@ use ember::model::LoadedModel;
 use ember::sampler::{Custom, Sampler, Stage};
 
 const PROMPT: &str = "The sea was calm, and the moon";
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).unwrap();
-    sampler
-}
-
-fn options(max_tokens: usize) -> GenerateOptions {
-    GenerateOptions { max_tokens, ignore_eog: true, ..GenerateOptions::default() }
-}
 
 fn one_thread() -> ContextOptions {
     ContextOptions { n_ctx: 256, n_threads: 1, ..ContextOptions::default() }
@@ -71,10 +61,10 @@ fn run_in_engine(
 fn what_comes_after_the_last_token_is_no_reason() {
     let model = load(&bundled_model());
     let mut c = context(&model, &one_thread());
-    let (alone, usage) = run(&mut c, PROMPT, &options(4), |_| {});
+    let (alone, usage) = run(&mut c, PROMPT, &exactly(4), |_| {});
     let n_prompt = usage.n_prompt;
-    let by_stop = GenerateOptions { stops: vec![alone[3].clone()], ..options(20) };
-    for (o, reason) in [(options(4), FinishReason::MaxTokens), (by_stop, FinishReason::StopString)] {
+    let by_stop = GenerateOptions { stops: vec![alone[3].clone()], ..exactly(20) };
+    for (o, reason) in [(exactly(4), FinishReason::MaxTokens), (by_stop, FinishReason::StopString)] {
         let cancel = CancelToken::new();
         let cancelled = GenerateOptions { cancel: Some(cancel.clone()), ..o.clone() };
         let late = GenerateOptions { time_limit: Some(Duration::from_millis(300)), ..o.clone() };
@@ -112,16 +102,16 @@ fn what_comes_after_the_last_token_is_no_reason() {
 fn after_a_time_limit_the_text_goes_on_where_it_ended() {
     let model = load(&bundled_model());
     let mut c = context(&model, &one_thread());
-    let (whole, _) = run(&mut c, PROMPT, &options(8), |_| {});
+    let (whole, _) = run(&mut c, PROMPT, &exactly(8), |_| {});
     c.rewind(0, 0).unwrap();
-    let o = GenerateOptions { time_limit: Some(Duration::from_millis(300)), ..options(20) };
+    let o = GenerateOptions { time_limit: Some(Duration::from_millis(300)), ..exactly(20) };
     let (first, usage) = run(&mut c, PROMPT, &o, |n| {
         if n == 3 {
             std::thread::sleep(Duration::from_millis(350))
         }
     });
     assert_eq!((usage.finish, first.len()), (Some(FinishReason::TimeLimit), 3));
-    let (rest, _) = run(&mut c, "", &options(5), |_| {});
+    let (rest, _) = run(&mut c, "", &exactly(5), |_| {});
     assert_eq!([first, rest].concat(), whole);
 }
 
@@ -135,15 +125,15 @@ fn a_full_cache_behind_the_last_token_ends_no_request() {
     let mut c = context(&model, &small);
     assert_eq!(c.kv_pages().0, 1);
     let outcome =
-        generate(&mut c, &mut greedy(), Prompt::Tokens(&ids), &options(1), |_| ControlFlow::Continue(()));
+        generate(&mut c, &mut greedy(), Prompt::Tokens(&ids), &exactly(1), |_| ControlFlow::Continue(()));
     assert!(matches!(outcome, Err(Error::ContextFull(_))), "the last token cannot be in the sequence");
     let options_of_engine = EngineOptions { context: small, n_parallel: 1, ..EngineOptions::default() };
     let engine = Engine::new(&model, &options_of_engine).unwrap();
-    let request = engine.submit(Prompt::Tokens(&ids), &options(1), greedy(), Sink::Pull).unwrap();
+    let request = engine.submit(Prompt::Tokens(&ids), &exactly(1), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::MaxTokens));
     // Whose text is not complete ends for room as ever.
-    let request = engine.submit(Prompt::Tokens(&ids), &options(2), greedy(), Sink::Pull).unwrap();
+    let request = engine.submit(Prompt::Tokens(&ids), &exactly(2), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::ContextFull));
 }
@@ -153,12 +143,12 @@ fn a_full_cache_behind_the_last_token_ends_no_request() {
 fn a_failed_choice_is_tried_again_behind_other_work() {
     let model = load(&bundled_model());
     let mut c = context(&model, &ContextOptions { n_seq: 2, ..one_thread() });
-    let (whole, _) = run(&mut c, PROMPT, &options(4), |_| {});
+    let (whole, _) = run(&mut c, PROMPT, &exactly(4), |_| {});
     c.rewind(0, 0).unwrap();
     let mut refusing = Sampler::new(0);
     let refuse = Custom::new(|_, _| Err(Error::InvalidArgument("not yet".into())));
     refusing.push(Stage::Custom(refuse)).unwrap();
-    let mut generator = Generator::new(&c, PROMPT, &options(4)).unwrap();
+    let mut generator = Generator::new(&c, PROMPT, &exactly(4)).unwrap();
     let mut texts = Vec::new();
     while texts.len() < 4 {
         assert!(generator.next(&mut c, &mut refusing).is_err());
@@ -178,7 +168,7 @@ fn the_end_of_the_text_may_complete_a_stop_string() {
     let half = (0..).find(|&id| model.tokenizer().unwrap().token_bytes(id) == Ok(&[0xe2][..])).unwrap();
     let mut only = Sampler::new(0);
     only.push(Stage::Allow(vec![half])).unwrap();
-    let o = GenerateOptions { stops: vec!["\u{fffd}".into()], ..options(1) };
+    let o = GenerateOptions { stops: vec!["\u{fffd}".into()], ..exactly(1) };
     let mut text = String::new();
     let usage = generate(&mut c, &mut only, PROMPT, &o, |event| {
         text.push_str(event.text);

@@ -313,7 +313,7 @@ fn page(
     format!(
         "# Fields of `config.json`\n\n\
          This page lists each field of the configuration classes of the {} model types, and says what Ember does about it.\n\
-         `tests/hf_fields.rs` writes it (`EMBER_BLESS=1`) from experiments: `tests/oracle/hf_fields.py` drove every field through `transformers`, absent, \
+         `tests/it/hf_fields.rs` writes it (`EMBER_BLESS=1`) from experiments: `tests/oracle/hf_fields.py` drove every field through `transformers`, absent, \
          null, changed and\nbeside fields that contradict it. The test fails where Ember gives other numbers, and \
          `make test-fields` fails where a class of\n`transformers` has a field that is not here.\n\n\
          | treatment | fields | meaning |\n|---|---|---|\n\

@@ -177,7 +177,7 @@ fn page(fields: &BTreeMap<String, [usize; 3]>, [right, refused, fail, lenient]: 
     format!(
         "# Fields of `sentence-transformers` folders\n\n\
          This page lists the modules in `modules.json`, each field of their files, of `sentence_bert_config.json` and of\n\
-         `config_sentence_transformers.json`. It says what Ember does about each. `tests/hf_sentence.rs` writes this page \
+         `config_sentence_transformers.json`. It says what Ember does about each. `tests/it/hf_sentence.rs` writes this page \
          (`EMBER_BLESS=1`) from experiments with\n`sentence-transformers` (`tests/oracle/sentence_fields.py`), and fails where Ember \
          gives other vectors.\n\n\
          Of {} folders Ember gives the reference's vectors in {right} and refuses {refused} by name. In {fail} both fail. In {lenient} only \

@@ -161,7 +161,7 @@ fn page(
         "# Fields of `tokenizer_config.json`\n\n\
          This page lists each field that the tokenizer classes of `transformers` take, and says what Ember does about it. \
          `AutoTokenizer`\ntakes some folders' `tokenizer.json` as it is (`backend`); for the other families here the class builds all \
-         that is around the\nvocabulary from the fields. `tests/hf_tokenizer_fields.rs` writes this page (`EMBER_BLESS=1`) from \
+         that is around the\nvocabulary from the fields. `tests/it/hf_tokenizer_fields.rs` writes this page (`EMBER_BLESS=1`) from \
          experiments;\n`tests/oracle/tokenizer_fields.py` drove every field through `AutoTokenizer`. The test fails where Ember gives \
          other tokens, and\n`make test-fields` fails where a class has a field that is not here.\n\n\
          | treatment | fields | meaning |\n|---|---|---|\n\

@@ -1,6 +1,6 @@
 //! What long contexts take where layers with a window stand beside layers that see everything: the KV caches of models whose
 //! layers have the keys, values and windows of real ones, and narrow weights.
-//! `cargo test --test kv_memory -- --nocapture` prints the table of docs/guides/memory.md.
+//! `cargo test --test it -- --nocapture kv_memory::` prints the table of docs/guides/memory.md.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 

@@ -3,6 +3,7 @@
 //!
 //! `cargo test --test it -- hf_folders::` runs one file. All tests run on the threads of one process: none may change what
 //! belongs to the process.
+#![allow(clippy::duplicate_mod, reason = "several files have a module of the examples' or the fuzzers'")]
 
 #[path = "../common/mod.rs"]
 mod common;

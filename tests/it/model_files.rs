@@ -1,6 +1,5 @@
 //! The examples that write model files: what they write is read back, computed with, and compared with llama.cpp's choice
 //! of formats.
-#![allow(clippy::duplicate_mod, reason = "both examples have the module that they share")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;

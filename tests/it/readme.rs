@@ -86,7 +86,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("bindings/python/README.md", "bindings/python/tests/ray_batch_check.py"),
     ("bindings/swift/README.md", "bindings/swift/Tests/EmberTests/ReadmeTests.swift"),
     ("bindings/swift/README.md", "bindings/swift/test.sh"),
-    ("packaging/android/README.md", "tests/readme.rs"),
+    ("packaging/android/README.md", "tests/it/readme.rs"),
 ];
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use common::{fixture, load};
+use common::{bits, load_fixture};
 use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::error::Error;
 use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generate};
@@ -18,10 +18,6 @@ use ember::sampler::{Sampler, Stage};
 const MODELS: [&str; 7] =
     ["lfm2", "lfm2-long", "lfm2moe-7-3", "qwen35", "qwen3next-old", "granitehybrid", "nemotron-h-moe"];
 const N_VOCAB: u32 = 101;
-
-fn model(name: &str) -> Arc<LoadedModel> {
-    load(&fixture(&format!("models/{name}.gguf")))
-}
 
 /// A small generator, the same everywhere.
 struct Random(u64);
@@ -49,10 +45,6 @@ fn decode(context: &mut Context, seq: u32, ids: &[u32]) -> Vec<u32> {
     bits(context.end_logits(seq).unwrap())
 }
 
-fn bits(logits: &[f32]) -> Vec<u32> {
-    logits.iter().map(|x| x.to_bits()).collect()
-}
-
 /// What the model gives behind a text, run from its beginning in one call.
 struct Truth {
     model: Arc<LoadedModel>,
@@ -72,7 +64,7 @@ impl Truth {
 #[test]
 fn the_same_bits_for_any_threads_and_however_a_text_is_cut() {
     for name in MODELS {
-        let model = model(name);
+        let model = load_fixture(name);
         let ids: Vec<u32> = (0..90).map(|i| i * 37 % N_VOCAB).collect();
         let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
         for n_threads in [1, 2, 7] {
@@ -91,7 +83,7 @@ fn the_same_bits_for_any_threads_and_however_a_text_is_cut() {
 
 #[test]
 fn several_sequences_of_one_call_do_not_disturb_each_other() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
     let mut context = Context::new(&model, &ContextOptions { n_seq: 3, ..options(2) }).unwrap();
     let mut texts = [vec![], vec![], vec![]];
@@ -206,7 +198,7 @@ fn history(model: &Arc<LoadedModel>, truth: &mut Truth, seed: u64, n_steps: usiz
 fn random_histories_give_what_a_run_from_the_beginning_gives() {
     let n = std::env::var("EMBER_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     for name in MODELS {
-        let model = model(name);
+        let model = load_fixture(name);
         let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
         for seed in 0..n {
             history(&model, &mut truth, seed, 12);
@@ -220,7 +212,7 @@ fn random_histories_give_what_a_run_from_the_beginning_gives() {
 /// Tokens that lay ready and did not come make room for the next ones.
 #[test]
 fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &ContextOptions { n_snapshots: Some(4), ..options(1) }).unwrap();
     decode(&mut context, 0, &[1, 2, 3]);
     for step in 0..5 {
@@ -235,7 +227,7 @@ fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
 
 #[test]
 fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_snapshot() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &options(1)).unwrap();
     let ids: Vec<u32> = (0..200).map(|i| i * 31 % N_VOCAB).collect();
     decode(&mut context, 0, &ids[..100]);
@@ -265,7 +257,7 @@ fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_sna
 
 #[test]
 fn a_loaded_state_can_be_rewound_without_running_all_again() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &options(1)).unwrap();
     let ids: Vec<u32> = (0..120).map(|i| i * 29 % N_VOCAB).collect();
     decode(&mut context, 0, &ids[..100]);
@@ -286,7 +278,7 @@ fn a_loaded_state_can_be_rewound_without_running_all_again() {
 
 #[test]
 fn forgetting_tokens_in_the_midst_is_refused_by_name() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &options(1)).unwrap();
     decode(&mut context, 0, &[1, 2, 3, 4]);
     let error = context.shift(0, 1, 2).unwrap_err();
@@ -299,7 +291,7 @@ fn forgetting_tokens_in_the_midst_is_refused_by_name() {
 #[test]
 fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
     for name in MODELS {
-        let model = model(name);
+        let model = load_fixture(name);
         let texts: Vec<Vec<u32>> =
             [3, 70, 1, 40, 90].map(|n| (0..n).map(|i| i * 13 % N_VOCAB).collect()).to_vec();
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
@@ -319,7 +311,7 @@ fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
 /// Greedy answers to several prompts, without guesses and with those from the text itself.
 #[test]
 fn generations_give_the_same_with_guesses() {
-    let model = model("lfm2");
+    let model = load_fixture("lfm2");
     let prompts: Vec<Vec<u32>> = (3..7).map(|n| (0..n * 9).map(|i| i * n % 11).collect()).collect();
     let sampler = || {
         let mut sampler = Sampler::new(0);

@@ -162,15 +162,6 @@ const TOOLS: &str = r##"[
 
 /// A tokenizer of bytes and of `marks`, which may be control tokens; `</s>` ends a text.
 fn tokenizer(marks: &[&str], are_controls: bool) -> Arc<Tokenizer> {
-    // The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters from 256 on.
-    let is_printable = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
-    let hidden: Vec<u32> = (0..256).filter(|&b| !is_printable(b)).collect();
-    let char_of = |b: u32| match hidden.iter().position(|&h| h == b) {
-        Some(i) => char::from_u32(256 + i as u32).unwrap(),
-        None => char::from_u32(b).unwrap(),
-    };
-    let vocab: serde_json::Map<String, Value> =
-        (0..256).map(|b| (char_of(b).to_string(), json!(b))).collect();
     let added: Vec<Value> = (256..)
         .zip(marks.iter().chain(&["</s>"]))
         .map(|(id, content)| {
@@ -181,15 +172,8 @@ fn tokenizer(marks: &[&str], are_controls: bool) -> Arc<Tokenizer> {
                    "rstrip": false, "normalized": false})
         })
         .collect();
-    let json = json!({
-        "version": "1.0",
-        "added_tokens": added,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-        "model": {"type": "BPE", "vocab": vocab, "merges": []},
-    });
     let config = br#"{"eos_token": "</s>"}"#;
-    Arc::new(Tokenizer::from_json(json.to_string().as_bytes(), Some(config)).unwrap())
+    Arc::new(Tokenizer::from_json(common::byte_level(added).as_bytes(), Some(config)).unwrap())
 }
 
 fn format(marks: &str) -> ReplyFormat {

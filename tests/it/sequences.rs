@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::parts::Parts;
-use common::{fixture, load};
+use common::{bits, fixture, load, state};
 use ember::backend::KvType;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::Error;
@@ -177,23 +177,6 @@ impl Oracle {
         };
         self.known.entry(text.steps.clone()).or_insert_with(run).clone()
     }
-}
-
-fn bits(logits: &[f32]) -> Vec<u32> {
-    logits.iter().map(|x| x.to_bits()).collect()
-}
-
-fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    context
-        .save_state(seq, &mut |part| {
-            bytes.extend_from_slice(part);
-            Ok(())
-        })
-        .unwrap();
-    assert_eq!(context.state_len(seq).unwrap(), bytes.len() as u64);
-    assert!(bytes.len() as u64 <= context.most_state_len());
-    bytes
 }
 
 /// A random life of a context, told by `seed`.
@@ -404,7 +387,7 @@ fn every_kind_of_layer_shares_pages() {
     }
 }
 
-/// `cargo test --release --test sequences -- --ignored`
+/// `cargo test --release --test it -- --ignored sequences::`
 #[test]
 #[ignore = "takes minutes"]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {

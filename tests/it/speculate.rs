@@ -6,7 +6,7 @@ use crate::common;
 
 use std::sync::{Arc, Mutex as StdMutex};
 
-use common::{argmax, bundled_model, context, fixture, load};
+use common::{argmax, bundled_model, context, fixture, greedy, load};
 use ember::cancel::CancelToken;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::{Error, Result};
@@ -75,12 +75,6 @@ fn prompts() -> Vec<String> {
     ];
     let ends = ["", " a little", " old, old", " and then the", " who was very"];
     starts.iter().flat_map(|start| ends.iter().map(move |end| format!("{start}{end}"))).collect()
-}
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).unwrap();
-    sampler
 }
 
 fn drawn(seed: u64) -> Sampler {

@@ -263,7 +263,7 @@ fn show(file: &std::path::Path, tokens: &Tokenizer) {
 }
 
 /// A family by its `tokenizer.json` alone, whose added tokens all occur in the texts. (What settings beside it do is in
-/// `tests/hf_tokenizer_fields.rs`.)
+/// `tests/it/hf_tokenizer_fields.rs`.)
 fn check_json(family: &str, folder: &str) {
     let json = std::fs::read(common::real_model(&format!("{folder}/tokenizer.json"))).unwrap();
     let tokens = Tokenizer::from_json(&json, None).unwrap_or_else(|e| panic!("{family}: {e}"));

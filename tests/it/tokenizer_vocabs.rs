@@ -114,7 +114,7 @@ fn gemma3_by_both_sources() {
     }
 }
 
-/// Prints how long tokenizers take to load: `cargo test --release --test tokenizer_vocabs -- --ignored --nocapture`.
+/// Prints how long tokenizers take to load: `cargo test --release --test it -- --ignored --nocapture tokenizer_vocabs::`.
 #[test]
 #[ignore = "measures"]
 fn load_times() {

@@ -12,7 +12,7 @@ use common::parts::Parts;
 use common::windows::{
     MOST_HELD, MOST_IN_CALL, PAGE, WINDOW, bits, model, n_held, options, pages, run, text, whole,
 };
-use common::{context, fixture, load};
+use common::{context, fixture, greedy, load, state};
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::engine::{Engine, EngineOptions, Sink};
 use ember::error::{Error, Result};
@@ -20,7 +20,6 @@ use ember::generate::{
     DraftModel, EventKind, GenerateOptions, Generator, Lender, Lookup, Prompt, Shift, Usage, generate,
 };
 use ember::model::LoadedModel;
-use ember::sampler::{Sampler, Stage};
 
 #[test]
 fn prefixes_are_found_by_their_last_pages() {
@@ -127,17 +126,6 @@ fn marks_are_given_up_when_the_room_is_needed() {
     }
     assert!(run(&mut few, 0, &ids[500..]) == expected[500..]);
     assert!(n_held(&few) <= MOST_HELD);
-}
-
-fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let write = &mut |part: &[u8]| {
-        bytes.extend_from_slice(part);
-        Ok(())
-    };
-    context.save_state(seq, write).unwrap();
-    assert_eq!(context.state_len(seq).unwrap(), bytes.len() as u64);
-    bytes
 }
 
 #[test]
@@ -259,12 +247,6 @@ fn states_that_lack_what_is_needed_are_refused() {
         }
     }
     assert!(n_loaded > 4 && n_refused > 40, "{n_loaded}, {n_refused}");
-}
-
-fn greedy() -> Sampler {
-    let mut sampler = Sampler::new(0);
-    sampler.push(Stage::Greedy).unwrap();
-    sampler
 }
 
 /// The tokens of a generation.
