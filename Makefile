@@ -12,6 +12,10 @@ ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 # What measures, and its options: see bench/README.md.
 PYTHON ?= python3
 export PYTHON
+# `make` runs whole suites, whose tests run real models: the crate is optimised in full for them. A plain `cargo test` of one
+# module is built fast instead (see Cargo.toml and CONTRIBUTING.md).
+CARGO_PROFILE_TEST_OPT_LEVEL ?= 3
+export CARGO_PROFILE_TEST_OPT_LEVEL
 BENCH ?=
 # A libember.so that was built earlier, for test-capi to compare with.
 OLD ?=

@@ -47,4 +47,4 @@ skipped=(
 )
 "$cargo" +nightly miri test --lib -- "${modules[@]}" "${skipped[@]/#/--skip=}"
 # A whole model, from the host's bytes to the text of an engine's requests.
-"$cargo" +nightly miri test --test tiny_model
+"$cargo" +nightly miri test --test it -- tiny_model::

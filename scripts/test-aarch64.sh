@@ -14,6 +14,8 @@ target=aarch64-unknown-linux-gnu
 libc=${EMBER_AARCH64_SYSROOT:-/usr/aarch64-linux-gnu}
 linker=${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-aarch64-linux-gnu-gcc}
 cargo=${CARGO:-cargo}
+# Emulated code is slow enough.
+export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-3}
 
 die() { echo "test-aarch64: $*" >&2; exit 1; }
 
@@ -34,24 +36,22 @@ binary() {
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$messages" | tail -n 1
 }
 unit=$(binary --lib)
-isa=$(binary --test isa)
-golden=$(binary --test model_golden)
-for program in "$unit" "$isa" "$golden"; do
+it=$(binary --test it)
+for program in "$unit" "$it"; do
     [ -x "$program" ] || die "cargo named no test program"
 done
 
 # on CPU LEVEL FILTER...: the tests on one processor.
 on() {
     local emulate=("$qemu" -cpu "$1" -L "$libc") highest
-    highest=$("${emulate[@]}" "$isa" --exact levels_of_this_machine --nocapture | sed -n 's/.*level //p' | tail -n 1)
+    highest=$("${emulate[@]}" "$it" --exact isa::levels_of_this_machine --nocapture | sed -n 's/.*level //p' | tail -n 1)
     echo "== $1: $highest"
     [ "$highest" = "$2" ] || die "the highest level of $1 is \"$highest\", expected $2"
     if (($# > 2)); then
         "${emulate[@]}" "$unit" "${@:3}"
     else
         "${emulate[@]}" "$unit" quant:: kernels:: backend::
-        "${emulate[@]}" "$isa"
-        "${emulate[@]}" "$golden"
+        "${emulate[@]}" "$it" isa:: model_golden::
     fi
 }
 on cortex-a53 neon "$@"

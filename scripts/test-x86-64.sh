@@ -22,6 +22,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
+# Emulated code is slow enough.
+export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-3}
 isolinux=${ISOLINUX:-/usr/lib/ISOLINUX/isolinux.bin}
 ldlinux=${LDLINUX:-/usr/lib/syslinux/modules/bios/ldlinux.c32}
 
@@ -47,11 +49,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,tests}
 cp "$(command -v busybox)" "$root/bin/busybox"
-tests=(isa bundled_model model_golden)
-(($#)) && tests=(isa)
-for test in "${tests[@]}"; do
-    cp "$(binary --test "$test")" "$root/tests/$test"
-done
+cp "$(binary --test it)" "$root/tests/it"
 cp "$(binary --lib)" "$root/tests/unit"
 # Programs find libraries and fixtures where they were built.
 ldd "$root"/tests/* | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
@@ -70,10 +68,8 @@ cp -r examples/models "$root$PWD/examples/models"
     echo 'exec </dev/console >/dev/ttyS0 2>&1'
     echo "cd $PWD"
     echo 'failed=0'
-    echo '/tests/isa --exact levels_of_this_machine --nocapture || failed=1'
-    for test in "${tests[@]}"; do
-        (($#)) || echo "/tests/$test --test-threads=1 || failed=1"
-    done
+    echo '/tests/it --exact isa::levels_of_this_machine --nocapture || failed=1'
+    (($#)) || echo '/tests/it --test-threads=1 isa:: bundled_model:: model_golden:: || failed=1'
     printf '/tests/unit --test-threads=1'
     (($#)) || set -- quant:: kernels:: backend::
     printf ' %q' "$@"

@@ -1,6 +1,7 @@
 //! One error type for the whole crate: one variant per C status, each carrying a sentence that names the culprit.
 #![forbid(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fmt;
 
 /// Shorthand for a result with Ember's [`Error`].
@@ -41,94 +42,81 @@ pub enum ember_status {
     EMBER_E_QUEUE_FULL = 13,
 }
 
-/// What went wrong, as a sentence. The variant decides the C status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Error {
-    /// See [`ember_status::EMBER_E_INVALID_ARGUMENT`].
-    InvalidArgument(String),
-    /// See [`ember_status::EMBER_E_IO`].
-    Io(String),
-    /// See [`ember_status::EMBER_E_FORMAT`].
-    Format(String),
-    /// See [`ember_status::EMBER_E_UNSUPPORTED`].
-    Unsupported(String),
-    /// See [`ember_status::EMBER_E_NOMEM`].
-    NoMemory(String),
-    /// See [`ember_status::EMBER_E_CONTEXT_FULL`].
-    ContextFull(String),
-    /// See [`ember_status::EMBER_E_BUSY`].
-    Busy(String),
-    /// See [`ember_status::EMBER_E_UTF8`].
-    Utf8(String),
-    /// See [`ember_status::EMBER_E_BUFFER_TOO_SMALL`].
-    BufferTooSmall(String),
-    /// See [`ember_status::EMBER_E_NOT_FOUND`].
-    NotFound(String),
-    /// See [`ember_status::EMBER_E_INTERNAL`].
-    Internal(String),
-    /// See [`ember_status::EMBER_E_CANCELLED`].
-    Cancelled(String),
-    /// See [`ember_status::EMBER_E_QUEUE_FULL`].
-    QueueFull(String),
+/// Makes [`Error`] and the list of statuses out of one table. A status that is not in the table does not compile.
+macro_rules! errors {
+    ($($variant:ident => $status:ident,)*) => {
+        /// What went wrong, as a sentence. The variant decides the C status.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Error {
+            $(
+                #[doc = concat!("See [`ember_status::", stringify!($status), "`].")]
+                $variant(String),
+            )*
+        }
+
+        impl Error {
+            /// The C status of this error.
+            pub fn status(&self) -> ember_status {
+                match self {
+                    $(Error::$variant(_) => ember_status::$status,)*
+                }
+            }
+
+            /// The sentence.
+            pub fn message(&self) -> &str {
+                match self {
+                    $(Error::$variant(message) => message,)*
+                }
+            }
+
+            fn message_mut(&mut self) -> &mut String {
+                match self {
+                    $(Error::$variant(message) => message,)*
+                }
+            }
+        }
+
+        impl ember_status {
+            /// Every status, in the order of their numbers.
+            pub const ALL: &[ember_status] = &[ember_status::EMBER_OK, $(ember_status::$status,)*];
+
+            /// The C name.
+            pub fn name(self) -> &'static CStr {
+                const fn c_str(text: &'static str) -> &'static CStr {
+                    match CStr::from_bytes_with_nul(text.as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a name has one NUL, at its end"),
+                    }
+                }
+                match self {
+                    ember_status::EMBER_OK => c"EMBER_OK",
+                    $(ember_status::$status => const { c_str(concat!(stringify!($status), "\0")) },)*
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    InvalidArgument => EMBER_E_INVALID_ARGUMENT,
+    Io => EMBER_E_IO,
+    Format => EMBER_E_FORMAT,
+    Unsupported => EMBER_E_UNSUPPORTED,
+    NoMemory => EMBER_E_NOMEM,
+    ContextFull => EMBER_E_CONTEXT_FULL,
+    Busy => EMBER_E_BUSY,
+    Utf8 => EMBER_E_UTF8,
+    BufferTooSmall => EMBER_E_BUFFER_TOO_SMALL,
+    NotFound => EMBER_E_NOT_FOUND,
+    Internal => EMBER_E_INTERNAL,
+    Cancelled => EMBER_E_CANCELLED,
+    QueueFull => EMBER_E_QUEUE_FULL,
 }
 
 impl Error {
-    /// The C status of this error.
-    pub fn status(&self) -> ember_status {
-        use ember_status::*;
-        match self {
-            Error::InvalidArgument(_) => EMBER_E_INVALID_ARGUMENT,
-            Error::Io(_) => EMBER_E_IO,
-            Error::Format(_) => EMBER_E_FORMAT,
-            Error::Unsupported(_) => EMBER_E_UNSUPPORTED,
-            Error::NoMemory(_) => EMBER_E_NOMEM,
-            Error::ContextFull(_) => EMBER_E_CONTEXT_FULL,
-            Error::Busy(_) => EMBER_E_BUSY,
-            Error::Utf8(_) => EMBER_E_UTF8,
-            Error::BufferTooSmall(_) => EMBER_E_BUFFER_TOO_SMALL,
-            Error::NotFound(_) => EMBER_E_NOT_FOUND,
-            Error::Internal(_) => EMBER_E_INTERNAL,
-            Error::Cancelled(_) => EMBER_E_CANCELLED,
-            Error::QueueFull(_) => EMBER_E_QUEUE_FULL,
-        }
-    }
-
-    /// The sentence.
-    pub fn message(&self) -> &str {
-        match self {
-            Error::InvalidArgument(m)
-            | Error::Io(m)
-            | Error::Format(m)
-            | Error::Unsupported(m)
-            | Error::NoMemory(m)
-            | Error::ContextFull(m)
-            | Error::Busy(m)
-            | Error::Utf8(m)
-            | Error::BufferTooSmall(m)
-            | Error::NotFound(m)
-            | Error::Internal(m)
-            | Error::Cancelled(m)
-            | Error::QueueFull(m) => m,
-        }
-    }
-
     /// The same error with `prefix` (a file name, say) put before its sentence.
     pub fn within(mut self, prefix: &str) -> Error {
-        let m = match &mut self {
-            Error::InvalidArgument(m)
-            | Error::Io(m)
-            | Error::Format(m)
-            | Error::Unsupported(m)
-            | Error::NoMemory(m)
-            | Error::ContextFull(m)
-            | Error::Busy(m)
-            | Error::Utf8(m)
-            | Error::BufferTooSmall(m)
-            | Error::NotFound(m)
-            | Error::Internal(m)
-            | Error::Cancelled(m)
-            | Error::QueueFull(m) => m,
-        };
+        let m = self.message_mut();
         m.insert_str(0, ": ");
         m.insert_str(0, prefix);
         self

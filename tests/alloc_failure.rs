@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which fails when told to.
+//!
 //! Every allocation fails in its turn, alone and with all that follow: calls end with EMBER_E_NOMEM or with the right result,
 //! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails when told to.
 #![cfg(not(target_family = "wasm"))]

@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which counts.
+//!
 //! After the first decode at a given size, decoding and sampling allocate nothing, on any thread, nor do the steps of a
 //! generator after its first; embedding allocates what it returns.
 

@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which counts, and its panic hook.
+//!
 //! Damaged model files end in an error sentence or in a model that runs: never in a panic, a hang, or memory beyond
 //! the file's size and 64 MB. Every case loads the file, tokenizes, makes a context, decodes and samples.
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]

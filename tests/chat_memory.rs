@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which counts.
+//!
 //! Reading a conversation takes no more memory than is looked for before it is begun, however its JSON is made.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]

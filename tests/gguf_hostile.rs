@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which counts.
+//!
 //! Damaged and malicious GGUF files end in an error or in a file that reads, never in a panic or a large allocation.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's logger.
+//!
 //! What is done about every key that llama.cpp reads, in every architecture, found by experiment: a key that is read is missed when
 //! its value is of a wrong type. `docs/gguf-keys.md` must say the same; `EMBER_BLESS=1` writes it anew.
 #![cfg(feature = "hf")]

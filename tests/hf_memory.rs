@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which counts.
+//!
 //! The files of a Hugging Face folder take memory in proportion to their size, and those that are a few kilobytes in real
 //! folders have a bound: no more is taken than is looked for before.
 #![cfg(feature = "hf")]

@@ -1,4 +1,6 @@
-//! Contexts that have nothing to do burn no CPU. The one test of its binary, so that nothing else runs meanwhile.
+//! A binary of its own: it measures the CPU time of the process.
+//!
+//! Contexts that have nothing to do burn no CPU.
 #![cfg(unix)]
 
 mod common;

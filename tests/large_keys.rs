@@ -1,3 +1,5 @@
+//! A binary of its own: it has the process's allocator, which has no large blocks.
+//!
 //! What a file has much of takes memory in blocks of its size, and each may be one that the system has not: that ends in an
 //! error, and whatever can do without such a block does.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]

@@ -1,5 +1,6 @@
+//! A binary of its own: it measures the memory of the process.
+//!
 //! What a model takes of memory: its size once, packed or not, shared by its contexts and given back when it is dropped.
-//! One test in a process of its own, since it reads what the whole process takes.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -1,3 +1,5 @@
+//! A binary of its own: it is built without features.
+//!
 //! The smallest build runs models, and refuses what needs a feature with a sentence that names it.
 //! Run by `make test-minimal`; a build with all features has nothing to say here.
 #![cfg(not(any(feature = "hf", feature = "tokenizers")))]

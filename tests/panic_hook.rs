@@ -1,3 +1,5 @@
+//! A binary of its own: it sets the panic hook of the process.
+//!
 //! The crate `llguidance` wraps the process's panic hook when its first parser is made. The host's hook stays in force.
 #![cfg(feature = "constraints")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]

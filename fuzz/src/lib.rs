@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their input, one module each. `tests/fuzz_corpus.rs` compiles the same files with the
+//! What the fuzz targets do with their input, one module each. `tests/it/fuzz_corpus.rs` compiles the same files with the
 //! stable compiler and replays the corpora, so that whatever fuzzing found is looked at by every `cargo test`.
 //!
 //! Each takes any bytes and panics when Ember does something that it must not do.

@@ -19,7 +19,7 @@ pub fn llama() -> Vec<u8> {
 }
 
 /// The same without a tokenizer, whose expressions take most of the time that loading takes.
-#[allow(dead_code, reason = "tests/tiny_model.rs uses it")]
+#[allow(dead_code, reason = "tests/it/tiny_model.rs uses it")]
 pub fn without_tokenizer() -> Vec<u8> {
     file(false)
 }

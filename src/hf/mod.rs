@@ -5,7 +5,7 @@
 //! is GGUF's stay where they lie in the mapped files; the few that GGUF lays out differently are copied. A folder is
 //! hostile input like any model file. One file per family of models in `families`; a row of [`family::Family`] each.
 //!
-//! - `transformers` decides what a folder means. `tests/hf_fields.rs` drives every field of every class and writes `docs/folder-fields.md`.
+//! - `transformers` decides what a folder means. `tests/it/hf_fields.rs` drives every field of every class and writes `docs/folder-fields.md`.
 //! - Tensors come before the configuration where both speak of the output projection. The configuration comes first where its class leaves a
 //!   tensor out (`family::When`).
 //! - Errors name keys and tensors as the author knows them (`gguf::Origin`).

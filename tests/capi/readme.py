@@ -75,7 +75,13 @@ def cargo(page: str, words: list[str]) -> None:
         return
     if words[:2] == ["test", "--lib"] and (ROOT / f"src/{words[2]}").is_dir():
         return
-    if words[:2] != ["test", "--test"] or not (ROOT / f"tests/{words[2]}.rs").exists():
+    if words[:3] == ["test", "--test", "it"]:
+        # One file of the tests in one binary, named by a filter: `-- FILE::`.
+        files = [word.partition("::")[0] for word in words[3:] if "::" in word]
+        found = bool(files) and all((ROOT / f"tests/it/{file}.rs").exists() for file in files)
+    else:
+        found = words[:2] == ["test", "--test"] and (ROOT / f"tests/{words[2]}.rs").exists()
+    if not found:
         refuse(page, " ".join(words), "there is no such test")
 
 

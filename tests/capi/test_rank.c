@@ -1,4 +1,4 @@
-/* Classifiers and rerankers. What the scores are is in tests/rank.rs. */
+/* Classifiers and rerankers. What the scores are is in tests/it/rank.rs. */
 #include "check.h"
 
 #include <math.h>

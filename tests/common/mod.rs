@@ -6,11 +6,14 @@ pub mod windows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use ember::backend::KvHeads;
 use ember::context::{Context, ContextOptions, EmbedOptions, Tokens};
+use ember::generate::GenerateOptions;
 use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
+use ember::sampler::{Sampler, Stage};
 
 /// A file of `tests/fixtures`.
 pub fn fixture(name: &str) -> PathBuf {
@@ -40,6 +43,23 @@ pub fn load(path: &std::path::Path) -> Arc<LoadedModel> {
     }
 }
 
+/// A model of `tests/fixtures/models`.
+pub fn load_fixture(name: &str) -> Arc<LoadedModel> {
+    load(&fixture(&format!("models/{name}.gguf")))
+}
+
+/// A sampler that takes the likeliest token.
+pub fn greedy() -> Sampler {
+    let mut sampler = Sampler::new(0);
+    sampler.push(Stage::Greedy).expect("a stage");
+    sampler
+}
+
+/// Options for a text of exactly so many tokens.
+pub fn exactly(max_tokens: usize) -> GenerateOptions {
+    GenerateOptions { max_tokens, ignore_eog: true, ..GenerateOptions::default() }
+}
+
 /// The keys and values that layers of all groups keep.
 pub fn kv_layers(model: &LoadedModel) -> Vec<KvHeads> {
     (0..model.info().windows.len()).flat_map(|group| model.info().kv_layers(group)).collect()
@@ -56,6 +76,24 @@ pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
     let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(ids) };
     context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
     (0..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
+}
+
+/// The bits of logits: what has to be the same, not alike.
+pub fn bits(logits: &[f32]) -> Vec<u32> {
+    logits.iter().map(|x| x.to_bits()).collect()
+}
+
+/// What a context saves of a sequence, or of all.
+pub fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let write = &mut |part: &[u8]| {
+        bytes.extend_from_slice(part);
+        Ok(())
+    };
+    context.save_state(seq, write).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(context.state_len(seq).map_err(|e| e.to_string()), Ok(bytes.len() as u64));
+    assert!(bytes.len() as u64 <= context.most_state_len());
+    bytes
 }
 
 /// The last hidden state of every token of a text, `[ids.len(), n_embd]`.
@@ -94,12 +132,35 @@ pub fn ids(value: &serde_json::Value) -> Vec<u32> {
     value.as_array().expect("an array").iter().map(|v| v.as_u64().expect("an id") as u32).collect()
 }
 
+/// A `tokenizer.json` of byte-level BPE without merges: a token for each byte, and those that are added, from number 256 on.
+pub fn byte_level(added: Vec<serde_json::Value>) -> String {
+    // The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters from 256 on.
+    let is_printable = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
+    let hidden: Vec<u32> = (0..256).filter(|&b| !is_printable(b)).collect();
+    let char_of = |b: u32| match hidden.iter().position(|&h| h == b) {
+        Some(i) => char::from_u32(256 + i as u32).expect("a character"),
+        None => char::from_u32(b).expect("a character"),
+    };
+    let vocab: serde_json::Map<String, serde_json::Value> =
+        (0..256).map(|b| (char_of(b).to_string(), b.into())).collect();
+    serde_json::json!({
+        "version": "1.0",
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": vocab, "merges": []},
+    })
+    .to_string()
+}
+
 /// A fresh folder for temporary files, removed when it is dropped.
 pub struct TempFolder(pub PathBuf);
 
 impl TempFolder {
     pub fn new(name: &str) -> TempFolder {
-        let unique = format!("{name}-{}", ember::threads::process());
+        // Tests of one process may choose the same name.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let unique = format!("{name}-{}-{}", ember::threads::process(), COUNT.fetch_add(1, Relaxed));
         // Not the system's folder: WebAssembly has none.
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique);
         std::fs::create_dir_all(&path).expect("a temporary folder");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::model::LoadedModel;
 
+pub use super::bits;
 use super::context;
 use super::parts::Parts;
 
@@ -50,10 +51,6 @@ pub fn n_held(context: &Context) -> usize {
 pub fn text(model: &LoadedModel, n: usize) -> Vec<u32> {
     let n_vocab = model.info().n_vocab as u32;
     (0..n as u32).map(|i| (i * i + 7 * i + i / 5) % n_vocab).collect()
-}
-
-pub fn bits(logits: &[f32]) -> Vec<u32> {
-    logits.iter().map(|x| x.to_bits()).collect()
 }
 
 /// Runs `ids` at the end of `seq` in one call; the bits of the logits behind each.

@@ -5,7 +5,7 @@
 OUT.json has the texts and the name of the prompt before each (of two that the folder has, queries and documents take turns), OUT.f32 a
 vector for each, float32. They are made for one machine and not committed:
 
-    EMBER_REFERENCE=OUT EMBER_FOLDER=FOLDER cargo test --release --test real_embedders -- --ignored --nocapture
+    EMBER_REFERENCE=OUT EMBER_FOLDER=FOLDER cargo test --release --test it -- --ignored --nocapture real_embedders::
 """
 
 import json

@@ -4,7 +4,7 @@ Each case is a folder of tests/fixtures/hf whose `config.json` has one field abs
 contradict each other, or whose tensors differ from what the configuration says. What `transformers` makes of it goes into
 tests/fixtures/hf_fields/MODEL_TYPE.json: the same numbers as the unchanged folder ("base"), other numbers (where they begin in
 MODEL_TYPE.f32, two rows: those of a token in the middle and of the last), an error, or numbers that are partly random because the
-folder lacks tensors. Sixteen folders of each model type have several fields changed at random. tests/hf_fields.rs holds Ember to them: the same numbers, or a refusal that names the field.
+folder lacks tensors. Sixteen folders of each model type have several fields changed at random. tests/it/hf_fields.rs holds Ember to them: the same numbers, or a refusal that names the field.
 
     python hf_fields.py [--out FOLDER] [MODEL_TYPE ...]     (all, or those that are named)
     python hf_fields.py --check     whether docs/folder-fields.md lists every field that the installed `transformers` has

@@ -3,7 +3,7 @@
     python tests/oracle/json_schemas.py [TEXTS] [CARGO-OPTION...]
 
 For each schema of tests/fixtures/schemas.json (made by make_schemas.py) TEXTS texts (50 if not given, which makes 10,100) are generated on a
-model of random weights at temperature 1.5 by tests/constraint_schemas.rs, with other random numbers each. Formats are checked too.
+model of random weights at temperature 1.5 by tests/it/constraint_schemas.rs, with other random numbers each. Formats are checked too.
 Texts that max_tokens cut off are counted apart. Needs `pip install 'jsonschema[format-nongpl]'`. Ends with 1 if a text is invalid.
 """
 
@@ -23,7 +23,7 @@ texts, options = int((sys.argv[1:] or ["50"])[0]), sys.argv[2:]
 
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "texts"
-    command = ["cargo", "test", *options, "--test", "constraint_schemas", "--", "--ignored", "texts_for_the_oracle"]
+    command = ["cargo", "test", *options, "--test", "it", "--", "--ignored", "constraint_schemas::texts_for_the_oracle"]
     env = {**os.environ, "EMBER_SCHEMA_TEXTS": str(texts), "EMBER_SCHEMA_OUT": str(out)}
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     lines = [json.loads(line) for line in out.read_text().splitlines()]

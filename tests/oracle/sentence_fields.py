@@ -1,7 +1,7 @@
 """Drives the files of `sentence-transformers` folders: modules, their order and every field of their configurations.
 
 Each case is a folder of tests/fixtures/hf with a vocabulary of words, `modules.json` and what it lists. The vectors of four texts go into
-tests/fixtures/sentence/FAMILY.json and .f32. tests/hf_sentence.rs holds Ember to them: the same vectors, or a refusal that names the
+tests/fixtures/sentence/FAMILY.json and .f32. tests/it/hf_sentence.rs holds Ember to them: the same vectors, or a refusal that names the
 module or the field.
 
     python sentence_fields.py [--out FOLDER]

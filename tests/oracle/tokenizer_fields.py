@@ -2,7 +2,7 @@
 
 Small tokenizers of the classes that the supported model types have are trained here and saved by `transformers`. Each case is such a
 folder with a field absent, null or changed, or several. The tokens of some texts, with and without those that frame a text, go into
-tests/fixtures/tokenizer/fields/FAMILY.json. tests/hf_tokenizer_fields.rs holds Ember to them: the same tokens, or a refusal that names
+tests/fixtures/tokenizer/fields/FAMILY.json. tests/it/hf_tokenizer_fields.rs holds Ember to them: the same tokens, or a refusal that names
 the field.
 
     python tokenizer_fields.py [--out FOLDER] [FAMILY ...]

@@ -5,7 +5,7 @@
     python tokenizer_random.py --show gemma3 37   chunk 37 of one: a text (hexadecimal), whether control tokens are
                                                   parsed, and the tokens, as JSON on a line each
 
-A fixture has one line for each 1,000 texts: the FNV-1a hash of their tokens. tests/tokenizer_random.rs makes the same
+A fixture has one line for each 1,000 texts: the FNV-1a hash of their tokens. tests/it/tokenizer_random.rs makes the same
 texts by the same rules (`Texts` there and here; change both) and compares. Every other text is encoded with control
 tokens as plain text. One text in eight has bytes that are no UTF-8, which these tokenizers do not take: what is valid
 is encoded as it is, and each gap between as one word of bytes, as `Tokenizer::encode_bytes` documents.

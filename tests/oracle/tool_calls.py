@@ -2,7 +2,7 @@
 
     python tests/oracle/tool_calls.py [SEEDS] [CARGO-OPTION...]
 
-tests/reply_constrained.rs draws SEEDS replies (20 if not given) for each form of calls, each choice of tools and each kind of vocabulary, and
+tests/it/reply_constrained.rs draws SEEDS replies (20 if not given) for each form of calls, each choice of tools and each kind of vocabulary, and
 reads them back; a call that breaks fails there. Formats are checked too. Needs `pip install 'jsonschema[format-nongpl]'`. Ends with 1 if
 arguments are invalid.
 """
@@ -22,7 +22,7 @@ seeds, options = (sys.argv[1:] or ["20"])[0], sys.argv[2:]
 
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "calls"
-    command = ["cargo", "test", *options, "--test", "reply_constrained", "whatever_is_drawn"]
+    command = ["cargo", "test", *options, "--test", "it", "reply_constrained::whatever_is_drawn"]
     env = {**os.environ, "EMBER_SEEDS": seeds, "EMBER_CALLS_OUT": str(out)}
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     lines = [json.loads(line) for line in out.read_text().splitlines()]

@@ -1,5 +1,5 @@
 //! What no template may do, however hostile. What templates write is compared with the Jinja2 package's in
-//! `tests/chat_templates.rs`.
+//! `tests/it/chat_templates.rs`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use super::fault::{Budget, Kind};

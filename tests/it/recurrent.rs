@@ -1,0 +1,344 @@
+//! Models with recurrent layers: whatever happens to a sequence, it goes on as if its tokens had been run once, one after the
+//! other; and what is run again is what lies behind the nearest snapshot, and no more.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use crate::common;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use common::{bits, load_fixture};
+use ember::context::{BackendKind, Context, ContextOptions, Tokens};
+use ember::error::Error;
+use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generate};
+use ember::model::LoadedModel;
+use ember::sampler::{Sampler, Stage};
+
+const MODELS: [&str; 7] =
+    ["lfm2", "lfm2-long", "lfm2moe-7-3", "qwen35", "qwen3next-old", "granitehybrid", "nemotron-h-moe"];
+const N_VOCAB: u32 = 101;
+
+/// A small generator, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) % n as u64) as usize
+    }
+
+    fn tokens(&mut self, n: usize) -> Vec<u32> {
+        // Few different ones, so that texts begin alike.
+        (0..n).map(|_| self.below(3) as u32 + 7).collect()
+    }
+}
+
+fn options(n_threads: usize) -> ContextOptions {
+    ContextOptions { n_ctx: 256, n_batch: 16, n_threads, ..ContextOptions::default() }
+}
+
+fn decode(context: &mut Context, seq: u32, ids: &[u32]) -> Vec<u32> {
+    let seqs = vec![seq; ids.len()];
+    let tokens = Tokens { ids, positions: None, seqs: Some(&seqs), outputs: None };
+    context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
+    bits(context.end_logits(seq).unwrap())
+}
+
+/// What the model gives behind a text, run from its beginning in one call.
+struct Truth {
+    model: Arc<LoadedModel>,
+    known: HashMap<Vec<u32>, Vec<u32>>,
+}
+
+impl Truth {
+    fn of(&mut self, ids: &[u32]) -> &[u32] {
+        let model = &self.model;
+        self.known.entry(ids.to_vec()).or_insert_with(|| {
+            let mut context = Context::new(model, &ContextOptions { n_batch: 256, ..options(1) }).unwrap();
+            decode(&mut context, 0, ids)
+        })
+    }
+}
+
+#[test]
+fn the_same_bits_for_any_threads_and_however_a_text_is_cut() {
+    for name in MODELS {
+        let model = load_fixture(name);
+        let ids: Vec<u32> = (0..90).map(|i| i * 37 % N_VOCAB).collect();
+        let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
+        for n_threads in [1, 2, 7] {
+            for n_batch in [1, 5, 32, 64] {
+                for cut in [1, 3, 31, 32, 33, 90] {
+                    let options = ContextOptions { n_batch, ..options(n_threads) };
+                    let mut context = Context::new(&model, &options).unwrap();
+                    let mut logits = Vec::new();
+                    ids.chunks(cut).for_each(|ids| logits = decode(&mut context, 0, ids));
+                    assert!(logits == truth.of(&ids), "{name}, {n_threads} threads, {n_batch}, cut {cut}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn several_sequences_of_one_call_do_not_disturb_each_other() {
+    let model = load_fixture("lfm2");
+    let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
+    let mut context = Context::new(&model, &ContextOptions { n_seq: 3, ..options(2) }).unwrap();
+    let mut texts = [vec![], vec![], vec![]];
+    let mut random = Random(5);
+    for _ in 0..40 {
+        let n = 1 + random.below(30);
+        // Rows of the sequences in any order, so that one has several runs.
+        let seqs: Vec<u32> = (0..n).map(|_| random.below(3) as u32).collect();
+        let ids = random.tokens(n);
+        if (0..3).any(|seq| texts[seq].len() + n > 200) {
+            break;
+        }
+        seqs.iter().zip(&ids).for_each(|(&seq, &id)| texts[seq as usize].push(id));
+        let outputs = vec![true; n];
+        let tokens = Tokens { ids: &ids, positions: None, seqs: Some(&seqs), outputs: Some(&outputs) };
+        context.decode(tokens).unwrap();
+        for seq in 0..3u32 {
+            if seqs.contains(&seq) {
+                assert!(bits(context.end_logits(seq).unwrap()) == truth.of(&texts[seq as usize]), "{seq}");
+            }
+        }
+    }
+}
+
+/// One random history of a context with four sequences, some of which hold tokens that lie ready.
+fn history(model: &Arc<LoadedModel>, truth: &mut Truth, seed: u64, n_steps: usize) {
+    let mut random = Random(seed);
+    let options = ContextOptions {
+        n_seq: 4,
+        n_ctx: 160,
+        keep_prefixes: random.below(2) == 0,
+        n_snapshots: Some([0, 1, 3, 40][random.below(4)]),
+        snapshot_distance: [32, 64, 0][random.below(3)],
+        ..options(1 + random.below(2))
+    };
+    let mut context = Context::new(model, &options).unwrap();
+    let mut texts: Vec<Vec<u32>> = vec![Vec::new(); 4];
+    let mut saved: Option<(Vec<u8>, Vec<u32>)> = None;
+    for step in 0..n_steps {
+        let seq = random.below(4);
+        let what = format!("seed {seed}, step {step}, sequence {seq}");
+        match random.below(8) {
+            0 => {
+                let n = random.below(texts[seq].len() + 1);
+                context.rewind(seq as u32, n).unwrap();
+                texts[seq].truncate(n);
+            }
+            1 => {
+                let to = (seq + 1 + random.below(3)) % 4;
+                let n = random.below(texts[seq].len() + 1);
+                context.copy_sequence(seq as u32, to as u32, n).unwrap();
+                texts[to] = texts[seq][..n].to_vec();
+            }
+            2 => {
+                let n = 1 + random.below(100);
+                let ids = random.tokens(n);
+                let n = context.reuse_prefix(seq as u32, &ids, ids.len() - 1).unwrap();
+                assert_eq!(context.tokens(seq as u32).unwrap(), &ids[..n], "{what}");
+                texts[seq] = ids[..n].to_vec();
+            }
+            3 => {
+                let mut bytes = Vec::new();
+                context
+                    .save_state(Some(seq as u32), &mut |part| {
+                        bytes.extend_from_slice(part);
+                        Ok(())
+                    })
+                    .unwrap();
+                assert_eq!(bytes.len() as u64, context.state_len(Some(seq as u32)).unwrap(), "{what}");
+                saved = Some((bytes, texts[seq].clone()));
+            }
+            4 => {
+                if let Some((bytes, ids)) = &saved {
+                    context.load_state(Some(seq as u32), bytes).unwrap_or_else(|e| panic!("{what}: {e}"));
+                    texts[seq] = ids.clone();
+                }
+            }
+            5 if texts[seq].len() < 130 => {
+                // Guesses, of which some come true.
+                let ids = random.tokens(8);
+                context.decode_ahead(seq as u32, ids[0], &ids[1..], None).unwrap();
+                texts[seq].push(ids[0]);
+                let replayed = context.timings().n_replay;
+                for &id in ids[1..].iter().take(random.below(8)) {
+                    if !context.advance(seq as u32, id) {
+                        break;
+                    }
+                    texts[seq].push(id);
+                }
+                let next = random.below(3) as u32 + 7;
+                texts[seq].push(next);
+                let logits = decode(&mut context, seq as u32, &[next]);
+                assert!(logits == truth.of(&texts[seq]), "{what}: behind guesses");
+                assert_eq!(context.timings().n_replay, replayed, "{what}: a refused guess costs nothing");
+            }
+            _ => {}
+        }
+        if texts[seq].len() < 120 {
+            let n = 1 + random.below(40);
+            let ids = random.tokens(n);
+            texts[seq].extend_from_slice(&ids);
+            assert!(decode(&mut context, seq as u32, &ids) == truth.of(&texts[seq]), "{what}");
+        } else {
+            context.rewind(seq as u32, 0).unwrap();
+            texts[seq].clear();
+        }
+    }
+}
+
+/// `EMBER_HISTORIES` says how many; 10,000 take some minutes.
+#[test]
+fn random_histories_give_what_a_run_from_the_beginning_gives() {
+    let n = std::env::var("EMBER_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    for name in MODELS {
+        let model = load_fixture(name);
+        let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
+        for seed in 0..n {
+            history(&model, &mut truth, seed, 12);
+            if truth.known.len() > 20_000 {
+                truth.known.clear();
+            }
+        }
+    }
+}
+
+/// Tokens that lay ready and did not come make room for the next ones.
+#[test]
+fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
+    let model = load_fixture("lfm2");
+    let mut context = Context::new(&model, &ContextOptions { n_snapshots: Some(4), ..options(1) }).unwrap();
+    decode(&mut context, 0, &[1, 2, 3]);
+    for step in 0..5 {
+        context.decode_ahead(0, 5, &[6, 7, 8, 9, 10, 11], None).unwrap();
+        let n_taken = [6, 7, 8, 9, 10].iter().take_while(|&&id| context.advance(0, id)).count();
+        assert_eq!(n_taken, 4, "step {step}");
+        // Another one comes than was guessed.
+        context.decode_ahead(0, 20, &[21, 22, 23], None).unwrap();
+    }
+    assert_eq!(context.timings().n_replay, 0);
+}
+
+#[test]
+fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_snapshot() {
+    let model = load_fixture("lfm2");
+    let mut context = Context::new(&model, &options(1)).unwrap();
+    let ids: Vec<u32> = (0..200).map(|i| i * 31 % N_VOCAB).collect();
+    decode(&mut context, 0, &ids[..100]);
+    // The answer.
+    ids[100..110].iter().for_each(|&id| drop(decode(&mut context, 0, &[id])));
+    // The next turn begins with all of that.
+    assert_eq!(context.reuse_prefix(0, &ids[..150], 149).unwrap(), 110);
+    decode(&mut context, 0, &ids[110..150]);
+    assert_eq!(context.timings().n_replay, 0);
+    // Another answer to the first prompt: it ended at 100.
+    context.rewind(0, 100).unwrap();
+    decode(&mut context, 0, &[1]);
+    assert_eq!(context.timings().n_replay, 0);
+    // Within the prompt it is run again from its beginning, for there was no snapshot every 256 tokens.
+    context.rewind(0, 40).unwrap();
+    decode(&mut context, 0, &[1]);
+    assert_eq!(context.timings().n_replay, 40);
+    // With closer ones from there on.
+    let mut context = Context::new(&model, &ContextOptions { snapshot_distance: 32, ..options(1) }).unwrap();
+    decode(&mut context, 0, &ids[..100]);
+    context.rewind(0, 70).unwrap();
+    let other = decode(&mut context, 0, &[1]);
+    assert_eq!(context.timings().n_replay, 6, "from 64 on");
+    let mut truth = Truth { model, known: HashMap::new() };
+    assert!(other == truth.of(&[&ids[..70], &[1]].concat()));
+}
+
+#[test]
+fn a_loaded_state_can_be_rewound_without_running_all_again() {
+    let model = load_fixture("lfm2");
+    let mut context = Context::new(&model, &options(1)).unwrap();
+    let ids: Vec<u32> = (0..120).map(|i| i * 29 % N_VOCAB).collect();
+    decode(&mut context, 0, &ids[..100]);
+    ids[100..].iter().for_each(|&id| drop(decode(&mut context, 0, &[id])));
+    let mut bytes = Vec::new();
+    context
+        .save_state(None, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        })
+        .unwrap();
+    let mut other = Context::new(&model, &options(1)).unwrap();
+    other.load_state(None, &bytes).unwrap();
+    other.rewind(0, 105).unwrap();
+    decode(&mut other, 0, &[3]);
+    assert_eq!(other.timings().n_replay, 5, "from the end of the prompt on");
+}
+
+#[test]
+fn forgetting_tokens_in_the_midst_is_refused_by_name() {
+    let model = load_fixture("lfm2");
+    let mut context = Context::new(&model, &options(1)).unwrap();
+    decode(&mut context, 0, &[1, 2, 3, 4]);
+    let error = context.shift(0, 1, 2).unwrap_err();
+    assert!(
+        matches!(error, Error::Unsupported(_)) && error.to_string().contains("recurrent layers"),
+        "{error}"
+    );
+}
+
+#[test]
+fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
+    for name in MODELS {
+        let model = load_fixture(name);
+        let texts: Vec<Vec<u32>> =
+            [3, 70, 1, 40, 90].map(|n| (0..n).map(|i| i * 13 % N_VOCAB).collect()).to_vec();
+        let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        let embed = |n_batch: usize, n_threads: usize, backend: BackendKind| {
+            let options = ContextOptions { n_batch, backend, ..options(n_threads) };
+            let mut context = Context::new(&model, &options).unwrap();
+            bits(&context.embed(&texts, &Default::default()).unwrap())
+        };
+        let whole = embed(256, 1, BackendKind::Auto);
+        for (n_batch, n_threads) in [(7, 1), (16, 2), (64, 7)] {
+            assert!(embed(n_batch, n_threads, BackendKind::Auto) == whole, "{name}, {n_batch}");
+        }
+        assert!(embed(7, 1, BackendKind::Scalar) == embed(256, 1, BackendKind::Scalar), "{name}");
+    }
+}
+
+/// Greedy answers to several prompts, without guesses and with those from the text itself.
+#[test]
+fn generations_give_the_same_with_guesses() {
+    let model = load_fixture("lfm2");
+    let prompts: Vec<Vec<u32>> = (3..7).map(|n| (0..n * 9).map(|i| i * n % 11).collect()).collect();
+    let sampler = || {
+        let mut sampler = Sampler::new(0);
+        sampler.push(Stage::Greedy).unwrap();
+        sampler
+    };
+    let run = |lookup: Option<Lookup>| {
+        let mut context = Context::new(&model, &options(2)).unwrap();
+        let mut usage = Usage::default();
+        let answer = |prompt: &Vec<u32>| {
+            let options =
+                GenerateOptions { max_tokens: 60, lookup, reuse_prefix: true, ..GenerateOptions::default() };
+            let mut tokens = Vec::new();
+            let used = generate(&mut context, &mut sampler(), Prompt::Tokens(prompt), &options, |event| {
+                if let EventKind::Token(token) = event.kind {
+                    tokens.push(token.id);
+                }
+                ControlFlow::Continue(())
+            });
+            usage.n_accepted += used.unwrap().n_accepted;
+            tokens
+        };
+        (prompts.iter().map(answer).collect::<Vec<_>>(), usage.n_accepted, context.timings().n_replay)
+    };
+    let (plain, _, _) = run(None);
+    let (guessed, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
+    assert_eq!(plain, guessed);
+    assert!(n_accepted > 0, "some guesses come true");
+    assert_eq!(n_replay, 0, "and those that do not cost nothing");
+}
