@@ -149,10 +149,27 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
 
-docs: ## the reference of include/ember.h as HTML, into build/docs/html; what is undocumented fails (needs doxygen)
+# mdbook makes the book: one of this version that is installed, else `make docs` compiles it into build/tools, which takes minutes.
+# With MDBOOK=none only the reference is made, and the pages of the book and their links are checked. .ci/run does that where there is no
+# mdbook, since compiling it takes minutes.
+MDBOOK_VERSION := 0.5.4
+MDBOOK ?= $(shell { command -v mdbook || echo build/tools/bin/mdbook; } 2>/dev/null)
+
+docs: ## guides as a book and the reference of include/ember.h, into build/docs; what is undocumented fails (needs doxygen)
 	@command -v doxygen >/dev/null || { echo "there is no doxygen, which makes the reference" >&2; exit 1; }
+	$(PYTHON) scripts/book.py stage
 	@rm -rf build/docs && mkdir -p build/docs
+ifneq ($(MDBOOK),none)
+	@"$(MDBOOK)" --version 2>/dev/null | grep -q ' v0\.5\.' || { \
+		$(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --root build/tools --target-dir build/tools/target && \
+		rm -rf build/tools/target; }
+	@book='$(MDBOOK)'; "$$book" --version 2>/dev/null | grep -q ' v0\.5\.' || book=build/tools/bin/mdbook; "$$book" build
+endif
 	EMBER_VERSION=$(VERSION) doxygen docs/Doxyfile
+ifneq ($(MDBOOK),none)
+	$(PYTHON) scripts/book.py check
+	@echo "the documentation is in build/docs/index.html"
+endif
 
 abi-golden: lib ## writes functions and types that were added into tests/golden, which test-capi compares with
 	tests/capi/golden.sh build/lib --update
@@ -229,11 +246,13 @@ test-x86-64: ## kernels and models on an x86-64 processor with every level, AMX 
 test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
 	scripts/test-aarch64.sh
 
-check: ## formatting, lints, the committed header, shell scripts
+check: ## formatting, lints, the committed header, shell scripts, prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
+	$(PYTHON) scripts/prose.py
+	$(PYTHON) scripts/book.py stage
 	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
@@ -248,7 +267,7 @@ bench-engine: build/bin/engine ## measures what running requests together is wor
 bench-perplexity: build/bin/perplexity ## the perplexity of this project's documents for each type of the KV cache
 	build/bin/perplexity -m "$$(scripts/fetch-model.sh smollm2)" -f ARCHITECTURE.md $(BENCH)
 
-bench-drafts: build/bin/drafts ## measures what guessing tokens is worth; BENCH="--draft smaller.gguf"
+bench-drafts: build/bin/drafts ## measures what draft tokens are worth; BENCH="--draft smaller.gguf"
 	build/bin/drafts -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
 
 bench-sampling: build/bin/sampling ## measures what choosing a token takes

@@ -2,36 +2,39 @@
  * ember.h - Ember, CPU-first language-model inference as a C library.
  * Generated from the Rust sources by cbindgen; do not edit.
  *
- * Three nouns: an ember_model is immutable and may be shared between threads; an ember_context (KV cache, scratch,
- * timelines) and an ember_sampler are used by one thread at a time, and a second one gets EMBER_E_BUSY. An
- * ember_generator makes text of the two, event by event; an ember_engine runs many generations together and may be used
- * by many threads; an ember_cancel_token ends a call from any thread.
+ * The nouns:
+ *  - An ember_model is immutable and may be shared between threads.
+ *  - An ember_context (KV cache, workspace, sequences) and an ember_sampler are used by one thread at a time. A second thread
+ *    gets EMBER_E_BUSY.
+ *  - An ember_generator makes text with both, event by event.
+ *  - An ember_engine runs many generations together, and many threads may use it.
+ *  - An ember_cancel_token ends a call from any thread.
  *
  * Rules for every function here:
- *  - A function that can fail returns an ember_status. Outputs are written only when it is EMBER_OK, except that
- *    n_needed is written for EMBER_E_BUFFER_TOO_SMALL too.
- *  - err may be NULL. Otherwise *err receives an error that says in a sentence what was wrong, to be freed with
- *    ember_error_free, or NULL on success. Whatever *err held before is overwritten, not freed.
- *  - A handle belongs to whoever made it, until its _free or _release. Handles that depend on each other keep what
- *    they need alive, so they may be freed in any order. Freeing NULL does nothing. Freed handles must not be used;
- *    where that can be noticed it is an error and no crash.
- *  - A call that an ember_cancel_token ended gives EMBER_E_CANCELLED (generation: EMBER_FINISH_CANCELLED), and what it worked
- *    on may be used again. Turning a token is all that a signal handler may do with Ember.
- *  - NULL where an argument is needed is an error and no crash; for text and arrays it may stand with length 0. All
- *    other pointers must be valid for the lengths given, and what they point to unchanged while the call runs.
- *  - Text is UTF-8, given as pointer and length in bytes; EMBER_NUL_TERMINATED as length means "up to the NUL".
- *  - Struct arguments begin with struct_size: set it to sizeof the struct, so that later versions can append fields.
- *    Fields that the library does not know, being older than the header, stay as they are: initialise them.
- *  - After fork() the child has the models of its parent and may make contexts and engines of its own. Those of the parent have
- *    no threads there: what would need them, and an engine that was at work, gives EMBER_E_INVALID_ARGUMENT, and a handle that a
- *    call was using stays EMBER_E_BUSY; freeing them is fine.
- *  - Callbacks run on the calling thread, before the function returns, where their type does not say otherwise (those of
- *    allocators, of bytes that are lent and of engines do). They must not unwind (no longjmp, no C++ exceptions). They may call Ember, but not use the context or sampler that is at work: that gives EMBER_E_BUSY.
+ *  - A function that can fail returns an ember_status. It writes outputs only when it returns EMBER_OK. The exception is n_needed,
+ *    which it writes for EMBER_E_BUFFER_TOO_SMALL too.
+ *  - err may be NULL. Otherwise *err receives NULL on success, or an error with a sentence that says what was wrong. Free it with
+ *    ember_error_free. Whatever *err held before is overwritten, not freed.
+ *  - A handle belongs to whoever made it, until its _free or _release. A handle keeps alive what it needs, so handles may be
+ *    freed in any order. Freeing NULL does nothing. Freed handles must not be used; where Ember can notice that, it is an error.
+ *  - A call that an ember_cancel_token ended gives EMBER_E_CANCELLED (generation: EMBER_FINISH_CANCELLED). What it worked on may be
+ *    used again. Cancelling a token is all that a signal handler may do with Ember.
+ *  - NULL where an argument is needed is an error. For text and arrays, NULL may stand with length 0. All other pointers must be
+ *    valid for the lengths given, and what they point to unchanged while the call runs.
+ *  - Text is UTF-8, given as pointer and length in bytes. EMBER_NUL_TERMINATED as length means "up to the NUL".
+ *  - Struct arguments begin with struct_size. Set it to sizeof the struct, so that later versions can append fields. Initialise all
+ *    fields: a library that is older than the header leaves those that it does not know as they are.
+ *  - After fork() the child has the models of its parent and may make contexts and engines of its own. The parent's contexts and
+ *    engines have no threads there. A call that needs threads, and an engine that was at work, give EMBER_E_INVALID_ARGUMENT. A
+ *    handle that a call was using stays EMBER_E_BUSY. Freeing them is fine.
+ *  - Callbacks run on the calling thread, before the function returns. Those of allocators, of lent bytes and of engines may run
+ *    elsewhere, as their types say. Callbacks must not unwind (no longjmp, no C++ exceptions). They may call Ember, but a use of
+ *    the context or sampler that is at work gives EMBER_E_BUSY.
  *  - A call takes at most 100 KB of the calling thread's stack, and callbacks what they take: threads need 112 KB.
- *  - Calls compute in the usual floating-point environment (rounding to the nearest, no traps) and give the caller's back;
- *    callbacks run in the caller's.
- *  - Nothing is printed and no process state is changed. A defect in Ember ends as EMBER_E_INTERNAL, after a line on
- *    standard error that says where.
+ *  - Calls compute in the usual floating-point environment (rounding to nearest, no traps) and give the caller's back. Callbacks
+ *    run in the caller's.
+ *  - Ember changes no process state and prints nothing, with one exception: a defect in Ember ends as EMBER_E_INTERNAL, after a
+ *    line on standard error that says where.
  */
 
 #ifndef EMBER_H
@@ -43,7 +46,7 @@
 /** As the length of a text argument: the text ends at its first NUL byte. */
 #define EMBER_NUL_TERMINATED SIZE_MAX
 
-/** As the seed of a sampler: one taken by chance. */
+/** As the seed of a sampler: a random one. */
 #define EMBER_SEED_RANDOM UINT64_MAX
 
 /** As a time to wait: without end. */
@@ -88,7 +91,7 @@ enum ember_status
      */
     EMBER_E_NOMEM = 5,
     /**
-     * The context has no room for the tokens; its state is unchanged.
+     * The context cannot hold the tokens; its state is unchanged.
      */
     EMBER_E_CONTEXT_FULL = 6,
     /**
@@ -203,7 +206,7 @@ enum ember_log_level
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * Something went wrong that no call can tell: a handle in use that was not freed, say. Errors of calls are not logged.
+     * Something went wrong that no call can report: a handle in use that was not freed, say. Errors of calls are not logged.
      */
     EMBER_LOG_ERROR = 1,
     /**
@@ -252,7 +255,7 @@ enum ember_finish_reason
      */
     EMBER_FINISH_STOPPED = 2,
     /**
-     * The context has no room for another token.
+     * The sequence has n_ctx tokens and cannot grow.
      */
     EMBER_FINISH_CONTEXT_FULL = 3,
     /**
@@ -646,7 +649,7 @@ typedef int32_t ember_constraint_progress;
 /**
  * A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
  * ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
- * token may serve any number of them. Any number of threads may use it at once.
+ * token may serve any number of them. Any number of threads may use it at the same time.
  */
 typedef struct ember_cancel_token ember_cancel_token;
 
@@ -671,7 +674,7 @@ typedef struct ember_classify_options ember_classify_options;
 typedef struct ember_completions ember_completions;
 
 /**
- * What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at once.
+ * What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at the same time.
  */
 typedef struct ember_constraint ember_constraint;
 
@@ -702,7 +705,7 @@ typedef struct ember_embed_options ember_embed_options;
 
 /**
  * Many generations on one model: a queue of requests, and a context that runs as many of them together as it may. Any number
- * of threads may use it at once.
+ * of threads may use it at the same time.
  */
 typedef struct ember_engine ember_engine;
 
@@ -733,7 +736,7 @@ typedef struct ember_generate_options ember_generate_options;
 typedef struct ember_generator ember_generator;
 
 /**
- * A loaded model: immutable, usable from any number of threads at once, reference-counted.
+ * A loaded model: immutable, usable from any number of threads at the same time, reference-counted.
  */
 typedef struct ember_model ember_model;
 
@@ -753,12 +756,12 @@ typedef struct ember_request ember_request;
 typedef struct ember_sampler ember_sampler;
 
 /**
- * A tokenizer: immutable, usable from any number of threads at once, reference-counted. It is a model's, or was loaded alone.
+ * A tokenizer: immutable, usable from any number of threads at the same time, reference-counted. It is a model's, or was loaded alone.
  */
 typedef struct ember_tokenizer ember_tokenizer;
 
 /**
- * A piece of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
+ * A part of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
  * until the next call with the parser. Set struct_size to sizeof(ember_chat_event) before the call.
  */
 typedef struct ember_chat_event {
@@ -973,15 +976,15 @@ typedef struct ember_generate_result {
      */
     uint32_t n_reused;
     /**
-     * Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
+     * Draft tokens that were run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
      */
     uint32_t n_drafted;
     /**
-     * Of these, those that came true.
+     * Of these, those that were accepted.
      */
     uint32_t n_accepted;
     /**
-     * Tokens that were forgotten for room (ember_generate_options_set_shift).
+     * Tokens that were forgotten because the sequence was full (ember_generate_options_set_shift).
      */
     uint64_t n_shifted;
     /**
@@ -1085,7 +1088,7 @@ typedef struct ember_conversation_usage {
      */
     uint32_t n_thinking;
     /**
-     * Turns that were dropped for room before the reply.
+     * Turns that were dropped before the reply, because the conversation had become too long.
      */
     uint32_t n_dropped_turns;
     /**
@@ -1138,7 +1141,7 @@ typedef struct ember_engine_metrics {
      */
     uint64_t n_refused;
     /**
-     * Requests that ended by themselves, by a stop string, without room, or by their callback.
+     * Requests that ended by themselves, by a stop string, in a full context, or by their callback.
      */
     uint64_t n_finished;
     /**
@@ -1354,7 +1357,7 @@ typedef struct ember_model_info {
 } ember_model_info;
 
 /**
- * Told how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
+ * Receives how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
  * thread that loads. Returning anything but 0 ends the loading with EMBER_E_CANCELLED.
  */
 typedef int32_t (*ember_progress_callback)(float done, void *user_data);
@@ -1362,7 +1365,7 @@ typedef int32_t (*ember_progress_callback)(float done, void *user_data);
 /**
  * Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two; with another address the call
  * fails with EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is what was given with the callback.
- * Runs on any thread, also on several at once.
+ * Runs on any thread, also on several at the same time.
  */
 typedef void *(*ember_allocate_callback)(size_t size, size_t alignment, void *user_data);
 
@@ -1571,20 +1574,23 @@ extern "C" {
 ember_status ember_cancel_token_new(struct ember_cancel_token **out, struct ember_error **err);
 
 /**
- * Frees the token's handle. What it was given to keeps what it needs of it: nobody can end that any more, and a token that is
- * cancelled stays so there, until it is taken away (by giving NULL in its place); reset it first if that is not wanted.
- * This may come at any time; but nobody may use the handle meanwhile or afterwards. NULL is fine.
+ * Frees the token's handle. What it was given to keeps what it needs of it, and nobody can cancel that any more. A token that is cancelled
+ * stays so there until another, or NULL, takes its place. Reset it first if that is not wanted.
+ * This may come at any time, but nobody may use the handle meanwhile or afterwards. NULL is fine.
  */
 void ember_cancel_token_free(struct ember_cancel_token *token);
 
 /**
- * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
- * soon: a model's forward pass looks at the token at each piece of work of a thread, within a layer too; encoding a text every
- * thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
- * that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
- * all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving
- * and loading states, and the functions of tokenizers. The token does not wait for that. Any thread, and a signal handler too: all it does is
- * one store to memory. NULL, or what is no token, is left alone.
+ * Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. Generation ends with
+ * EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls return soon, since they look at the token often:
+ *  - a forward pass before each task of a thread, within a layer too;
+ *  - encoding a text every thousand steps;
+ *  - loading and ember_memory_estimate at each tensor, at each half megabyte that is read or packed, and every few thousand elements of
+ *    metadata and of the vocabulary.
+ *
+ * No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving and loading states, and the functions
+ * of tokenizers. This call does not wait for the others. Any thread, and a signal handler too: all it does is one store to memory. NULL, or
+ * what is no token, is left alone.
  */
 void ember_cancel_token_cancel(const struct ember_cancel_token *token);
 
@@ -1655,9 +1661,13 @@ ember_status ember_chat_options_set_add_generation_prompt(struct ember_chat_opti
                                                           struct ember_error **err);
 
 /**
- * Whether the model calls tools, for ember_chat_parser_new: "auto" (the default, as is an empty text) that it may, "none" that
- * what looks like a call is text, "required" that it has to, and a tool's name, or OpenAI's object
- * `{"type": "function", "function": {"name": …}}`, that it has to call this one; a call of another is broken then.
+ * Whether the model calls tools, for ember_chat_parser_new:
+ *  - "auto", the default, as is an empty text: it may;
+ *  - "none": what looks like a call is text;
+ *  - "required": it has to;
+ *  - a tool's name, or OpenAI's object `{"type": "function", "function": {"name": …}}`: it has to call this tool, and a call of
+ *    another is broken.
+ *
  * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_options_set_tool_choice(struct ember_chat_options *options,
@@ -1725,7 +1735,7 @@ ember_status ember_chat_options_set_thinking(struct ember_chat_options *options,
                                              struct ember_error **err);
 
 /**
- * As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
+ * As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which holds
  * `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
  * a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
  * where the file asks for it, once.
@@ -1741,15 +1751,17 @@ ember_status ember_chat_tokenize(const struct ember_model *model,
                                  struct ember_error **err);
 
 /**
- * Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
- * options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
- * constrain: without tools, with the choice "none", and where no call has to be made in the form "llama3", which has no mark.
- * A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
- * which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
+ * Makes the constraint of a reply that may call tools, and writes it to `out`. Every call follows the schema of its tool. Where the options'
+ * tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. A conversation (ember_conversation_new) does
+ * this by itself.
+ * `out` is NULL where there is nothing to constrain: without tools, with the choice "none", and where no call has to be made in the form
+ * "llama3", which has no mark.
+ * `prompt` is the text that ember_chat_apply_template gave with the same options. It may end inside a thought: then the constraint begins behind
+ * it. Empty: as the template ends it when it has no variables.
  * The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
- * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not, where a call has to be made and the
- * template has no form that is known, for a model without a template, and in builds without the features "chat" and "constraints";
- * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
+ * Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not; where a call has to be made and
+ * Ember knows no form of the template; for a model without a template; in builds without the features "chat" and "constraints".
+ * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be. EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
  * EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_chat_constraint(const struct ember_model *model,
@@ -1800,7 +1812,7 @@ ember_status ember_chat_parser_new(const struct ember_model *model,
 void ember_chat_parser_free(struct ember_chat_parser *parser);
 
 /**
- * More of the reply, in pieces of any length that end between two code points, as those of ember_event do. Then take events
+ * More of the reply, in chunks of any length that end between two code points, as those of ember_event do. Then take events
  * with ember_chat_parser_next until there is none. After ember_chat_parser_finish text is ignored.
  * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
@@ -1880,7 +1892,7 @@ ember_status ember_classify_options_set_template(struct ember_classify_options *
 
 /**
  * Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
- * Qwen3-Reranker's original folder, which is told by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Qwen3-Reranker's original folder, which Ember recognizes by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_classify_options_set_yes_no(struct ember_classify_options *options,
                                                bool yes_no,
@@ -1907,7 +1919,7 @@ ember_status ember_model_label(const struct ember_model *model,
                                struct ember_error **err);
 
 /**
- * Writes the scores of `n_texts` texts to `scores`, which has room for `capacity` numbers: for each text one for each label
+ * Writes the scores of `n_texts` texts to `scores`, whose capacity is `capacity` numbers: for each text one for each label
  * (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
  * at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
  * are. `options` may be NULL.
@@ -1926,7 +1938,7 @@ ember_status ember_classify(struct ember_context *context,
                             struct ember_error **err);
 
 /**
- * Writes to `scores`, which has room for `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
+ * Writes to `scores`, whose capacity is `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
  * each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
  * `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
  * with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.
@@ -2063,7 +2075,7 @@ ember_status ember_constraint_options_set_whitespace(struct ember_constraint_opt
  * begins behind it. For text behind what a model thinks give the mark that ends its thought (`</think>`). It is found however the
  * model cuts it into tokens, also where it is the text of a control token; what follows it within its last token is the beginning of
  * what the constraint describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger
- * is never under the constraint: ember_generate_result tells (EMBER_CONSTRAINT_WAITING). Default: none, it begins with the first token.
+ * is never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Default: none, it begins with the first token.
  * Errors: EMBER_E_INVALID_ARGUMENT for an empty text, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY; a text that is too long, or too many,
  * where the constraint is made.
  */
@@ -2138,8 +2150,8 @@ ember_status ember_constraint_new_regex(const struct ember_model *model,
                                         struct ember_error **err);
 
 /**
- * Makes a constraint: the text is one that the context-free grammar at `grammar` derives from its rule `start`, `grammar_len` bytes of
- * UTF-8 in the syntax of Lark as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
+ * Makes a constraint: the text is one that the context-free grammar at `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`.
+ * The syntax is Lark's as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
  * `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
  */
 ember_status ember_constraint_new_lark(const struct ember_model *model,
@@ -2192,9 +2204,9 @@ ember_status ember_context_info_get(const struct ember_context *context,
                                     struct ember_error **err);
 
 /**
- * The token that may end the context's calls early from now on: decoding, embedding and scoring then give
- * EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone, and what scoring lets its
- * sequence forget), and generation ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+ * The token that may end the context's calls early from now on. Decoding, embedding and scoring then give EMBER_E_CANCELLED, and
+ * generation ends with EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring lets its sequence forget. The logits of
+ * the call before are gone. The context keeps what it needs of the token. NULL: none.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
 ember_status ember_context_set_cancel_token(struct ember_context *context,
@@ -2202,15 +2214,15 @@ ember_status ember_context_set_cancel_token(struct ember_context *context,
                                             struct ember_error **err);
 
 /**
- * Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
- * `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
- * `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
- * (NULL: for the last token only).
+ * Runs `n` tokens through the model. All arrays have `n` elements, and all but `tokens` may be NULL:
+ *  - `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+ *  - `sequences`, the sequence of each token (NULL: all in sequence 0);
+ *  - `want_logits`, non-zero where logits are wanted (NULL: for the last token only).
+ *
  * On any error the sequences are as before.
- * Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
- * before fork() by the parent process), EMBER_E_CONTEXT_FULL,
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
- * context's token, EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
+ * Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, n of 0, or a context with threads that the parent process
+ * made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_NOMEM; EMBER_E_BUSY;
+ * EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
  */
 ember_status ember_context_decode(struct ember_context *context,
                                   const uint32_t *tokens,
@@ -2243,7 +2255,7 @@ ember_status ember_context_n_past(const struct ember_context *context,
                                   struct ember_error **err);
 
 /**
- * Writes the tokens of `sequence`, in order, to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+ * Writes the tokens of `sequence`, in order, to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
  * call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
  * shift those that are left.
  * Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
@@ -2293,7 +2305,7 @@ ember_status ember_context_options_set_n_seq(struct ember_context_options *optio
 
 /**
  * Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
- * 0, the default: 256, and for an encoder, which must see a text at once, n_ctx where that is more, up to 65536. It is never
+ * 0, the default: 256, and for an encoder, which must see a text as a whole, n_ctx where that is more, up to 65536. It is never
  * more than n_ctx times n_seq. Errors: EMBER_E_INVALID_ARGUMENT.
  */
 ember_status ember_context_options_set_n_batch(struct ember_context_options *options,
@@ -2355,7 +2367,7 @@ ember_status ember_context_options_set_backend(struct ember_context_options *opt
 /**
  * The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
  * EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
- * need at full length, or at once where they give pages back (ember_context_options_set_keep_all_positions). Making a context
+ * need at full length, or at the same time where they give pages back (ember_context_options_set_keep_all_positions). Making a context
  * gives EMBER_E_INVALID_ARGUMENT for less than one page.
  */
 ember_status ember_context_options_set_kv_limit(struct ember_context_options *options,
@@ -2363,9 +2375,9 @@ ember_status ember_context_options_set_kv_limit(struct ember_context_options *op
                                                 struct ember_error **err);
 
 /**
- * Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
- * begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
- * so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+ * Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed. Texts that begin alike (with
+ * the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds such pages, and so does a generation
+ * with ember_generate_options_set_reuse_prefix. Default: false.
  */
 ember_status ember_context_options_set_keep_prefixes(struct ember_context_options *options,
                                                      bool keep_prefixes,
@@ -2376,7 +2388,7 @@ ember_status ember_context_options_set_keep_prefixes(struct ember_context_option
  * gpt-oss). By default sequences give the memory back that no token to come sees while they grow: a long text then takes about as much
  * memory in these layers as its last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are
  * the same; but a sequence cannot be cut (ember_context_rewind, ember_context_sequence_copy) where a window would reach back to what
- * is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the room was needed since, at the end of the last
+ * is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the pages were needed since, at the end of the last
  * call with several tokens, which is the last prompt as a rule. Default: false.
  */
 ember_status ember_context_options_set_keep_all_positions(struct ember_context_options *options,
@@ -2384,11 +2396,11 @@ ember_status ember_context_options_set_keep_all_positions(struct ember_context_o
                                                           struct ember_error **err);
 
 /**
- * How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
+ * How many snapshots of recurrent states the context can hold, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
  * state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
  * and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
- * within prompts (ember_context_options_set_snapshot_distance); the one that was of no use for the longest time makes room for a
- * new one. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
+ * within prompts (ember_context_options_set_snapshot_distance); a new one replaces the one
+ * that was unused for the longest time. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
  * part of the KV cache. 0, the default: 8 for each sequence, but no more than 64. Errors: EMBER_E_INVALID_ARGUMENT for more than
  * 65536.
  */
@@ -2413,11 +2425,13 @@ ember_status ember_context_options_set_memory_limit(struct ember_context_options
                                                     struct ember_error **err);
 
 /**
- * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
- * alive. `system`: the system text; empty: none. `chat_options` say with which template, variables, tools and thinking (NULL: the defaults;
- * add_generation_prompt means nothing here); `generate_options` how replies are generated: most tokens, the sequence, stop strings, a cancel
- * token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
+ * Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context alive.
+ *  - `system`: the system text; empty: none.
+ *  - `chat_options`: the template, variables, tools and thinking; NULL: the defaults. add_generation_prompt means nothing here.
+ *  - `generate_options`: how replies are generated, such as most tokens, the sequence, stop strings, a cancel token and a time limit; NULL:
+ *    the defaults. echo, shift, ignore_eog and log-probabilities are refused.
  *
+ * Both options may be freed afterwards.
  * Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
  * **What a user types can never spell a control token**: see ember_chat_tokenize.
  * Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for
@@ -2606,8 +2620,8 @@ ember_status ember_embed_options_set_normalize(struct ember_embed_options *optio
                                                struct ember_error **err);
 
 /**
- * Whether of a text that is too long the first tokens are taken (ember_embed: and the special token at its end) instead of
- * refusing it: as many as a text may have and the KV cache has room for at the moment, if that is one at least. Default: false.
+ * Whether Ember cuts a text that is too long instead of refusing it. It takes the first tokens (ember_embed: and the special token at
+ * the end): as many as a text may have and as the free pages of the KV cache hold, if that is one at least. Default: false.
  */
 ember_status ember_embed_options_set_truncate(struct ember_embed_options *options,
                                               bool truncate,
@@ -2637,12 +2651,12 @@ ember_status ember_embed_options_set_prompt(struct ember_embed_options *options,
 /**
  * Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
  * its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
- * plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
- * the texts, n_embd_out (of ember_model_info) numbers each; with EMBER_POOLING_NONE one of n_embd numbers for each token of each
- * text; with ember_embed_options_set_dimensions as many numbers each as it says.
+ * plain text. The vectors go to `vectors`, whose capacity is `capacity` numbers, one after the other in the order of
+ * the texts. Each has n_embd_out (of ember_model_info) numbers, or as many as ember_embed_options_set_dimensions says. With
+ * EMBER_POOLING_NONE there is one of n_embd numbers for each token of each text.
  * `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
  * Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
- * stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
+ * stay as they are, and texts cannot use their pages. Encoders see a text as a whole, so there it may have
  * n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A folder of sentence-transformers may name
  * a default prompt, which is put before each text, and a max_seq_length, which a text may have at most.
  * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
@@ -2740,13 +2754,13 @@ ember_status ember_engine_submit_tokens(struct ember_engine *engine,
                                         struct ember_error **err);
 
 /**
- * Does one step on the calling thread: a batch with the next token of each request that runs and pieces of prompts, whose
+ * Does one step on the calling thread: a batch with the next token of each request that runs and chunks of prompts, whose
  * events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
  * (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
  * more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
  * host has it stop: nothing but a request ends a longer wait.
  * Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback
- * of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
+ * of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is reported to that request.
  */
 ember_status ember_engine_step(struct ember_engine *engine,
                                uint32_t timeout_ms,
@@ -2780,10 +2794,9 @@ ember_status ember_engine_options_new(struct ember_engine_options **out, struct 
 void ember_engine_options_free(struct ember_engine_options *options);
 
 /**
- * How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, but prompts get 32 in any
- * case; kv_limit; threads);
- * the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
- * ember_context_options_new.
+ * How the engine's context is made: n_ctx is the positions of each request, n_batch the most rows of a step (prompts get 32 in any case).
+ * kv_limit and threads are as in a context. The number of sequences and whether the engine keeps prefixes are its own options. Copied.
+ * Default: those of ember_context_options_new.
  */
 ember_status ember_engine_options_set_context_options(struct ember_engine_options *options,
                                                       const struct ember_context_options *context_options,
@@ -2888,8 +2901,8 @@ ember_status ember_fim_options_add_file(struct ember_fim_options *options,
                                         struct ember_error **err);
 
 /**
- * Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which has room for
- * `capacity`, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
+ * Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which holds
+ * `capacity` of them, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
  * tokenizer's (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell no control tokens. Give the tokens to
  * ember_generator_new_tokens or ember_engine_submit_tokens; what is generated fills the gap. `options` may be NULL. Any thread.
  * Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT,
@@ -2907,26 +2920,31 @@ ember_status ember_tokenizer_fim_prompt(const struct ember_tokenizer *tokenizer,
                                         struct ember_error **err);
 
 /**
- * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
- * `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
- * for (BOS); behind what a sequence holds none is put before the prompt. The space that texts of some models begin with is there where the
- * whole text would have it: at the start, be these tokens run already or not, and behind a special token, never behind text.
- * Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
- * so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
- * between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
- * that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
- * leaves it with what was run by then: nothing of the prompt where that was not run to its end (with reuse_prefix perhaps what
- * both have in common), all but the last token where that was to be run, or all where a stage of the sampler ended the choice of
- * the next. ember_context_n_past tells how many those are.
- * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
- * all. With reuse_prefix the prompt takes the place of all that was accepted before.
- * `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
- * The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
- * freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
- * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget)
- * and when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
+ * Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with `user_data`: one call
+ * for each token, with its text.
+ * **A prompt made by a chat template needs ember_generate_options_set_parse_special.** Without it, the template's marks are plain text to
+ * the model.
+ * An empty sequence begins with the special tokens the file asks for (BOS). Behind what a sequence holds, none is put before the prompt. The
+ * space that texts of some models begin with is there where the whole text would have it: at the start and behind a special token, never
+ * behind text.
+ * Afterwards the sequence holds the prompt and the generated tokens, except an end-of-generation token. So the next call goes on from
+ * there, and an empty prompt continues the text itself if nothing else was decoded in between. ember_context_rewind starts anew.
+ * ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+ * A callback that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED leaves the
+ * sequence with what was run by then (ember_context_n_past gives the number):
+ *  - nothing of the prompt where that was not run to its end; with reuse_prefix perhaps what both have in common;
+ *  - all but the last token where that was to be run;
+ *  - all where a stage of the sampler ended the choice of the next token.
+ *
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them all. With
+ * reuse_prefix the prompt takes the place of all that was accepted before.
+ * `options` NULL: the defaults. `sampler` NULL: greedy. `out_result` NULL: not wanted.
+ * The context and the sampler are in use until the call returns. In the callback, using either gives EMBER_E_BUSY, and freeing either does
+ * nothing but write a line to the log. The same generation in pull form: ember_generator_new.
+ * Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget);
+ * EMBER_E_CONTEXT_FULL when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
  * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
- * EMBER_E_BUSY. A cancel token is no error: finish_reason tells.
+ * EMBER_E_BUSY. A cancel token is no error: finish_reason says so.
  */
 ember_status ember_generate(struct ember_context *context,
                             const char *prompt,
@@ -3020,10 +3038,9 @@ ember_status ember_generate_options_set_include_stop(struct ember_generate_optio
                                                      struct ember_error **err);
 
 /**
- * Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
- * already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
- * case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
- * what the sequence holds.
+ * Whether the prompt is the whole of what the sequence shall hold, from its first token on. Ember keeps what the sequence begins with already,
+ * forgets the rest of it, and runs only the new part of the prompt (its last token in any case). This is for conversations: give all of it each
+ * time and pay for what was added. Default: false, the prompt goes behind what the sequence holds.
  */
 ember_status ember_generate_options_set_reuse_prefix(struct ember_generate_options *options,
                                                      bool reuse_prefix,
@@ -3037,7 +3054,7 @@ ember_status ember_generate_options_set_echo(struct ember_generate_options *opti
                                              struct ember_error **err);
 
 /**
- * Whether events tell the log-probability of their token: of the model's own distribution, before the sampler's stages.
+ * Whether events carry the log-probability of their token: that of the model's own distribution, before the sampler's stages.
  * Default: false.
  */
 ember_status ember_generate_options_set_logprobs(struct ember_generate_options *options,
@@ -3045,7 +3062,7 @@ ember_status ember_generate_options_set_logprobs(struct ember_generate_options *
                                                  struct ember_error **err);
 
 /**
- * How many of the likeliest tokens each event tells with their log-probabilities, at most 64; more than 0 means
+ * How many of the likeliest tokens each event carries with their log-probabilities, at most 64; more than 0 means
  * ember_generate_options_set_logprobs too. Default: 0. Errors: EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
  */
 ember_status ember_generate_options_set_n_top(struct ember_generate_options *options,
@@ -3063,11 +3080,11 @@ ember_status ember_generate_options_set_time_limit(struct ember_generate_options
                                                    struct ember_error **err);
 
 /**
- * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
- * came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
- * all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
- * for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
- * opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
+ * Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that came first.
+ * Nobody waits for ever. Of the requests that 32 later ones have passed, the one that came first is next all the same, and all others are
+ * counted from 0 again. So an urgent request behind a long queue waits for one of these at most, and then 32 go by priority. Where pages of
+ * the KV cache are few, requests give theirs up in the opposite order and are run again later. Requests that came later and stay have
+ * passed them too. Default: 0.
  */
 ember_status ember_generate_options_set_priority(struct ember_generate_options *options,
                                                  int32_t priority,
@@ -3084,7 +3101,7 @@ ember_status ember_generate_options_set_cancel_token(struct ember_generate_optio
 
 /**
  * What a generation does where its sequence is full (n_ctx): it forgets `n_drop` tokens behind the first `n_keep` and goes on,
- * each time that happens, as ember_context_sequence_shift does it; ember_generate_result tells how many those were. `n_drop`
+ * each time that happens, as ember_context_sequence_shift does it; ember_generate_result counts them. `n_drop`
  * of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
  * cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
  * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
@@ -3099,13 +3116,13 @@ ember_status ember_generate_options_set_shift(struct ember_generate_options *opt
                                               struct ember_error **err);
 
 /**
- * Has tokens guessed from the text itself, to run up to `n_draft` (at most 32; 0, the default: none) together with the one
- * before them: what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before. Pays
- * where texts repeat what they have said or were given, as summaries, corrections and code do. Where guesses do not come true
- * fewer are made, down to none for up to 32 tokens.
+ * Takes draft tokens from the text itself: up to `n_draft` (at most 32; 0, the default: none), which run together with the token
+ * before them. They are what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before.
+ * That pays where texts repeat what they have said or were given, as summaries, corrections and code do. Where drafts are
+ * rejected Ember makes fewer, down to none for up to 32 tokens.
  * The tokens are the same as without: each is still chosen by the sampler from the model's logits, one for each event, and
  * with the default types of the KV cache these have the same bits. Between two events the sequence holds what it would hold
- * without. A call that decodes on the same context between two events makes the guesses made before it worthless, so
+ * without. A call that decodes on the same context between two events discards the drafts made before it, so
  * generators that take turns gain nothing; an engine does without them. Takes memory for the logits of `n_draft` tokens more.
  * Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
  */
@@ -3115,14 +3132,14 @@ ember_status ember_generate_options_set_lookup(struct ember_generate_options *op
                                                struct ember_error **err);
 
 /**
- * Has tokens guessed by a smaller model with the same vocabulary, to run up to `n_draft` (at most 32) together with the one
- * before them; where a lookup (ember_generate_options_set_lookup) finds some those are taken. All said there holds here.
+ * Takes draft tokens from a smaller model with the same vocabulary: up to `n_draft` (at most 32), which run together with the token
+ * before them. Where a lookup (ember_generate_options_set_lookup) finds some, those are taken. All said there holds here.
  * `draft` is a context of the smaller model, whose sequence `sequence` becomes the beginning of the text, whatever it held; it
- * needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
+ * needs about the n_ctx of the other, or drafts end where it is full. Several generators may share it, each with a sequence of
  * its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
  * a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
  * What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its own token
- * (ember_context_set_cancel_token), nothing is guessed. `draft` NULL, the default, or `n_draft` 0: none.
+ * (ember_context_set_cancel_token), there are no drafts. `draft` NULL, the default, or `n_draft` 0: none.
  * Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
  * EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
  * of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
@@ -3136,10 +3153,10 @@ ember_status ember_generate_options_set_draft(struct ember_generate_options *opt
 /**
  * What the generated text has to follow: only tokens that it allows are candidates, before all stages of the sampler, and the
  * generation ends with it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins with the first generated token, or behind its
- * trigger. ember_generate_result tells whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
- * a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, all
- * at once; each has its event all the same. Guesses (ember_generate_options_set_lookup, ember_generate_options_set_draft) that it
- * does not allow are not run. NULL, the default: none.
+ * trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
+ * a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, in
+ * one batch; each has its event all the same. Draft tokens (ember_generate_options_set_lookup, ember_generate_options_set_draft) that
+ * it does not allow are not run. NULL, the default: none.
  * Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for a constraint of
  * another model, and with ember_generate_options_set_ignore_eog. Errors of a step: EMBER_E_INVALID_ARGUMENT where a limit of the
  * constraint is reached, or the sampler's stages rule out all that it allows.
@@ -3462,14 +3479,18 @@ ember_status ember_model_load_borrowed(const uint8_t *data,
                                        struct ember_error **err);
 
 /**
- * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
- * its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "path",
- * "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types"
- * (tensors and bytes of each number format), "metadata" (all keys; of arrays of more than 16 elements and strings of more than
- * 65,536 bytes "type" and "length", and such an "architecture", "name" or "tokenizer" is null), and "supported": whether this
- * build would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info; else
- * "reason" is a sentence. What is not looked at for that: the numbers in tensors, the texts of the vocabulary's tokens and
- * merges, and a folder's tokenizer.json.
+ * Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and its length to
+ * `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has
+ *  - "path", "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer";
+ *  - "chat_template": whether there is one;
+ *  - "types": tensors and bytes of each number format;
+ *  - "metadata": all keys;
+ *  - "supported": whether this build would load it. If so, "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of
+ *    ember_model_info. If not, "reason" is a sentence.
+ *
+ * Of arrays of more than 16 elements and strings of more than 65,536 bytes "metadata" has "type" and "length", and such an "architecture",
+ * "name" or "tokenizer" is null. "supported" does not look at the numbers in tensors, the texts of the vocabulary's tokens and merges, and a
+ * folder's tokenizer.json.
  * Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
  * EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
  */
@@ -3517,11 +3538,14 @@ ember_status ember_model_options_new(struct ember_model_options **out, struct em
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
- * the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
- * it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
- * Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
- * exec does not get; where the host closes it, the mapping stands in.
+ * Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model lives. If it
+ * is shortened all the same:
+ *  - matrices that were packed are not looked at again;
+ *  - calls that look up rows of embeddings that are gone give EMBER_E_IO;
+ *  - where other weights or keys are read the operating system ends the process with SIGBUS.
+ *
+ * Set it to false for files that others may change. Mapped files stay open, each with a descriptor that a program started by exec does not
+ * get. Where the host closes it, the mapping stands in.
  */
 ember_status ember_model_options_set_use_mmap(struct ember_model_options *options,
                                               bool use_mmap,
@@ -3559,7 +3583,7 @@ ember_status ember_model_options_set_cancel_token(struct ember_model_options *op
 
 /**
  * Whether the weights are kept in memory, whatever else the system is short of, as long as the model lives. What lies in
- * mapped files is then read at once. Systems let a process lock little as a rule (`ulimit -l`): loading gives
+ * mapped files is then read immediately. Systems let a process lock little as a rule (`ulimit -l`): loading gives
  * EMBER_E_NOMEM when that is not enough. Default: false.
  */
 ember_status ember_model_options_set_lock(struct ember_model_options *options,
@@ -3575,7 +3599,7 @@ ember_status ember_model_options_set_check_tensors(struct ember_model_options *o
                                                    struct ember_error **err);
 
 /**
- * Has `callback` told how far a loading is, every few milliseconds or megabytes. NULL, the default: nobody. The callback
+ * Has `callback` called with the progress of a loading, every few milliseconds or megabytes. NULL, the default: none. The callback
  * and `user_data` must be usable as long as the options, and as a load with them.
  */
 ember_status ember_model_options_set_progress(struct ember_model_options *options,
@@ -3604,7 +3628,7 @@ ember_status ember_model_options_set_allocator(struct ember_model_options *optio
                                                struct ember_error **err);
 
 /**
- * Has models loaded as if the file had this integer for `key`, whether it has the key or not: to mend a wrong number. A
+ * Has models loaded as if the file had this integer for `key`, whether it has the key or not: to correct a wrong number. A
  * key that Ember reads is checked as one of the file. A key that is set twice has the later value.
  * Errors: EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
  */
@@ -3659,7 +3683,7 @@ ember_status ember_request_next(struct ember_request *request,
 
 /**
  * Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless all
- * requests that it runs tokens of are cancelled: then it ends at once, before the model's next layer. Any thread. NULL, or what
+ * requests that it runs tokens of are cancelled: then it ends before the model's next layer. Any thread. NULL, or what
  * is no request, is left alone.
  */
 void ember_request_cancel(const struct ember_request *request);
@@ -3680,9 +3704,9 @@ ember_status ember_request_usage(const struct ember_request *request,
 void ember_request_free(struct ember_request *request);
 
 /**
- * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
- * softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
- * same choices on every platform for the same logits.
+ * Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the softmax of the
+ * logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which ember_sampler_seed gives. The random
+ * numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on every platform for the same logits.
  */
 ember_status ember_sampler_new(uint64_t seed,
                                struct ember_sampler **out,
@@ -3772,10 +3796,10 @@ ember_status ember_sampler_add_xtc(struct ember_sampler *sampler,
                                    struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
- * is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
- * each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
- * as its stages look back at by then; so add such stages first.
+ * Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest. A positive logit is divided
+ * by `repeat` (above 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off for each time the token occurred, and
+ * `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them as its stages look back at by then; so add
+ * such stages first.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_penalties(struct ember_sampler *sampler,
@@ -3794,13 +3818,13 @@ ember_status ember_sampler_set_penalties_generated_only(struct ember_sampler *sa
                                                         struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
- * tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
- * their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`
- * are at most 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]`
- * bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
- * quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
- * ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
+ * Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted tokens already
+ * (DRY). If the passage has `allowed_length` tokens at least, `multiplier` times `base` to the power of (length of the passage −
+ * `allowed_length`) is taken off their logits. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n` are at most 1048576.
+ * No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`,
+ * 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to
+ * sample for, whose tokens the breakers are looked up in. As for ember_sampler_add_penalties, tokens that were accepted before the stage
+ * was added may not be remembered.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_dry(struct ember_sampler *sampler,
@@ -3835,9 +3859,9 @@ ember_status ember_sampler_add_mirostat(struct ember_sampler *sampler,
                                         struct ember_error **err);
 
 /**
- * Appends a stage of Mirostat's first version: it keeps a number of tokens that follows the surprise that is wanted, `tau` in bits, at
- * the rate `eta`, and is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and
- * there is one of Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Appends a stage of Mirostat's first version. It keeps a number of tokens that follows the wanted surprise, `tau` in bits, at the rate
+ * `eta`. The number is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and there is one of
+ * Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_sampler_add_mirostat_1(struct ember_sampler *sampler,
                                           float tau,
@@ -3910,7 +3934,7 @@ ember_status ember_sampler_progress(const struct ember_sampler *sampler,
                                     struct ember_error **err);
 
 /**
- * Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+ * Reports to the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
  * nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  */
@@ -3954,10 +3978,10 @@ ember_status ember_sampler_sample(struct ember_sampler *sampler,
                                   struct ember_error **err);
 
 /**
- * Appends a stage for filling a gap in a text, which rather ends a generation than go on with something unlikely. Where the tokens that
- * end one are likely as against the number of candidates, they alone are left. Else tokens whose texts begin with another
- * candidate's are merged with it, and tokens with less than a fifth of the probability go; when none is left, the end of a turn
- * (or of the text) is chosen, whether it was among the candidates or not. It stands behind top-k and top-p as a rule.
+ * Appends a stage for filling a gap in a text, which ends a generation where no continuation is likely. Where the tokens that end one are
+ * likely as against the number of candidates, they alone are left. Otherwise tokens whose texts begin with another candidate's are merged with it,
+ * and tokens with less than a fifth of the probability go. When none is left, the end of a turn (or of the text) is chosen, whether it was
+ * among the candidates or not. It stands behind top-k and top-p as a rule.
  * `model` is the one to sample for, and need not be kept.
  * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer or without such a token, EMBER_E_NOMEM, EMBER_E_BUSY.
  */
@@ -3980,13 +4004,13 @@ ember_status ember_model_sampler(const struct ember_model *model,
                                  struct ember_error **err);
 
 /**
- * Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
+ * Scores how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
  * Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
  * from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
  * Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
  * in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
  * continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
- * The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
+ * The tokens' scores go to `scores`, which holds `capacity` of them, and their number to `n_needed`; a first call
  * with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
  * wanted.
  * Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx + 1
@@ -4036,11 +4060,10 @@ ember_status ember_context_sequence_copy(struct ember_context *context,
                                          struct ember_error **err);
 
 /**
- * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
- * those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
- * that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
- * sequence has, none is reused where it has given back what its next token would see
- * (ember_context_options_set_keep_all_positions).
+ * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes their number to
+ * `n_reused`. That is what the sequence has of it already, or whole pages that were kept of other texts, if that is more
+ * (ember_context_options_set_keep_prefixes). Decode the rest, then; leave one token at least, for its logits. Of what the sequence has, none is
+ * reused where it has given back what its next token would see (ember_context_options_set_keep_all_positions).
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
  */
 ember_status ember_context_sequence_reuse(struct ember_context *context,
@@ -4052,9 +4075,9 @@ ember_status ember_context_sequence_reuse(struct ember_context *context,
                                           struct ember_error **err);
 
 /**
- * Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, for room where a text has become too long: those behind
- * them move forward to their places, and their keys in the KV cache are turned to the new positions, which takes about as
- * long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
+ * Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, where a text has become too long. The tokens behind them move
+ * forward to their places, and their keys in the KV cache are re-rotated to the new positions, which takes about as long as
+ * reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
  * the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
  * stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
  * Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
@@ -4096,10 +4119,10 @@ ember_status ember_context_state_save(const struct ember_context *context,
  * says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
  * before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. With
  * ember_context_options_set_keep_prefixes no other sequence begins with pages that came with a state of one sequence; where the
- * cache has the same beginning already, its pages take the place of the state's. Models are told apart by their dimensions, keys
- * and tensors' names, and by some bytes of each tensor, not by all.
+ * cache has the same beginning already, its pages take the place of the state's. Ember distinguishes models by their dimensions,
+ * keys and tensors' names, and by some bytes of each tensor, not by all.
  * Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
- * more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
+ * more sequences or longer ones than the context has; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
  * EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
  */
 ember_status ember_context_state_load(struct ember_context *context,
@@ -4143,7 +4166,7 @@ ember_status ember_context_state_write(const struct ember_context *context,
 /**
  * As ember_context_state_load, from a callback, which is called until it gives no more. The state is held in memory until
  * it is found to be whole. Errors: also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it returns more
- * than there is room for.
+ * bytes than it was asked for.
  */
 ember_status ember_context_state_read(struct ember_context *context,
                                       uint32_t sequence,
@@ -4152,7 +4175,7 @@ ember_status ember_context_state_read(struct ember_context *context,
                                       struct ember_error **err);
 
 /**
- * Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+ * Writes the token ids of `text` to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
  * call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
  * `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
  * thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
@@ -4324,7 +4347,8 @@ ember_status ember_tokenizer_tokenize_bytes(const struct ember_tokenizer *tokeni
                                             struct ember_error **err);
 
 /**
- * Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, but for the room.
+ * Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, except
+ * EMBER_E_BUFFER_TOO_SMALL.
  */
 ember_status ember_tokenizer_count(const struct ember_tokenizer *tokenizer,
                                    const char *text,

@@ -24,7 +24,7 @@ pub enum ember_status {
     EMBER_E_UNSUPPORTED = 4,
     /// An allocation failed or a size exceeds what the machine can address.
     EMBER_E_NOMEM = 5,
-    /// The context has no room for the tokens; its state is unchanged.
+    /// The context cannot hold the tokens; its state is unchanged.
     EMBER_E_CONTEXT_FULL = 6,
     /// The object is in use by another call; nothing was done.
     EMBER_E_BUSY = 7,

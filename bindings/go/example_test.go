@@ -436,7 +436,7 @@ func Example_guesses() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(answer.Text) // answer.Usage: DraftedTokens were guessed, of which AcceptedTokens came true
+	fmt.Println(answer.Text) // answer.Usage: DraftedTokens ran ahead, and AcceptedTokens of them were accepted
 	// Output: , I was in the habit of making a little more of the matter. I was in the habit of making a very good deal of money. I
 }
 

@@ -86,7 +86,7 @@ type Usage struct {
 	ReusedTokens    int           // of these, what the sequence held already
 	GeneratedTokens int           // generated, an end-of-generation token not counted
 	DraftedTokens   int           // guessed and run ahead (WithLookup, WithDraft)
-	AcceptedTokens  int           // of these, what came true
+	AcceptedTokens  int           // of these, those that were accepted
 	ShiftedTokens   int           // forgotten for room (WithShift)
 	ForcedTokens    int           // that a constraint left no choice for, and that were run together (WithConstraint)
 	Prefill         time.Duration // spent on the prompt

@@ -3,7 +3,7 @@
 //! A sequence has one state, behind a number of its tokens: all of them, or fewer after it was shortened. What lies between is then
 //! run once more, from there or from a snapshot that is nearer. A call never writes to the slot of the state that it begins with,
 //! so a call that fails changes nothing. Snapshots are states that somebody may come back to; they hold their slots until the
-//! room is needed, and the one that was of no use for the longest time goes first.
+//! slot is needed, and the one that was unused for the longest time goes first.
 #![forbid(unsafe_code)]
 
 use super::{MAX_AHEAD, PAGE_LEN};

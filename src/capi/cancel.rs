@@ -1,4 +1,4 @@
-//! Cancel tokens: made here, given to options and contexts, and turned from anywhere.
+//! Cancel tokens: made here, given to options and contexts, and cancelled from anywhere.
 
 use super::args::{free_handle, handle, output};
 use super::error::ember_error;
@@ -9,7 +9,7 @@ use crate::error::{Result, ember_status};
 
 /// A switch that ends calls early: loading, decoding, embedding, generating, scoring. Give it to them through
 /// ember_model_options_set_cancel_token, ember_context_set_cancel_token and ember_generate_options_set_cancel_token; one
-/// token may serve any number of them. Any number of threads may use it at once.
+/// token may serve any number of them. Any number of threads may use it at the same time.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_cancel_token {
     _private: (),
@@ -39,21 +39,24 @@ pub unsafe extern "C" fn ember_cancel_token_new(
     guard(err, || output!(out).set(try_into_raw::<ember_cancel_token>(CancelToken::new())?))
 }
 
-/// Frees the token's handle. What it was given to keeps what it needs of it: nobody can end that any more, and a token that is
-/// cancelled stays so there, until it is taken away (by giving NULL in its place); reset it first if that is not wanted.
-/// This may come at any time; but nobody may use the handle meanwhile or afterwards. NULL is fine.
+/// Frees the token's handle. What it was given to keeps what it needs of it, and nobody can cancel that any more. A token that is cancelled
+/// stays so there until another, or NULL, takes its place. Reset it first if that is not wanted.
+/// This may come at any time, but nobody may use the handle meanwhile or afterwards. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token) {
     guard_value((), || free_handle!(token))
 }
 
-/// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. They return
-/// soon: a model's forward pass looks at the token at each piece of work of a thread, within a layer too; encoding a text every
-/// thousand steps; loading and ember_memory_estimate at every few thousand elements of metadata, at each tensor, at each half megabyte
-/// that is read or packed and at every few thousand tokens of the vocabulary. Generation ends with EMBER_FINISH_CANCELLED,
-/// all else with EMBER_E_CANCELLED. No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving
-/// and loading states, and the functions of tokenizers. The token does not wait for that. Any thread, and a signal handler too: all it does is
-/// one store to memory. NULL, or what is no token, is left alone.
+/// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. Generation ends with
+/// EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls return soon, since they look at the token often:
+///  - a forward pass before each task of a thread, within a layer too;
+///  - encoding a text every thousand steps;
+///  - loading and ember_memory_estimate at each tensor, at each half megabyte that is read or packed, and every few thousand elements of
+///    metadata and of the vocabulary.
+///
+/// No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving and loading states, and the functions
+/// of tokenizers. This call does not wait for the others. Any thread, and a signal handler too: all it does is one store to memory. NULL, or
+/// what is no token, is left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_cancel(token: *const ember_cancel_token) {
     guard_value((), || {

@@ -257,9 +257,13 @@ pub unsafe extern "C" fn ember_chat_options_set_add_generation_prompt(
     })
 }
 
-/// Whether the model calls tools, for ember_chat_parser_new: "auto" (the default, as is an empty text) that it may, "none" that
-/// what looks like a call is text, "required" that it has to, and a tool's name, or OpenAI's object
-/// `{"type": "function", "function": {"name": …}}`, that it has to call this one; a call of another is broken then.
+/// Whether the model calls tools, for ember_chat_parser_new:
+///  - "auto", the default, as is an empty text: it may;
+///  - "none": what looks like a call is text;
+///  - "required": it has to;
+///  - a tool's name, or OpenAI's object `{"type": "function", "function": {"name": …}}`: it has to call this tool, and a call of
+///    another is broken.
+///
 /// Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
@@ -365,7 +369,7 @@ pub unsafe extern "C" fn ember_chat_options_set_thinking(
     })
 }
 
-/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which has room for
+/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which holds
 /// `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
 /// a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
 /// where the file asks for it, once.
@@ -388,15 +392,17 @@ pub unsafe extern "C" fn ember_chat_tokenize(
     })
 }
 
-/// Makes the constraint of a reply that may call tools, and writes it to `out`: every call follows the schema of its tool, and where the
-/// options' tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. NULL where there is nothing to
-/// constrain: without tools, with the choice "none", and where no call has to be made in the form "llama3", which has no mark.
-/// A conversation (ember_conversation_new) does this by itself. `prompt` is the text that ember_chat_apply_template gave with the same options,
-/// which may end inside a thought: then the constraint begins behind it; empty: as the template ends it when it has no variables.
+/// Makes the constraint of a reply that may call tools, and writes it to `out`. Every call follows the schema of its tool. Where the options'
+/// tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. A conversation (ember_conversation_new) does
+/// this by itself.
+/// `out` is NULL where there is nothing to constrain: without tools, with the choice "none", and where no call has to be made in the form
+/// "llama3", which has no mark.
+/// `prompt` is the text that ember_chat_apply_template gave with the same options. It may end inside a thought: then the constraint begins behind
+/// it. Empty: as the template ends it when it has no variables.
 /// The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
-/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not, where a call has to be made and the
-/// template has no form that is known, for a model without a template, and in builds without the features "chat" and "constraints";
-/// EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be, EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
+/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not; where a call has to be made and
+/// Ember knows no form of the template; for a model without a template; in builds without the features "chat" and "constraints".
+/// EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be. EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
 /// EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_constraint(

@@ -51,7 +51,7 @@ pub enum ember_chat_event_kind {
     EMBER_CHAT_EVENT_END = 7,
 }
 
-/// A piece of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
+/// A part of a reply. What it points to is Ember's, UTF-8 and not NUL-terminated, never NULL, perhaps of length 0, and stays
 /// until the next call with the parser. Set struct_size to sizeof(ember_chat_event) before the call.
 #[allow(non_camel_case_types, reason = "the C name")]
 #[repr(C)]
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn ember_chat_parser_free(parser: *mut ember_chat_parser) 
     guard_value((), || free_handle!(parser))
 }
 
-/// More of the reply, in pieces of any length that end between two code points, as those of ember_event do. Then take events
+/// More of the reply, in chunks of any length that end between two code points, as those of ember_event do. Then take events
 /// with ember_chat_parser_next until there is none. After ember_chat_parser_finish text is ignored.
 /// Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

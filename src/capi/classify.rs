@@ -138,7 +138,7 @@ pub unsafe extern "C" fn ember_classify_options_set_template(
 }
 
 /// Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
-/// Qwen3-Reranker's original folder, which is told by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Qwen3-Reranker's original folder, which Ember recognizes by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_set_yes_no(
     options: *mut ember_classify_options,
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn ember_model_label(
     })
 }
 
-/// Writes the scores of `n_texts` texts to `scores`, which has room for `capacity` numbers: for each text one for each label
+/// Writes the scores of `n_texts` texts to `scores`, whose capacity is `capacity` numbers: for each text one for each label
 /// (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
 /// at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
 /// are. `options` may be NULL.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn ember_classify(
     })
 }
 
-/// Writes to `scores`, which has room for `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
+/// Writes to `scores`, whose capacity is `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
 /// each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
 /// `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
 /// with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.

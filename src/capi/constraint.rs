@@ -53,7 +53,7 @@ impl CType for ember_constraint_options {
     const NAME: &'static str = "ember_constraint_options";
 }
 
-/// What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at once.
+/// What a text has to follow, compiled for the tokens of a model. It does not change, and many threads may use it at the same time.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_constraint {
     _private: (),
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
 /// begins behind it. For text behind what a model thinks give the mark that ends its thought (`</think>`). It is found however the
 /// model cuts it into tokens, also where it is the text of a control token; what follows it within its last token is the beginning of
 /// what the constraint describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger
-/// is never under the constraint: ember_generate_result tells (EMBER_CONSTRAINT_WAITING). Default: none, it begins with the first token.
+/// is never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Default: none, it begins with the first token.
 /// Errors: EMBER_E_INVALID_ARGUMENT for an empty text, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY; a text that is too long, or too many,
 /// where the constraint is made.
 #[unsafe(no_mangle)]
@@ -316,8 +316,8 @@ pub unsafe extern "C" fn ember_constraint_new_regex(
     })
 }
 
-/// Makes a constraint: the text is one that the context-free grammar at `grammar` derives from its rule `start`, `grammar_len` bytes of
-/// UTF-8 in the syntax of Lark as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
+/// Makes a constraint: the text is one that the context-free grammar at `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`.
+/// The syntax is Lark's as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
 /// `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_lark(

@@ -145,9 +145,9 @@ pub unsafe extern "C" fn ember_context_info_get(
     })
 }
 
-/// The token that may end the context's calls early from now on: decoding, embedding and scoring then give
-/// EMBER_E_CANCELLED and leave every sequence as it was before (the logits of the call before are gone, and what scoring lets its
-/// sequence forget), and generation ends with EMBER_FINISH_CANCELLED. The context keeps what it needs of the token. NULL: none.
+/// The token that may end the context's calls early from now on. Decoding, embedding and scoring then give EMBER_E_CANCELLED, and
+/// generation ends with EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring lets its sequence forget. The logits of
+/// the call before are gone. The context keeps what it needs of the token. NULL: none.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_set_cancel_token(
@@ -162,15 +162,15 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
     })
 }
 
-/// Runs `n` tokens through the model. All arrays have `n` elements; all but `tokens` may be NULL:
-/// `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
-/// `sequences`, the sequence of each token (NULL: all in sequence 0); `want_logits`, non-zero where logits are wanted
-/// (NULL: for the last token only).
+/// Runs `n` tokens through the model. All arrays have `n` elements, and all but `tokens` may be NULL:
+///  - `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
+///  - `sequences`, the sequence of each token (NULL: all in sequence 0);
+///  - `want_logits`, non-zero where logits are wanted (NULL: for the last token only).
+///
 /// On any error the sequences are as before.
-/// Errors: EMBER_E_INVALID_ARGUMENT (a token, position or sequence out of range, n of 0, a context with threads that was made
-/// before fork() by the parent process), EMBER_E_CONTEXT_FULL,
-/// EMBER_E_UNSUPPORTED for an encoder, which has embeddings only, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
-/// context's token, EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
+/// Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, n of 0, or a context with threads that the parent process
+/// made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_NOMEM; EMBER_E_BUSY;
+/// EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn ember_context_n_past(
     })
 }
 
-/// Writes the tokens of `sequence`, in order, to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+/// Writes the tokens of `sequence`, in order, to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
 /// call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
 /// shift those that are left.
 /// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.

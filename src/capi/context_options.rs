@@ -146,7 +146,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
 }
 
 /// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
-/// 0, the default: 256, and for an encoder, which must see a text at once, n_ctx where that is more, up to 65536. It is never
+/// 0, the default: 256, and for an encoder, which must see a text as a whole, n_ctx where that is more, up to 65536. It is never
 /// more than n_ctx times n_seq. Errors: EMBER_E_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_batch(
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
 
 /// The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
 /// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
-/// need at full length, or at once where they give pages back (ember_context_options_set_keep_all_positions). Making a context
+/// need at full length, or at the same time where they give pages back (ember_context_options_set_keep_all_positions). Making a context
 /// gives EMBER_E_INVALID_ARGUMENT for less than one page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_limit(
@@ -267,9 +267,9 @@ pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     })
 }
 
-/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
-/// begin alike (with the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds them, and
-/// so does a generation with ember_generate_options_set_reuse_prefix. Default: false.
+/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed. Texts that begin alike (with
+/// the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds such pages, and so does a generation
+/// with ember_generate_options_set_reuse_prefix. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
     options: *mut ember_context_options,
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
 /// gpt-oss). By default sequences give the memory back that no token to come sees while they grow: a long text then takes about as much
 /// memory in these layers as its last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are
 /// the same; but a sequence cannot be cut (ember_context_rewind, ember_context_sequence_copy) where a window would reach back to what
-/// is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the room was needed since, at the end of the last
+/// is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the pages were needed since, at the end of the last
 /// call with several tokens, which is the last prompt as a rule. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
@@ -300,11 +300,11 @@ pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
     })
 }
 
-/// How many snapshots of recurrent states the context has room for, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
+/// How many snapshots of recurrent states the context can hold, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
 /// state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
 /// and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
-/// within prompts (ember_context_options_set_snapshot_distance); the one that was of no use for the longest time makes room for a
-/// new one. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
+/// within prompts (ember_context_options_set_snapshot_distance); a new one replaces the one
+/// that was unused for the longest time. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
 /// part of the KV cache. 0, the default: 8 for each sequence, but no more than 64. Errors: EMBER_E_INVALID_ARGUMENT for more than
 /// 65536.
 #[unsafe(no_mangle)]

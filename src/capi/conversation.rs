@@ -70,7 +70,7 @@ pub struct ember_conversation_usage {
     pub n_generated: u32,
     /// Of these, those of thoughts.
     pub n_thinking: u32,
-    /// Turns that were dropped for room before the reply.
+    /// Turns that were dropped before the reply, because the conversation had become too long.
     pub n_dropped_turns: u32,
     /// Tokens that the sequence forgot with them, without what stands behind them being run again.
     pub n_forgotten: u32,
@@ -174,11 +174,13 @@ fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context
-/// alive. `system`: the system text; empty: none. `chat_options` say with which template, variables, tools and thinking (NULL: the defaults;
-/// add_generation_prompt means nothing here); `generate_options` how replies are generated: most tokens, the sequence, stop strings, a cancel
-/// token, time limit (NULL: the defaults). echo, shift, ignore_eog and log-probabilities are refused. Both may be freed afterwards.
+/// Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context alive.
+///  - `system`: the system text; empty: none.
+///  - `chat_options`: the template, variables, tools and thinking; NULL: the defaults. add_generation_prompt means nothing here.
+///  - `generate_options`: how replies are generated, such as most tokens, the sequence, stop strings, a cancel token and a time limit; NULL:
+///    the defaults. echo, shift, ignore_eog and log-probabilities are refused.
 ///
+/// Both options may be freed afterwards.
 /// Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
 /// **What a user types can never spell a control token**: see ember_chat_tokenize.
 /// Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for

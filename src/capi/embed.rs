@@ -164,8 +164,8 @@ pub unsafe extern "C" fn ember_embed_options_set_normalize(
     })
 }
 
-/// Whether of a text that is too long the first tokens are taken (ember_embed: and the special token at its end) instead of
-/// refusing it: as many as a text may have and the KV cache has room for at the moment, if that is one at least. Default: false.
+/// Whether Ember cuts a text that is too long instead of refusing it. It takes the first tokens (ember_embed: and the special token at
+/// the end): as many as a text may have and as the free pages of the KV cache hold, if that is one at least. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_truncate(
     options: *mut ember_embed_options,
@@ -215,12 +215,12 @@ pub unsafe extern "C" fn ember_embed_options_set_prompt(
 
 /// Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
 /// its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
-/// plain text. The vectors go to `vectors`, which has room for `capacity` numbers, one after the other in the order of
-/// the texts, n_embd_out (of ember_model_info) numbers each; with EMBER_POOLING_NONE one of n_embd numbers for each token of each
-/// text; with ember_embed_options_set_dimensions as many numbers each as it says.
+/// plain text. The vectors go to `vectors`, whose capacity is `capacity` numbers, one after the other in the order of
+/// the texts. Each has n_embd_out (of ember_model_info) numbers, or as many as ember_embed_options_set_dimensions says. With
+/// EMBER_POOLING_NONE there is one of n_embd numbers for each token of each text.
 /// `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
 /// Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
-/// stay as they are; the room they take is not there for texts. Encoders see a text as a whole, so there it may have
+/// stay as they are, and texts cannot use their pages. Encoders see a text as a whole, so there it may have
 /// n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A folder of sentence-transformers may name
 /// a default prompt, which is put before each text, and a max_seq_length, which a text may have at most.
 /// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without

@@ -1,4 +1,4 @@
-//! Engines: many generations at once.
+//! Engines: many generations together.
 
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::error::{Result, ember_status};
 use crate::generate::Prompt;
 
 /// Many generations on one model: a queue of requests, and a context that runs as many of them together as it may. Any number
-/// of threads may use it at once.
+/// of threads may use it at the same time.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_engine {
     _private: (),
@@ -44,7 +44,7 @@ pub struct ember_engine_metrics {
     pub n_submitted: u64,
     /// Requests that were refused with EMBER_E_QUEUE_FULL.
     pub n_refused: u64,
-    /// Requests that ended by themselves, by a stop string, without room, or by their callback.
+    /// Requests that ended by themselves, by a stop string, in a full context, or by their callback.
     pub n_finished: u64,
     /// Requests that were cancelled, or ended by their time limit.
     pub n_cancelled: u64,
@@ -225,13 +225,13 @@ pub unsafe extern "C" fn ember_engine_submit_tokens(
     })
 }
 
-/// Does one step on the calling thread: a batch with the next token of each request that runs and pieces of prompts, whose
+/// Does one step on the calling thread: a batch with the next token of each request that runs and chunks of prompts, whose
 /// events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
 /// (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
 /// more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
 /// host has it stop: nothing but a request ends a longer wait.
 /// Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback
-/// of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is told to that request.
+/// of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is reported to that request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_step(
     engine: *mut ember_engine,

@@ -53,10 +53,9 @@ pub unsafe extern "C" fn ember_engine_options_free(options: *mut ember_engine_op
     guard_value((), || free_handle!(options))
 }
 
-/// How the engine's context is made (n_ctx: positions of each request; n_batch: most rows of a step, but prompts get 32 in any
-/// case; kv_limit; threads);
-/// the number of its sequences and whether it keeps prefixes are the engine's own options. Copied. Default: those of
-/// ember_context_options_new.
+/// How the engine's context is made: n_ctx is the positions of each request, n_batch the most rows of a step (prompts get 32 in any case).
+/// kv_limit and threads are as in a context. The number of sequences and whether the engine keeps prefixes are its own options. Copied.
+/// Default: those of ember_context_options_new.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_context_options(
     options: *mut ember_engine_options,

@@ -156,8 +156,8 @@ pub unsafe extern "C" fn ember_fim_options_add_file(
     })
 }
 
-/// Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which has room for
-/// `capacity`, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
+/// Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which holds
+/// `capacity` of them, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
 /// tokenizer's (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell no control tokens. Give the tokens to
 /// ember_generator_new_tokens or ember_engine_submit_tokens; what is generated fills the gap. `options` may be NULL. Any thread.
 /// Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT,

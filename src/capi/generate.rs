@@ -46,7 +46,7 @@ pub enum ember_finish_reason {
     EMBER_FINISH_EOG = 1,
     /// The callback asked to stop.
     EMBER_FINISH_STOPPED = 2,
-    /// The context has no room for another token.
+    /// The sequence has n_ctx tokens and cannot grow.
     EMBER_FINISH_CONTEXT_FULL = 3,
     /// A stop string was generated.
     EMBER_FINISH_STOP_STRING = 4,
@@ -129,11 +129,11 @@ pub struct ember_generate_result {
     pub finish_reason: i32,
     /// Tokens of the prompt that the sequence held already (ember_generate_options_set_reuse_prefix).
     pub n_reused: u32,
-    /// Tokens that were guessed and run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
+    /// Draft tokens that were run ahead (ember_generate_options_set_lookup, ember_generate_options_set_draft).
     pub n_drafted: u32,
-    /// Of these, those that came true.
+    /// Of these, those that were accepted.
     pub n_accepted: u32,
-    /// Tokens that were forgotten for room (ember_generate_options_set_shift).
+    /// Tokens that were forgotten because the sequence was full (ember_generate_options_set_shift).
     pub n_shifted: u64,
     /// Tokens that a constraint left no choice for and that were run together with others (ember_generate_options_set_constraint).
     pub n_forced: u32,
@@ -264,26 +264,31 @@ fn run(
     generate(&mut context.context, &mut sampler, prompt, options, on_event).map(|usage| to_result(&usage))
 }
 
-/// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with
-/// `user_data`: one call for each token, with its text. An empty sequence begins with the special tokens the file asks
-/// for (BOS); behind what a sequence holds none is put before the prompt. The space that texts of some models begin with is there where the
-/// whole text would have it: at the start, be these tokens run already or not, and behind a special token, never behind text.
-/// Afterwards the sequence holds the prompt and the generated tokens (an end-of-generation token excepted),
-/// so that the next call goes on from there; an empty prompt continues the text itself, if nothing else was decoded in
-/// between. ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole. A callback
-/// that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED
-/// leaves it with what was run by then: nothing of the prompt where that was not run to its end (with reuse_prefix perhaps what
-/// both have in common), all but the last token where that was to be run, or all where a stage of the sampler ended the choice of
-/// the next. ember_context_n_past tells how many those are.
-/// The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them
-/// all. With reuse_prefix the prompt takes the place of all that was accepted before.
-/// `options` NULL: the defaults; `sampler` NULL: greedy; `out_result` NULL: not wanted.
-/// The context and the sampler are in use until the call returns: in the callback, using either gives EMBER_E_BUSY, and
-/// freeing either does nothing but write a line to the log. The same generation in pull form: ember_generator_new.
-/// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget)
-/// and when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
+/// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with `user_data`: one call
+/// for each token, with its text.
+/// **A prompt made by a chat template needs ember_generate_options_set_parse_special.** Without it, the template's marks are plain text to
+/// the model.
+/// An empty sequence begins with the special tokens the file asks for (BOS). Behind what a sequence holds, none is put before the prompt. The
+/// space that texts of some models begin with is there where the whole text would have it: at the start and behind a special token, never
+/// behind text.
+/// Afterwards the sequence holds the prompt and the generated tokens, except an end-of-generation token. So the next call goes on from
+/// there, and an empty prompt continues the text itself if nothing else was decoded in between. ember_context_rewind starts anew.
+/// ember_generate_options_set_reuse_prefix takes the prompt for the whole.
+/// A callback that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED leaves the
+/// sequence with what was run by then (ember_context_n_past gives the number):
+///  - nothing of the prompt where that was not run to its end; with reuse_prefix perhaps what both have in common;
+///  - all but the last token where that was to be run;
+///  - all where a stage of the sampler ended the choice of the next token.
+///
+/// The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them all. With
+/// reuse_prefix the prompt takes the place of all that was accepted before.
+/// `options` NULL: the defaults. `sampler` NULL: greedy. `out_result` NULL: not wanted.
+/// The context and the sampler are in use until the call returns. In the callback, using either gives EMBER_E_BUSY, and freeing either does
+/// nothing but write a line to the log. The same generation in pull form: ember_generator_new.
+/// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget);
+/// EMBER_E_CONTEXT_FULL when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
 /// EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
-/// EMBER_E_BUSY. A cancel token is no error: finish_reason tells.
+/// EMBER_E_BUSY. A cancel token is no error: finish_reason says so.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate(
     context: *mut ember_context,

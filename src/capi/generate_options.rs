@@ -205,10 +205,9 @@ pub unsafe extern "C" fn ember_generate_options_set_include_stop(
     })
 }
 
-/// Whether the prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
-/// already is kept, the rest of it is forgotten, and only what is new of the prompt is run (its last token in any
-/// case). For conversations: give all of it each time and pay for what was added. Default: false, the prompt goes behind
-/// what the sequence holds.
+/// Whether the prompt is the whole of what the sequence shall hold, from its first token on. Ember keeps what the sequence begins with already,
+/// forgets the rest of it, and runs only the new part of the prompt (its last token in any case). This is for conversations: give all of it each
+/// time and pay for what was added. Default: false, the prompt goes behind what the sequence holds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_reuse_prefix(
     options: *mut ember_generate_options,
@@ -234,7 +233,7 @@ pub unsafe extern "C" fn ember_generate_options_set_echo(
     })
 }
 
-/// Whether events tell the log-probability of their token: of the model's own distribution, before the sampler's stages.
+/// Whether events carry the log-probability of their token: that of the model's own distribution, before the sampler's stages.
 /// Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_logprobs(
@@ -248,7 +247,7 @@ pub unsafe extern "C" fn ember_generate_options_set_logprobs(
     })
 }
 
-/// How many of the likeliest tokens each event tells with their log-probabilities, at most 64; more than 0 means
+/// How many of the likeliest tokens each event carries with their log-probabilities, at most 64; more than 0 means
 /// ember_generate_options_set_logprobs too. Default: 0. Errors: EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_n_top(
@@ -279,11 +278,11 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
     })
 }
 
-/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that
-/// came first. Nobody waits for ever: of those that were passed by 32 others that came later, the one that came first is next
-/// all the same, and all others are counted from 0 again; so even behind a long queue of others an urgent request waits
-/// for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give theirs up in the
-/// opposite order and are run again later; those that came later and stay have passed them too. Default: 0.
+/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that came first.
+/// Nobody waits for ever. Of the requests that 32 later ones have passed, the one that came first is next all the same, and all others are
+/// counted from 0 again. So an urgent request behind a long queue waits for one of these at most, and then 32 go by priority. Where pages of
+/// the KV cache are few, requests give theirs up in the opposite order and are run again later. Requests that came later and stay have
+/// passed them too. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_priority(
     options: *mut ember_generate_options,
@@ -313,7 +312,7 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
 }
 
 /// What a generation does where its sequence is full (n_ctx): it forgets `n_drop` tokens behind the first `n_keep` and goes on,
-/// each time that happens, as ember_context_sequence_shift does it; ember_generate_result tells how many those were. `n_drop`
+/// each time that happens, as ember_context_sequence_shift does it; ember_generate_result counts them. `n_drop`
 /// of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
 /// cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
 /// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
@@ -334,13 +333,13 @@ pub unsafe extern "C" fn ember_generate_options_set_shift(
     })
 }
 
-/// Has tokens guessed from the text itself, to run up to `n_draft` (at most 32; 0, the default: none) together with the one
-/// before them: what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before. Pays
-/// where texts repeat what they have said or were given, as summaries, corrections and code do. Where guesses do not come true
-/// fewer are made, down to none for up to 32 tokens.
+/// Takes draft tokens from the text itself: up to `n_draft` (at most 32; 0, the default: none), which run together with the token
+/// before them. They are what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before.
+/// That pays where texts repeat what they have said or were given, as summaries, corrections and code do. Where drafts are
+/// rejected Ember makes fewer, down to none for up to 32 tokens.
 /// The tokens are the same as without: each is still chosen by the sampler from the model's logits, one for each event, and
 /// with the default types of the KV cache these have the same bits. Between two events the sequence holds what it would hold
-/// without. A call that decodes on the same context between two events makes the guesses made before it worthless, so
+/// without. A call that decodes on the same context between two events discards the drafts made before it, so
 /// generators that take turns gain nothing; an engine does without them. Takes memory for the logits of `n_draft` tokens more.
 /// Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
@@ -356,14 +355,14 @@ pub unsafe extern "C" fn ember_generate_options_set_lookup(
     })
 }
 
-/// Has tokens guessed by a smaller model with the same vocabulary, to run up to `n_draft` (at most 32) together with the one
-/// before them; where a lookup (ember_generate_options_set_lookup) finds some those are taken. All said there holds here.
+/// Takes draft tokens from a smaller model with the same vocabulary: up to `n_draft` (at most 32), which run together with the token
+/// before them. Where a lookup (ember_generate_options_set_lookup) finds some, those are taken. All said there holds here.
 /// `draft` is a context of the smaller model, whose sequence `sequence` becomes the beginning of the text, whatever it held; it
-/// needs about the n_ctx of the other, or guesses end where it is full. Several generators may share it, each with a sequence of
+/// needs about the n_ctx of the other, or drafts end where it is full. Several generators may share it, each with a sequence of
 /// its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
 /// a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
 /// What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its own token
-/// (ember_context_set_cancel_token), nothing is guessed. `draft` NULL, the default, or `n_draft` 0: none.
+/// (ember_context_set_cancel_token), there are no drafts. `draft` NULL, the default, or `n_draft` 0: none.
 /// Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
 /// EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
 /// of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
@@ -384,10 +383,10 @@ pub unsafe extern "C" fn ember_generate_options_set_draft(
 
 /// What the generated text has to follow: only tokens that it allows are candidates, before all stages of the sampler, and the
 /// generation ends with it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins with the first generated token, or behind its
-/// trigger. ember_generate_result tells whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
-/// a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, all
-/// at once; each has its event all the same. Guesses (ember_generate_options_set_lookup, ember_generate_options_set_draft) that it
-/// does not allow are not run. NULL, the default: none.
+/// trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
+/// a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, in
+/// one batch; each has its event all the same. Draft tokens (ember_generate_options_set_lookup, ember_generate_options_set_draft) that
+/// it does not allow are not run. NULL, the default: none.
 /// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for a constraint of
 /// another model, and with ember_generate_options_set_ignore_eog. Errors of a step: EMBER_E_INVALID_ARGUMENT where a limit of the
 /// constraint is reached, or the sampler's stages rule out all that it allows.

@@ -17,7 +17,7 @@ use crate::threads::Mutex;
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ember_log_level {
-    /// Something went wrong that no call can tell: a handle in use that was not freed, say. Errors of calls are not logged.
+    /// Something went wrong that no call can report: a handle in use that was not freed, say. Errors of calls are not logged.
     EMBER_LOG_ERROR = 1,
     /// Something looks like a mistake.
     EMBER_LOG_WARN = 2,

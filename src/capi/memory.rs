@@ -39,7 +39,7 @@ fn to_memory(estimate: &Estimate) -> ember_memory {
     ember_memory { struct_size: std::mem::size_of::<ember_memory>(), file, weights, kv, workspace }
 }
 
-/// What `model` has, and `context` if there is one. The model's purse pays for its contexts, too.
+/// What `model` has, and `context` if there is one. Contexts count against the model's memory limit, too.
 fn of_model(model: &LoadedModel) -> Estimate {
     Estimate { file: model.gguf().file_size(), weights: model.weights_memory(), kv: 0, workspace: 0 }
 }

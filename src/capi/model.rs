@@ -17,7 +17,7 @@ use crate::error::{Error, Result, ember_status};
 use crate::kernels::{ISAS, Isa};
 use crate::model::{LoadedModel, inspect};
 
-/// A loaded model: immutable, usable from any number of threads at once, reference-counted.
+/// A loaded model: immutable, usable from any number of threads at the same time, reference-counted.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_model {
     _private: (),
@@ -311,14 +311,18 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
     })
 }
 
-/// Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and
-/// its length to `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has "path",
-/// "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer", "chat_template" (whether there is one), "types"
-/// (tensors and bytes of each number format), "metadata" (all keys; of arrays of more than 16 elements and strings of more than
-/// 65,536 bytes "type" and "length", and such an "architecture", "name" or "tokenizer" is null), and "supported": whether this
-/// build would load it. Then "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info; else
-/// "reason" is a sentence. What is not looked at for that: the numbers in tensors, the texts of the vocabulary's tokens and
-/// merges, and a folder's tokenizer.json.
+/// Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and its length to
+/// `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has
+///  - "path", "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer";
+///  - "chat_template": whether there is one;
+///  - "types": tensors and bytes of each number format;
+///  - "metadata": all keys;
+///  - "supported": whether this build would load it. If so, "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of
+///    ember_model_info. If not, "reason" is a sentence.
+///
+/// Of arrays of more than 16 elements and strings of more than 65,536 bytes "metadata" has "type" and "length", and such an "architecture",
+/// "name" or "tokenizer" is null. "supported" does not look at the numbers in tensors, the texts of the vocabulary's tokens and merges, and a
+/// folder's tokenizer.json.
 /// Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
 /// EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
 #[unsafe(no_mangle)]

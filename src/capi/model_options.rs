@@ -48,14 +48,14 @@ pub enum ember_pack {
     EMBER_PACK_ALWAYS = 2,
 }
 
-/// Told how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
+/// Receives how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
 /// thread that loads. Returning anything but 0 ends the loading with EMBER_E_CANCELLED.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_progress_callback = Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> i32>;
 
 /// Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two; with another address the call
 /// fails with EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is what was given with the callback.
-/// Runs on any thread, also on several at once.
+/// Runs on any thread, also on several at the same time.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_allocate_callback =
     Option<unsafe extern "C" fn(size: usize, alignment: usize, user_data: *mut c_void) -> *mut c_void>;
@@ -176,11 +176,14 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
     guard_value((), || free_handle!(options))
 }
 
-/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while
-/// the model lives. Of one that is, matrices that were packed are not looked at again, calls that look up rows of embeddings that
-/// it has no more give EMBER_E_IO, and where other weights or keys are read the operating system ends the process with SIGBUS.
-/// Set it to false for files that others may change. Mapped files stay open, a descriptor for each that a program started by
-/// exec does not get; where the host closes it, the mapping stands in.
+/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model lives. If it
+/// is shortened all the same:
+///  - matrices that were packed are not looked at again;
+///  - calls that look up rows of embeddings that are gone give EMBER_E_IO;
+///  - where other weights or keys are read the operating system ends the process with SIGBUS.
+///
+/// Set it to false for files that others may change. Mapped files stay open, each with a descriptor that a program started by exec does not
+/// get. Where the host closes it, the mapping stands in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,
@@ -244,7 +247,7 @@ pub unsafe extern "C" fn ember_model_options_set_cancel_token(
 }
 
 /// Whether the weights are kept in memory, whatever else the system is short of, as long as the model lives. What lies in
-/// mapped files is then read at once. Systems let a process lock little as a rule (`ulimit -l`): loading gives
+/// mapped files is then read immediately. Systems let a process lock little as a rule (`ulimit -l`): loading gives
 /// EMBER_E_NOMEM when that is not enough. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_lock(
@@ -272,7 +275,7 @@ pub unsafe extern "C" fn ember_model_options_set_check_tensors(
     })
 }
 
-/// Has `callback` told how far a loading is, every few milliseconds or megabytes. NULL, the default: nobody. The callback
+/// Has `callback` called with the progress of a loading, every few milliseconds or megabytes. NULL, the default: none. The callback
 /// and `user_data` must be usable as long as the options, and as a load with them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_progress(
@@ -320,7 +323,7 @@ pub unsafe extern "C" fn ember_model_options_set_allocator(
     })
 }
 
-/// Has models loaded as if the file had this integer for `key`, whether it has the key or not: to mend a wrong number. A
+/// Has models loaded as if the file had this integer for `key`, whether it has the key or not: to correct a wrong number. A
 /// key that Ember reads is checked as one of the file. A key that is set twice has the later value.
 /// Errors: EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
 #[unsafe(no_mangle)]

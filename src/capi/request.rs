@@ -84,7 +84,7 @@ pub unsafe extern "C" fn ember_request_next(
 }
 
 /// Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless all
-/// requests that it runs tokens of are cancelled: then it ends at once, before the model's next layer. Any thread. NULL, or what
+/// requests that it runs tokens of are cancelled: then it ends before the model's next layer. Any thread. NULL, or what
 /// is no request, is left alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_cancel(request: *const ember_request) {

@@ -57,9 +57,9 @@ fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> 
     if array.is_null() { DEFAULT_BREAKERS.to_vec() } else { texts }
 }
 
-/// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the
-/// softmax of the logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for one taken by chance, which ember_sampler_seed tells. The random numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the
-/// same choices on every platform for the same logits.
+/// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the softmax of the
+/// logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which ember_sampler_seed gives. The random
+/// numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on every platform for the same logits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_new(
     seed: u64,
@@ -227,10 +227,10 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
     guard(err, || push(handle!(sampler), Stage::Xtc { probability, threshold }))
 }
 
-/// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest: their logit
-/// is divided by `repeat` (above 0; 1 changes nothing) where positive, else multiplied, then `frequency` is taken off for
-/// each time they occurred, and `presence` once. ember_sampler_accept tells the sampler of tokens, of which it remembers as many
-/// as its stages look back at by then; so add such stages first.
+/// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest. A positive logit is divided
+/// by `repeat` (above 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off for each time the token occurred, and
+/// `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them as its stages look back at by then; so add
+/// such stages first.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_penalties(
@@ -263,13 +263,13 @@ pub unsafe extern "C" fn ember_sampler_set_penalties_generated_only(
     })
 }
 
-/// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted
-/// tokens already (DRY): `multiplier` times `base` to the power of (length of the passage − `allowed_length`) is taken off
-/// their logits, if the passage has `allowed_length` tokens at least. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n`
-/// are at most 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]`
-/// bytes of UTF-8 at `breakers[i]`, 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon,
-/// quotation mark, asterisk. `model` is the one to sample for, whose tokens the breakers are looked up in. As for
-/// ember_sampler_add_penalties, tokens that were accepted before the stage was added may not be remembered.
+/// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted tokens already
+/// (DRY). If the passage has `allowed_length` tokens at least, `multiplier` times `base` to the power of (length of the passage −
+/// `allowed_length`) is taken off their logits. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n` are at most 1048576.
+/// No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`,
+/// 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to
+/// sample for, whose tokens the breakers are looked up in. As for ember_sampler_add_penalties, tokens that were accepted before the stage
+/// was added may not be remembered.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dry(
@@ -319,9 +319,9 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
     guard(err, || push(handle!(sampler), Stage::Mirostat { tau, eta }))
 }
 
-/// Appends a stage of Mirostat's first version: it keeps a number of tokens that follows the surprise that is wanted, `tau` in bits, at
-/// the rate `eta`, and is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and
-/// there is one of Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Appends a stage of Mirostat's first version. It keeps a number of tokens that follows the wanted surprise, `tau` in bits, at the rate
+/// `eta`. The number is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and there is one of
+/// Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
     sampler: *mut ember_sampler,
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn ember_sampler_progress(
     })
 }
 
-/// Tells the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
+/// Reports to the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
 /// nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

@@ -11,10 +11,10 @@ use super::sampler::{effective, ember_sampler, push};
 use crate::error::ember_status;
 use crate::generate::{infill, proposed_sampler};
 
-/// Appends a stage for filling a gap in a text, which rather ends a generation than go on with something unlikely. Where the tokens that
-/// end one are likely as against the number of candidates, they alone are left. Else tokens whose texts begin with another
-/// candidate's are merged with it, and tokens with less than a fifth of the probability go; when none is left, the end of a turn
-/// (or of the text) is chosen, whether it was among the candidates or not. It stands behind top-k and top-p as a rule.
+/// Appends a stage for filling a gap in a text, which ends a generation where no continuation is likely. Where the tokens that end one are
+/// likely as against the number of candidates, they alone are left. Otherwise tokens whose texts begin with another candidate's are merged with it,
+/// and tokens with less than a fifth of the probability go. When none is left, the end of a turn (or of the text) is chosen, whether it was
+/// among the candidates or not. It stands behind top-k and top-p as a rule.
 /// `model` is the one to sample for, and need not be kept.
 /// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer or without such a token, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

@@ -82,13 +82,13 @@ fn run(
     Ok(to_result(&score))
 }
 
-/// Tells how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
+/// Scores how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
 /// Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
 /// from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
 /// Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
 /// in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
 /// continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
-/// The tokens' scores go to `scores`, which has room for `capacity` of them, and their number to `n_needed`; a first call
+/// The tokens' scores go to `scores`, which holds `capacity` of them, and their number to `n_needed`; a first call
 /// with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
 /// wanted.
 /// Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx + 1

@@ -101,11 +101,10 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
     guard(err, || handle!(context).lock("context")?.context.copy_sequence(from, to, n_tokens as usize))
 }
 
-/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes how many
-/// those are to `n_reused`: what the sequence has of it already, or, with ember_context_options_set_keep_prefixes, whole pages
-/// that were kept of other texts, if that is more. Decode the rest, then; leave one token at least, for its logits. Of what the
-/// sequence has, none is reused where it has given back what its next token would see
-/// (ember_context_options_set_keep_all_positions).
+/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes their number to
+/// `n_reused`. That is what the sequence has of it already, or whole pages that were kept of other texts, if that is more
+/// (ember_context_options_set_keep_prefixes). Decode the rest, then; leave one token at least, for its logits. Of what the sequence has, none is
+/// reused where it has given back what its next token would see (ember_context_options_set_keep_all_positions).
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_reuse(
@@ -123,9 +122,9 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
     })
 }
 
-/// Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, for room where a text has become too long: those behind
-/// them move forward to their places, and their keys in the KV cache are turned to the new positions, which takes about as
-/// long as reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
+/// Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, where a text has become too long. The tokens behind them move
+/// forward to their places, and their keys in the KV cache are re-rotated to the new positions, which takes about as long as
+/// reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
 /// the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
 /// stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
 /// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
@@ -182,10 +181,10 @@ pub unsafe extern "C" fn ember_context_state_save(
 /// says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
 /// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. With
 /// ember_context_options_set_keep_prefixes no other sequence begins with pages that came with a state of one sequence; where the
-/// cache has the same beginning already, its pages take the place of the state's. Models are told apart by their dimensions, keys
-/// and tensors' names, and by some bytes of each tensor, not by all.
+/// cache has the same beginning already, its pages take the place of the state's. Ember distinguishes models by their dimensions,
+/// keys and tensors' names, and by some bytes of each tensor, not by all.
 /// Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
-/// more sequences or longer ones than there is room for; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
+/// more sequences or longer ones than the context has; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
 /// EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_load(
@@ -254,7 +253,7 @@ pub unsafe extern "C" fn ember_context_state_write(
 
 /// As ember_context_state_load, from a callback, which is called until it gives no more. The state is held in memory until
 /// it is found to be whole. Errors: also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it returns more
-/// than there is room for.
+/// bytes than it was asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_read(
     context: *mut ember_context,

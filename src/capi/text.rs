@@ -8,7 +8,7 @@ use super::guard::guard;
 use super::model::ember_model;
 use crate::error::ember_status;
 
-/// Writes the token ids of `text` to `tokens`, which has room for `capacity`, and their number to `n_needed`; a first
+/// Writes the token ids of `text` to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
 /// call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
 /// `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
 /// thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.

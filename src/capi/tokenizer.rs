@@ -14,7 +14,7 @@ use crate::memory::expect_room;
 use crate::model::{open_tokenizer, tokenizer_from_bytes};
 use crate::tokenizer::Tokenizer;
 
-/// A tokenizer: immutable, usable from any number of threads at once, reference-counted. It is a model's, or was loaded alone.
+/// A tokenizer: immutable, usable from any number of threads at the same time, reference-counted. It is a model's, or was loaded alone.
 #[allow(non_camel_case_types, reason = "the C name")]
 pub struct ember_tokenizer {
     _private: (),
@@ -229,7 +229,8 @@ pub unsafe extern "C" fn ember_tokenizer_tokenize_bytes(
     })
 }
 
-/// Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, but for the room.
+/// Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, except
+/// EMBER_E_BUFFER_TOO_SMALL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_count(
     tokenizer: *const ember_tokenizer,

@@ -1,4 +1,4 @@
-//! Texts of messages that can be told from a template's own words in what it writes.
+//! Texts of messages that can be distinguished from a template's own words in what it writes.
 //!
 //! A template puts the texts of messages between its own marks, and writes one text. Somebody who types a mark could end a turn and begin
 //! another in a role that is not theirs. So a sign goes behind each character of the messages that control tokens have, the template

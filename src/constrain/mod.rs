@@ -7,6 +7,17 @@
 //! The grammars, and the walk through the trie, are those of the crate `llguidance`. Here is what it leaves open: where the
 //! tokens' bytes come from, what ends a text, triggers, limits, and what cannot be met. Without the feature `constraints`
 //! `off.rs` stands in this place.
+//!
+//! - A [`Run`] has lexer states of its own. One text never changes another's limits, threads never wait for each other, and a fork finds no
+//!   lock held.
+//! - A generation's constraint comes before all stages of the sampler. As a stage it stands where it was added.
+//! - Tokens that end a text, and tokens without text, begin with a byte in the trie that no text has. So they are allowed only where the
+//!   grammar ends. Of tokens with the same bytes the trie knows one, and the mask allows the others with it.
+//! - Forced text is tokenized as the tokenizer does it, where that stands for the very bytes. A generation runs forced tokens ahead like draft
+//!   tokens. An engine reports them immediately and runs them in its next batch.
+//! - While a trigger is awaited, tokens that complete it and go on with text that the grammar forbids are denied.
+//! - What must fail fails when the constraint is made: warnings of `llguidance` are errors, a grammar must derive a finite text, and
+//!   bytes that it may need must be tokens. Bounds count steps, not time, so they mean the same on every machine.
 #![forbid(unsafe_code)]
 
 mod grammar;

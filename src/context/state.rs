@@ -4,6 +4,9 @@
 //! logits follow, how many tokens stand before those that a shift moved, in each group of layers from which position on it was there
 //! and the numbers of its pages from that one on, and its tokens; the pages of each group, each once however many sequences have it; logits; in models with recurrent
 //! layers the states of each sequence; a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
+//!
+//! A state of all positions loads where a window's positions are kept, and the other way round. What a page holds behind the end of its sequences
+//! is left out, since it may be another sequence's. Loading looks at everything first and cannot fail once it begins.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeSet, HashMap};

@@ -13,7 +13,7 @@ pub struct Timings {
     pub n_prefill: u64,
     /// Their time.
     pub prefill: Duration,
-    /// Tokens of calls with one token of a sequence, or one of each of several, and tokens that were drafted and came true:
+    /// Tokens of calls with one token of a sequence, or one of each of several, and draft tokens that were accepted:
     /// generation.
     pub n_decode: u64,
     /// Their time.

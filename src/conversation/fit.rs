@@ -1,4 +1,7 @@
 //! A conversation made to fit its sequence: turns are dropped, and what stands behind them moves forward.
+//!
+//! Ember drops whole turns and renders again. The text behind them is the same at another place, so the sequence forgets the tokens between two
+//! joints (`Context::shift`). Models that cannot shift run these tokens again.
 #![forbid(unsafe_code)]
 
 use super::held::{Held, Joint};

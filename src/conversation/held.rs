@@ -1,4 +1,7 @@
 //! What the sequence of a conversation holds, as text and as tokens, so that what is there is not run again.
+//!
+//! The next prompt keeps tokens up to the last joint before the texts differ. A *joint* is beside a control token, or where generated text
+//! begins or ends, so no token before it depends on what follows.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

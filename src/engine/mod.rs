@@ -1,6 +1,6 @@
 //! Many generations on one context: requests are submitted from any thread, wait in a bounded queue, and run together.
 //!
-//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the room that is left pieces of
+//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the rest of the batch chunks of
 //! the prompts of those that begin (continuous batching: Yu et al. 2022, Orca; chunked prefill: Agrawal et al. 2023,
 //! arXiv:2308.16369). Nothing happens between steps: somebody has to call [`Engine::step`], or [`Request::next`], which does
 //! it itself while nobody else does; with [`EngineOptions::thread`] a thread of the engine's own does nothing else.
@@ -11,6 +11,12 @@
 //! - `turns`: who does it, of those who wait for their requests.
 //! - `home`: which process may do it, after a fork.
 //! - `metrics`: what was done so far.
+//!
+//! - Two locks: the pump (context and requests under way) is held for a step, callbacks included; the queue for moments. A callback may submit
+//!   and cancel. What would wait for the step that it is in is `Busy`.
+//! - Out of pages, the least urgent request gives its pages up and runs again later.
+//! - Nobody starves. Of the requests that 32 later ones have passed the oldest is next and keeps its pages; all others are counted anew.
+//! - Of prompts that begin alike and came together one is computed, page by page, and the others wait for its pages.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,4 +1,4 @@
-//! Requests that wait for room.
+//! Requests that wait for a free sequence and free pages.
 #![forbid(unsafe_code)]
 
 use super::pump::Job;

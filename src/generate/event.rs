@@ -36,9 +36,9 @@ pub struct Usage {
     pub n_reused: usize,
     /// Tokens generated, an end-of-generation token not counted.
     pub n_generated: usize,
-    /// Tokens that were guessed and run ahead (`lookup`, `draft`).
+    /// Draft tokens that were run ahead (`lookup`, `draft`).
     pub n_drafted: usize,
-    /// Of these, those that came true.
+    /// Of these, those that were accepted.
     pub n_accepted: usize,
     /// Tokens that were forgotten for room (`shift`).
     pub n_shifted: usize,

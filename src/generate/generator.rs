@@ -1,4 +1,10 @@
 //! The engine of generation, in pull form.
+//!
+//! A generator owns no context: it takes one for each step and remembers which tokens its sequence holds. It refuses the step if the
+//! sequence holds something else. So generators on several sequences of a context take turns, and no lock is held between steps.
+//!
+//! All generated tokens are in the sequence in the end, those of a stop string included, but for an end-of-generation token. So a prompt that
+//! repeats the conversation finds its prefix.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -56,7 +62,7 @@ enum Step {
 /// can go on from there, with an empty prompt in the midst of the text. Whoever leaves earlier leaves the token of
 /// the last event out of the sequence.
 ///
-/// Tokens that are guessed run together with the one before them and then lie ready in the context ([`Context::advance`]), so
+/// Draft tokens run together with the one before them and then lie ready in the context ([`Context::advance`]), so
 /// that all this holds with them too: the sequence never holds a token that was not told, and the sampler is asked once for
 /// each event. Another call that decodes in the same context between two events takes them away, and they were run in vain.
 ///

@@ -1,5 +1,11 @@
 //! Tokens that are probably next, to be run together with the one before them: from the text itself or by a smaller model.
-//! Which of them come true is for the model and the sampler to say; here is only guessed, and how much guessing pays.
+//! The model and the sampler decide which of them are accepted. This module makes drafts, and decides how many pay.
+//!
+//! Draft tokens run behind the sequence and lie ready there ([`Context::decode_ahead`]). A token that was chosen and is the next draft is taken
+//! into the sequence without being run ([`Context::advance`]), logits included. So the sampler is asked at the same moments as without drafts,
+//! and the sequence never holds a token that was not reported. The next call that decodes forgets what lies ready.
+//!
+//! The number of drafts follows whether half of the last ones were accepted, not the clock. So counts are the same on every run.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -135,7 +141,7 @@ impl Drafter {
     /// Tokens that may follow `tokens`, `most` at most; perhaps none.
     ///
     /// Errors: those of running the draft model, of which a full context, too little memory and a cancel token only mean that
-    /// no more is guessed; `Busy` when its context is in use.
+    /// there are no more drafts; `Busy` when its context is in use.
     pub fn draft(&mut self, tokens: &[u32], most: usize) -> Result<&[u32]> {
         self.drafts.clear();
         let most = most.min(self.pace.next());
@@ -153,7 +159,7 @@ impl Drafter {
             let mut guess =
                 |context: &mut Context| guess(context, *seq, tokens, most, cancel, drafts).map_err(of_draft);
             match context.lend(&mut guess) {
-                // Only guesses are missing. The generation's own cancel token ends it where it is run.
+                // Only drafts are missing. The generation's own cancel token ends it where it is run.
                 Ok(()) | Err(Error::ContextFull(_) | Error::NoMemory(_) | Error::Cancelled(_)) => {}
                 Err(other) => return Err(other),
             }
@@ -175,7 +181,7 @@ impl Drafter {
         self.drafts.len()
     }
 
-    /// One more of the tokens that were run came true.
+    /// One more of the tokens that were run was accepted.
     pub fn accepted(&mut self) {
         self.pace.accepted += 1;
     }
@@ -193,7 +199,7 @@ fn check_number(name: &str, n: usize, least: usize, most: usize) -> Result<()> {
     }
 }
 
-/// How many tokens are drafted. Running drafts costs little where they come true and something where they do not, and how
+/// How many tokens are drafted. Running drafts costs little where they are accepted and something where they are not, and how
 /// much depends on the machine; so what counts is whether half of them did.
 #[derive(Debug)]
 struct Pace {
@@ -206,7 +212,7 @@ struct Pace {
     pause: u32,
     /// How many were run last, and not looked at yet.
     drafted: usize,
-    /// How many of them came true.
+    /// How many of them were accepted.
     accepted: usize,
 }
 
@@ -361,7 +367,7 @@ mod tests {
         assert_eq!(found(&[1, 1], 3, 4), [0; 0]);
     }
 
-    /// Steps of a generation whose drafts come true as `accepted` says of how many, and how many were drafted in all.
+    /// Steps of a generation whose drafts are accepted as `accepted` says of how many, and how many were drafted in all.
     fn drafted(steps: usize, accepted: impl Fn(usize) -> usize) -> usize {
         let mut pace = Pace::new(8);
         let mut n = 0;

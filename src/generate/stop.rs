@@ -1,4 +1,4 @@
-//! Finding stop strings in text that arrives in pieces: an automaton for each (Knuth, Morris & Pratt 1977), so that a byte
+//! Finding stop strings in text that arrives in chunks: an automaton for each (Knuth, Morris & Pratt 1977), so that a byte
 //! costs O(1) per stop string, and what is held back is as little as can be.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Turns bytes that arrive in arbitrary pieces into whole Unicode code points.
+//! Turns bytes that arrive in arbitrary chunks into whole Unicode code points.
 #![forbid(unsafe_code)]
 
 /// Holds back the bytes of an unfinished code point until the rest arrives. Bytes that can never become UTF-8 turn

@@ -28,7 +28,7 @@ const ALIGNMENT: usize = 4;
 
 /// The immutable bytes of a file, `Send + Sync`. The address of the first one is a multiple of 4, and of 64 as a rule.
 ///
-/// A purse that only measures counts what reading and copying would take: a file is mapped instead of read, and of a large
+/// A [`Memory`] that only measures counts what reading and copying would take: a file is mapped instead of read, and of a large
 /// copy there is nothing but its length.
 pub struct FileBytes {
     storage: Storage,

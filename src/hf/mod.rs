@@ -4,6 +4,14 @@
 //! [`open`] reads a folder as `save_pretrained` of the Python package `transformers` writes it. Tensors whose layout
 //! is GGUF's stay where they lie in the mapped files; the few that GGUF lays out differently are copied. A folder is
 //! hostile input like any model file. One file per family of models in `families`; a row of [`family::Family`] each.
+//!
+//! - `transformers` decides what a folder means. `tests/it/hf_fields.rs` drives every field of every class and writes `docs/folder-fields.md`.
+//! - Tensors come before the configuration where both speak of the output projection. The configuration comes first where its class leaves a
+//!   tensor out (`family::When`).
+//! - Errors name keys and tensors as the author knows them (`gguf::Origin`).
+//! - Copied tensors are GPT-2's matrices, rotary rows of llama, Gemma's norms, experts (which become one tensor), and data at odd addresses.
+//! - `sentence` reads `modules.json`: the pooling becomes GGUF's key, and `gguf::Further` holds what no key says.
+//! - `classifier` reads classes that score texts, `sampling` the proposal in `generation_config.json`.
 #![forbid(unsafe_code)]
 
 mod classifier;

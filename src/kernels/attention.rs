@@ -1,4 +1,4 @@
-//! What the attention kernels are told.
+//! The arguments of the attention kernels, and the layout of the KV cache's pages.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

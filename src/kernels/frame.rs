@@ -1,4 +1,4 @@
-//! Where on the stack vectors lie that registers have no room for.
+//! Where on the stack vectors lie that do not fit registers.
 
 #[cfg(target_arch = "x86_64")]
 use std::{arch::asm, mem::MaybeUninit};

@@ -8,6 +8,19 @@
 //! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
 //! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
 //! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
+//!
+//! | weights | are multiplied |
+//! |---|---|
+//! | packed formats | with int8 activations in blocks of 32, in whole numbers, with a scale in f32 |
+//! | F16, BF16, with AVX2 and above | as whole numbers of 16 bits ([`wide`]), with activations rounded likewise |
+//! | F16, BF16 elsewhere, and formats without a packing | widened to f32 |
+//! | F32, many rows and an f32 KV cache | by the crate `matrixmultiply`, which agrees with the definition within 1e-5 |
+//!
+//! Norms, softmax and the residual stream are f32. 64-bit Arm has three levels (NEON, dotprod, i8mm) that differ in the instruction that
+//! multiplies bytes; their packed products have the same bits.
+//!
+//! A level is chosen when a model is loaded, since weights are packed then. It is the highest that the machine can run, lowered by
+//! `ember_model_options_set_isa` or `EMBER_ISA` and never raised.
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 pub mod attention;

@@ -1,6 +1,10 @@
 //! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the
 //! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global
 //! allocator, which for C programs is one that has something left when the system has not ([`reserve`]).
+//!
+//! A [`Memory`] has a limit, perhaps the host's allocator, and a count. A model has one; each of its contexts has another inside it.
+//! A [`Memory`] that only measures hands out empty buffers. Binding a model with it costs next to nothing and gives the exact sum, which is how
+//! `ember_memory_estimate` works.
 #![deny(unsafe_code)]
 
 use std::fmt;
@@ -42,16 +46,16 @@ pub unsafe trait Allocator: Send + Sync {
     unsafe fn free(&self, block: NonNull<u8>, size: usize, align: usize);
 }
 
-/// A purse that large buffers are paid from. Clones are the same purse; the default one has no limit.
+/// A memory budget that large buffers count against. Clones share it; the default one has no limit.
 #[derive(Clone, Default)]
 pub struct Memory(Option<Arc<Account>>);
 
-/// What a purse is made with.
+/// What a memory budget is made with.
 #[derive(Clone, Default)]
 pub struct MemoryOptions {
     /// The most bytes at a time; `None`: as many as there are.
     pub limit: Option<u64>,
-    /// What gives them; `None`: what the outer purse has, or the system.
+    /// What gives them; `None`: what the outer budget has, or the system.
     pub allocator: Option<Arc<dyn Allocator>>,
     /// Buffers are empty, whatever length was asked for: only the count is of use.
     pub measure: bool,
@@ -69,12 +73,12 @@ impl Memory {
     /// The default one.
     pub const UNLIMITED: Memory = Memory(None);
 
-    /// A purse of its own.
+    /// A budget of its own.
     pub fn new(options: MemoryOptions) -> Memory {
         Memory::default().inner(options)
     }
 
-    /// A purse whose buffers are paid from this one as well.
+    /// A budget whose buffers count against this one as well.
     pub fn inner(&self, mut options: MemoryOptions) -> Memory {
         if let Some(outer) = &self.0 {
             options.allocator = options.allocator.or_else(|| outer.options.allocator.clone());
@@ -89,7 +93,7 @@ impl Memory {
         Zeroed::new(self, len, what)
     }
 
-    /// Bytes that are paid for at the moment; 0 for the default purse, which does not count.
+    /// Bytes that are taken at the moment; 0 for the default budget, which does not count.
     pub fn used(&self) -> u64 {
         self.0.as_ref().map_or(0, |account| account.used.load(SeqCst))
     }
@@ -99,7 +103,7 @@ impl Memory {
         self.0.as_ref().is_some_and(|account| account.options.measure)
     }
 
-    /// Counts `bytes` for something that is not a buffer of this purse.
+    /// Counts `bytes` for something that is not a buffer of this budget.
     pub fn charge(&self, bytes: u64, what: &str) -> Result<Charge> {
         self.pay(bytes, what)?;
         Ok(Charge { memory: self.clone(), bytes })

@@ -1,4 +1,4 @@
-//! Memory of the system's that the small buffers of a purse share, so that what a context takes is the system's again when the
+//! Memory of the system's that the small buffers of a [`Memory`](super::Memory) share, so that what a context takes is the system's again when the
 //! context is gone. The allocator of the C library would keep it: what it has given back to itself in between of what is still in
 //! use, and, once a large block was freed, up to 64 MB at a time and for each thread.
 

@@ -34,7 +34,7 @@ impl RopeParams {
     }
 }
 
-/// Cosines and sines by which keys are turned back when their tokens move.
+/// Cosines and sines by which keys are re-rotated when their tokens move.
 pub struct TurnBack {
     cos: Vec<f32>,
     sin: Vec<f32>,

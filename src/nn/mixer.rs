@@ -1,4 +1,20 @@
 //! What mixes the tokens of a sequence in a layer of a decoder.
+//!
+//! A mixer says what its layer keeps of a sequence ([`Keeps`]). Layers without keys and values take no part of a page.
+//!
+//! | mixer | keeps | file |
+//! |---|---|---|
+//! | attention | keys and values, of the layer's own number and length of heads | `nn::attention` |
+//! | attention that shares (Gemma 3n, Gemma 4) | nothing; it reads those of an earlier layer | `nn::attention` |
+//! | latent attention (DeepSeek, GLM-4.7-Flash) | one key for all heads, of which the value is a part | `nn::latent` |
+//! | short convolution (LFM2) | the last rows that it saw | `nn::short_conv` |
+//! | gated delta net (Qwen 3.5) | the last rows of its convolution, and a matrix for each head | `nn::gated_delta` |
+//! | Mamba-2 (Granite 4, Nemotron-H) | the same | `nn::mamba2` |
+//! | none (blocks of Nemotron-H) | nothing | |
+//!
+//! A new kind is a variant of [`Mixer`], a file in `nn`, and perhaps an operation of the backend.
+//! Recurrent operations go through a text token by token and share work between threads by channels. So bits depend neither on the number
+//! of threads nor on where a text is cut.
 #![forbid(unsafe_code)]
 
 use super::attention::{AttentionParams, SelfAttention};

@@ -1,5 +1,5 @@
 //! How rows of a file become groups (see [`super::packed`]): words of all sixteen rows are put side by side
-//! ([`transpose`]), and then the bits of all rows are moved at once.
+//! ([`transpose`]), and then the bits of all rows are moved together.
 #![forbid(unsafe_code)]
 
 use bytemuck::Pod;

@@ -1,5 +1,5 @@
 //! Starting threads. Those of the standard library end the process when memory ends while one starts: a thread of theirs
-//! registers what is to be done at its end with the C library, which gives up where it has no room for that, and they panic where
+//! registers what is to be done at its end with the C library, which gives up where it has no memory for that, and they panic where
 //! they have none for a stack of signal handlers. These do neither: a thread that cannot start is an error.
 
 use std::any::Any;

@@ -1,6 +1,7 @@
 //! Stands in for `foreign` in builds without the feature `tokenizers`: what needs it is refused when it is loaded.
 #![forbid(unsafe_code)]
 
+use super::effort::Effort;
 use crate::error::{Error, Result};
 
 fn off(what: &str) -> String {
@@ -19,7 +20,7 @@ impl ForeignNormalizer {
         Err(Error::Unsupported(off("the tokenizer's normalization of text to composed characters (NFC)")))
     }
 
-    pub(super) fn apply(&self, _: &str) -> Result<String> {
+    pub(super) fn apply(&self, _: &str, _: &mut Effort) -> Result<String> {
         match *self {}
     }
 }
@@ -32,7 +33,7 @@ impl ForeignPreTokenizer {
         Err(Error::Unsupported(off("cutting text into BERT's words")))
     }
 
-    pub(super) fn words(&self, _: String, _: impl FnMut(String)) -> Result<()> {
+    pub(super) fn words(&self, _: &str, _: &mut Effort, _: impl FnMut(String)) -> Result<()> {
         match *self {}
     }
 }

@@ -79,7 +79,7 @@ const PRE_TOKENIZERS: &[&str] = &[
     "WhitespaceSplit",
 ];
 
-/// Refuses a part whose name is not in `known`; `own` are those that are read elsewhere. The `tokenizers` crate guesses by its fields what a part is that
+/// Refuses a part whose name is not in `known`; `own` are those that are read elsewhere. The `tokenizers` crate concludes from its fields what a part is that
 /// it does not understand by its name, so that what it makes of it is looked at as well.
 fn check_kind(what: &str, part: &Value, known: &[&str], own: &[&str]) -> Result<()> {
     match part.get("type").and_then(Value::as_str) {

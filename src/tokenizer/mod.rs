@@ -6,6 +6,21 @@
 //! (`unigram`). `gguf` and `json` put the pipeline together. All of them look words up in one table of each token's
 //! exact bytes (`vocab`), from which decoding is done as well. Expressions that a file brings (`expression`, `oniguruma`) and all that
 //! is done to a text (`effort`) have bounds.
+//!
+//! The truth is the tokenizer that the model was trained with:
+//!
+//! - Where llama.cpp differs from it, Ember follows the authors. It composes characters (NFC) for Qwen 2 and 3, takes `'ſ` for `'s` in
+//!   contractions, and calls words of more than 100 characters unknown to BERT.
+//! - Where a GGUF file cannot say what the authors' file does, Ember follows llama.cpp. Tokens that are known by their text to end a
+//!   generation or to fill a gap in code are control tokens whatever their type. A normal `</s>` that no key names is text, and so is a
+//!   user-defined one beside Gemma's turns. Gemma's spare tokens are control tokens. Bytes without a token break a word.
+//! - Plain text never spells a control token.
+//! - The normalization table of SentencePiece replaces the longest match in a GGUF file and goes by grapheme clusters in a `tokenizer.json`,
+//!   as their reference implementations do.
+//!
+//! BPE merging is our own (a linked list and a heap): a general one owns two strings for each merge and takes longer to build than the
+//! model to load. Rarer normalizers and pre-tokenizers are those of the `tokenizers` crate. No text takes more than O(n log n), and hashing
+//! is seeded at random, so no file can choose keys that collide.
 #![forbid(unsafe_code)]
 
 mod bpe;

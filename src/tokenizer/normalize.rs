@@ -106,7 +106,7 @@ impl Step {
             Step::Charsmap { map, graphemes: false } => Some(map.replace(text, most)),
             Step::Charsmap { map, graphemes: true } => Some(map.replace_graphemes(text, most)),
             Step::Other { keeps_ascii: true, .. } if text.is_ascii() => None,
-            Step::Other { normalizer, .. } => Some(normalizer.apply(text)?),
+            Step::Other { normalizer, .. } => Some(normalizer.apply(text, effort)?),
         })
     }
 }

@@ -173,10 +173,9 @@ fn owned_words(
                     let spaced = if *only_first { first && start } else { !(first && goes_on) };
                     let own = bare.as_ref().filter(|_| !spaced).unwrap_or(pre_tokenizer);
                     // What is before the first word is gone: the word goes on behind nothing.
-                    let begin = (first && goes_on).then(|| piece.clone());
-                    own.words(piece, |word| finer.push(word))?;
-                    if let Some(begin) = begin {
-                        goes_on = finer.first().is_some_and(|word| begin.starts_with(&**word));
+                    own.words(&piece, effort, |word| finer.push(word))?;
+                    if first && goes_on {
+                        goes_on = finer.first().is_some_and(|word| piece.starts_with(&**word));
                     }
                 }
             }

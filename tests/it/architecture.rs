@@ -407,3 +407,120 @@ fn architectures_are_named_in_arch_only() {
     let text = "fn f(a: &str) -> bool { a == \"gpt2\" }";
     assert_caught(architectures_stay_in_arch, "nn/x.rs", text, "nn/x.rs:1: names an architecture");
 }
+
+/// The functions of a file: `name` of free ones, `Type::name` of methods, with the trait's name in place of the type's as well.
+#[derive(Default)]
+struct Functions {
+    owners: Vec<String>,
+    found: Vec<String>,
+}
+
+impl Functions {
+    fn of(source: &Source) -> Vec<String> {
+        let mut functions = Functions::default();
+        functions.visit_file(&source.syntax());
+        functions.found
+    }
+
+    fn add(&mut self, name: &syn::Ident) {
+        match self.owners.is_empty() {
+            true => self.found.push(name.to_string()),
+            false => self.found.extend(self.owners.iter().map(|owner| format!("{owner}::{name}"))),
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Functions {
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        self.add(&item.sig.ident);
+    }
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        self.add(&item.sig.ident);
+    }
+    fn visit_item_impl(&mut self, item: &'a syn::ItemImpl) {
+        let last = |path: &syn::Path| path.segments.last().map(|segment| segment.ident.to_string());
+        let own = if let syn::Type::Path(own) = &*item.self_ty { last(&own.path) } else { None };
+        let of = item.trait_.as_ref().and_then(|(_, path, _)| last(path));
+        self.owners = own.into_iter().chain(of).collect();
+        visit::visit_item_impl(self, item);
+        self.owners.clear();
+    }
+}
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
+    std::fs::read_to_string(path).expect("ARCHITECTURE.md")
+}
+
+/// What stands in backticks in a line.
+fn quoted(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
+/// The steps of the walk, "`function` … `file`", that are not in the sources. Returns how many there are, too.
+fn walk(page: &str, sources: &[Source]) -> (usize, Vec<String>) {
+    let section = page.split("\n## ").find(|section| section.starts_with("The walk of one token"));
+    let lines = section.expect("a section with the walk").lines();
+    let steps = lines.flat_map(|line| {
+        let names = quoted(line);
+        let pairs: Vec<_> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        pairs.into_iter().filter(|(_, file)| file.ends_with(".rs"))
+    });
+    let steps: Vec<(&str, &str)> = steps.collect();
+    let is_missing = |&(function, file): &(&str, &str)| {
+        let source = sources.iter().find(|source| source.path == Path::new(file));
+        source.is_none_or(|source| !Functions::of(source).iter().any(|found| found == function))
+    };
+    let missing = steps.iter().copied().filter(is_missing);
+    (steps.len(), missing.map(|(function, file)| format!("src/{file} has no {function}")).collect())
+}
+
+/// Names such as `nn::mixer::Mixer`, from a layer on, that are in no file.
+fn paths_of_the_page(page: &str, sources: &[Source]) -> (usize, Vec<String>) {
+    let is_path = |name: &&str| {
+        let layer = name.split("::").next().unwrap_or_default();
+        name.contains("::") && LAYERS.contains(&layer)
+    };
+    let names: Vec<&str> = page.lines().flat_map(quoted).filter(is_path).collect();
+    let exists = |name: &str| {
+        let parts: Vec<&str> = name.split("::").collect();
+        let module = |n: usize| sources.iter().find(|source| source.module() == parts[..n]);
+        let item = |source: &Source| {
+            let last = parts[parts.len() - 1];
+            let kinds = ["fn", "struct", "enum", "trait", "static", "const", "mod"];
+            let declared = kinds.iter().any(|kind| source.text.contains(&format!("{kind} {last}")));
+            declared || source.text.lines().any(|line| line.contains("pub use") && line.contains(last))
+        };
+        module(parts.len()).is_some() || module(parts.len() - 1).is_some_and(item)
+    };
+    let missing = names.iter().filter(|name| !exists(name));
+    (names.len(), missing.map(|name| format!("src has no {name}")).collect())
+}
+
+#[test]
+fn the_walk_of_one_token_names_functions_that_exist() {
+    let (page, sources) = (page(), sources());
+    let (n, missing) = walk(&page, &sources);
+    assert!(n > 30, "the walk has {n} steps");
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+    let (n, missing) = paths_of_the_page(&page, &sources);
+    assert!(n > 30, "the page names {n} modules");
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+    let broken = "\n## The walk of one token\n| `Decoder::backward` | `nn/decoder.rs` | |\n| `run` | `gone.rs` | |\n\n## X\n";
+    let expected = ["src/nn/decoder.rs has no Decoder::backward", "src/gone.rs has no run"];
+    assert_eq!(walk(broken, &sources).1, expected);
+    assert_eq!(
+        paths_of_the_page("`nn::gone`, `nn::mixer::Gone`", &sources).1,
+        ["src has no nn::gone", "src has no nn::mixer::Gone"]
+    );
+}
+
+#[test]
+fn the_picture_shows_the_layers() {
+    let page = page();
+    let picture =
+        page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a picture");
+    let mut names: Vec<&str> = picture.split('[').skip(1).filter_map(|rest| rest.split(']').next()).collect();
+    names.reverse();
+    assert_eq!(names, LAYERS, "the picture of ARCHITECTURE.md, from below");
+}

@@ -47,6 +47,23 @@ fn the_tables_for_other_languages_are_those_of_the_header() {
     assert_eq!(page.matches("\n| `").count(), n, "docs/ffi.md has rows that the header has not");
 }
 
+/// Every status has a row, by its name and number.
+#[test]
+fn the_page_of_error_codes_has_every_status() {
+    let (page, abi) = (read("docs/statuses.md"), read("tests/golden/abi.txt"));
+    let statuses: Vec<String> = abi
+        .lines()
+        .filter_map(|line| line.strip_prefix("enum ember_status "))
+        .filter_map(|rest| rest.split_once(' '))
+        .map(|(name, number)| format!("\n| `{name}` | {number} |"))
+        .collect();
+    assert!(statuses.len() > 10, "{statuses:?}");
+    for row in &statuses {
+        assert!(page.contains(row), "docs/statuses.md lacks {row}");
+    }
+    assert_eq!(page.matches("\n| `EMBER_").count(), statuses.len(), "docs/statuses.md has rows of no status");
+}
+
 /// Pages with blocks of code, and what runs the blocks.
 const RUN_BY: &[(&str, &str)] = &[
     ("README.md", "tests/capi/readme.sh"),
@@ -60,7 +77,9 @@ const RUN_BY: &[(&str, &str)] = &[
     ("docs/guides/embeddings.md", "tests/capi/readme.sh"),
     ("docs/guides/mobile.md", "tests/capi/readme.sh"),
     ("docs/guides/performance.md", "tests/capi/readme.sh"),
+    ("ARCHITECTURE.md", "tests/it/architecture.rs"),
     ("bench/README.md", "tests/capi/readme.sh"),
+    ("bench/history.md", "tests/capi/readme.sh"),
     ("docs/models.md", "tests/capi/readme.sh"),
     ("examples/models/README.md", "tests/capi/readme.sh"),
     ("docs/c.md", "tests/capi/guide.sh"),

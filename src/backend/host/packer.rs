@@ -114,7 +114,7 @@ impl Task<'_> {
     }
 }
 
-/// A place for each thread to read into. They are gone when all is packed, so no purse counts them.
+/// A place for each thread to read into. They are gone when all is packed, so no memory limit counts them.
 struct Rooms {
     n_bytes: usize,
     free: Mutex<Vec<Zeroed<u8>>>,

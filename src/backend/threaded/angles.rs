@@ -1,4 +1,4 @@
-//! Cosines and sines of rotary positions, kept from one layer to the next, and turning by them.
+//! Cosines and sines of rotary positions, kept from one layer to the next, and rotation by them.
 
 use super::super::Rope;
 use super::super::cpu::angles;

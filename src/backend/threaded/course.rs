@@ -1,5 +1,7 @@
 //! What is multiplied after what. Every pass through a model takes its weights in the same order, so the beginning of the next
 //! ones can come from memory while the last ones are multiplied; at the beginning of a product the machine would wait for it.
+//!
+//! Only an address is fetched ahead and nothing is read from it, so a wrong prediction costs a little time and no correctness.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -96,7 +98,7 @@ impl Call {
     }
 
     /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
-    /// weight, with its next small task, or with the call that comes `next`. It is a guess, since others may take a thread's
+    /// weight, with its next small task, or with the call that comes `next`. It is a prediction, since others may take a thread's
     /// tasks; what another one takes then has left memory all the same.
     pub fn after(
         &self,

@@ -1,4 +1,7 @@
 //! How the rows of a product are shared among threads.
+//!
+//! A task of a product is one long stretch of rows for each thread, and then small stretches. Memory delivers long stretches best; small
+//! ones even out the end. At the end of a task the beginning of the thread's next one is fetched (see `course`).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Where a sequence can go on from although it has grown since and gave pages back: a mark keeps the pages that the token behind it
 //! sees. Ends of prompts are marked, since the next turn of a conversation often leaves out a part of the answer. Marks are given up
-//! when the room is needed.
+//! when their pages are needed.
 #![forbid(unsafe_code)]
 
 use super::{GONE, Group, PAGE_LEN, Sequences, Table};

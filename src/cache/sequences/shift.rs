@@ -1,4 +1,11 @@
 //! Tokens in the midst of a sequence are forgotten: where those behind them go.
+//!
+//! The keys of moved tokens are rotated back by as many positions, in f32, with each layer's own frequencies, and rounded again. What YaRN
+//! or LongRoPE scaled is scaled already, so the rotation leaves that out. Layers without positions move as they are. The oracle is the text
+//! run anew with one layer, whose keys know nothing of other tokens.
+//!
+//! Moved tokens saw what is gone, so they stand for less than their text says. The tree of prefixes never gets them, and a saved state says
+//! from where on they are.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

@@ -1,6 +1,13 @@
 //! Layers with a window (Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825): pages
 //! that no token to come sees are given back, so that a sequence holds its last positions only, however long it is. Layers that
 //! see everything keep theirs in a group of their own.
+//!
+//! - A sequence keeps what its last 32 tokens saw, so that draft tokens can be taken back.
+//! - A page that was given back is `GONE` in the page table. Rewinding, copying or shifting to positions that would see it is refused.
+//! - No page is given back before a call has succeeded.
+//! - A call with more tokens than there are pages writes over its own first pages when no row sees them any more. That ring is planned before
+//!   anything is computed, so a prompt of any length needs a window and a batch of pages.
+//! - In the tree of prefixes pages can be given up anywhere, the oldest first. A beginning is found if the pages that its next token sees are there.
 #![forbid(unsafe_code)]
 
 use super::{Group, PAGE_LEN, Sequences, Table};

@@ -1,4 +1,4 @@
-//! Text that comes in pieces: what may be read now, and what has to wait for more.
+//! Text that comes in chunks: what may be read now, and what has to wait for more.
 #![forbid(unsafe_code)]
 
 /// The unread text of a reply. A reader takes from it what it understands; the rest is there again, with more behind it.

@@ -1,4 +1,4 @@
-//! What a step runs: the prompt, then token by token, or some that are guessed at once.
+//! What a step runs: the prompt, then token by token, or a token with draft tokens in one batch.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -52,7 +52,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Runs the token of the event before, unless it lies ready, with those that are guessed to follow it.
+    /// Runs the token of the event before, unless it lies ready, with draft tokens behind it.
     fn run_token(&mut self, context: &mut Context, sampler: &mut Sampler, id: u32) -> Result<()> {
         let (seq, n_ctx) = (self.options.seq, context.options().n_ctx);
         if let (Some(Shift { keep, drop }), true) = (self.options.shift, self.n_run >= n_ctx) {

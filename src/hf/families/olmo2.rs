@@ -1,4 +1,4 @@
-//! OLMo 2: norms behind attention and feed-forward, q and k normalized over all heads at once.
+//! OLMo 2: norms behind attention and feed-forward, q and k normalized over all heads together.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Products with packed weights: the loop over the pieces of a group, which every level compiles for its instructions.
 //! Integer sums are exact and what is done with them is the same code, so that a product has the same bits on every
-//! level and however many vectors are multiplied at once.
+//! level and however many vectors are multiplied together.
 #![forbid(unsafe_code)]
 
 /// The packed products of a level: its table, and a module for each format.

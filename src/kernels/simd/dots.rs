@@ -29,8 +29,9 @@ pub fn dots<S: Simd, E: Element>(simd: S, rows: &[E], x: &[f32], n_cols: usize, 
             1 => vectors::<S, E, 1, 4>(simd, rows, x, n_cols, first, out),
             2 => vectors::<S, E, 2, 4>(simd, rows, x, n_cols, first, out),
             3 => vectors::<S, E, 3, 2>(simd, rows, x, n_cols, first, out),
-            4 => vectors::<S, E, 4, 2>(simd, rows, x, n_cols, first, out),
-            _ => vectors::<S, E, 5, 2>(simd, rows, x, n_cols, first, out),
+            // Levels with 16 lanes have 32 registers.
+            _ if S::LANES == 16 => vectors::<S, E, 4, 4>(simd, rows, x, n_cols, first, out),
+            _ => vectors::<S, E, 4, 2>(simd, rows, x, n_cols, first, out),
         };
     }
 }
@@ -111,9 +112,10 @@ fn tile<S: Simd, E: Element, const R: usize, const T: usize>(
         }
     }
     let mut sums = [[0.0; T]; R];
-    for (sums, acc) in sums.iter_mut().zip(acc) {
-        for (sum, acc) in sums.iter_mut().zip(acc) {
-            *sum = simd.sum(acc);
+    for (acc, sums) in acc.as_flattened().chunks(8).zip(sums.as_flattened_mut().chunks_mut(8)) {
+        match acc.try_into() {
+            Ok(acc) => sums.copy_from_slice(&simd.sums(acc)),
+            Err(_) => acc.iter().zip(sums).for_each(|(acc, sum)| *sum = simd.sum(*acc)),
         }
     }
     sums

@@ -3,6 +3,10 @@
 //! A value of a type that implements [`Simd`] is proof that the machine has the instructions, so its methods are safe.
 //! Everything here is `#[inline(always)]`: an instruction set's table holds functions that are compiled with its
 //! instructions and call these, and nothing of them remains as a function of its own.
+//!
+//! Nothing here is called through `Fn` or a method that is not `#[inline(always)]`: such a call would be compiled without the instructions.
+//! A function with more vectors than registers, and no array of them, begins with `frame::align_frame`, since LLVM may otherwise keep
+//! them on the stack across two lines of the cache.
 #![forbid(unsafe_code)]
 
 pub mod activation;
@@ -101,6 +105,8 @@ pub trait Simd: Copy {
     fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// The sum of all lanes: the upper half is added to the lower half until one is left.
     fn sum(self, v: Self::V) -> f32;
+    /// The sums of eight vectors, each as [`Simd::sum`] adds up.
+    fn sums(self, vs: [Self::V; 8]) -> [f32; 8];
     /// The largest of all lanes, none of which is NaN.
     fn largest(self, v: Self::V) -> f32;
 

@@ -87,6 +87,8 @@ fn activation_functions() {
         let (mut gelu_up, mut silu_up) = (x.clone(), x.clone());
         (kernels.gelu_mul)(&mut gelu_up, &up);
         (kernels.silu_mul)(&mut silu_up, &up);
+        let mut exact_up = x.clone();
+        (kernels.gelu_erf_mul)(&mut exact_up, &up);
         let (mut gated, mut clamped) = (x.clone(), x.clone());
         (kernels.sigmoid_mul)(&mut gated, &up);
         let wide_up: Vec<f32> = up.iter().map(|x| x * 9.0).collect();
@@ -96,7 +98,8 @@ fn activation_functions() {
             // 1 + tanh cancels for negative x, so gelu's error is absolute.
             assert_close(gelus[i], gelu(x), 4e-7 * (1.0 + x.abs()), "gelu");
             let erf_form = 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()));
-            assert_close(exact[i], erf_form, 4e-7 * (1.0 + x.abs()), "gelu_erf");
+            assert_close(exact[i], erf_form, 2e-7 * (1.0 + x.abs()), "gelu_erf");
+            assert_close(exact_up[i], erf_form * up, 2e-7 * (1.0 + x.abs()), "gelu_erf_mul");
             let cap = 3.0 * (x / 3.0).tanh();
             assert_close(capped[i], cap, 5e-7 * cap.abs(), "softcap");
             assert_close(silus[i], silu(x), 5e-7 * silu(x).abs(), "silu");
@@ -116,6 +119,23 @@ fn activation_functions() {
         let mut x = [1e30, -1e30, 0.0, f32::INFINITY];
         (kernels.silu)(&mut x);
         assert_eq!(x, [1e30, 0.0, 0.0, f32::INFINITY]);
+        let mut x = [1e30, -1e30, 0.0, f32::INFINITY, f32::NAN];
+        (kernels.gelu_erf)(&mut x);
+        assert_eq!(x[..4], [1e30, 0.0, 0.0, f32::INFINITY]);
+        assert!(x[4].is_nan());
+        // Every number of some size, and what is near 0.
+        let xs: Vec<f32> = (-60_000..60_000).map(|i| i as f32 * 2e-4).chain([1e-30, -1e-30, 1e-42]).collect();
+        let mut ys = xs.clone();
+        (kernels.gelu_erf)(&mut ys);
+        for (x, y) in xs.iter().zip(ys) {
+            let expected = f64::from(*x) * 0.5 * libm::erfc(-f64::from(*x) / 2f64.sqrt());
+            assert_close(
+                y,
+                expected,
+                1.5e-7 * (1.0 + f64::from(x.abs())) * f64::from(x.abs()).min(1.0),
+                "gelu_erf",
+            );
+        }
     }
 }
 

@@ -47,8 +47,8 @@ class Usage(NamedTuple):
     prefill_ns: int
     decode_ns: int
     finish_reason: FinishReason
-    n_drafted: int  # tokens that were guessed and run ahead (lookup, draft)
-    n_accepted: int  # of these, those that came true
+    n_drafted: int  # draft tokens that were run ahead (lookup, draft)
+    n_accepted: int  # of these, those that were accepted
     n_shifted: int  # tokens that were forgotten for room (shift)
     n_forced: int  # tokens that a constraint left no choice for and that were run together with others
     progress: ConstraintProgress  # how far the text is that follows a constraint; one that is cut off is UNFINISHED

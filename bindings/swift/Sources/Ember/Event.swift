@@ -110,9 +110,9 @@ public struct Usage: Hashable, Sendable {
     public let reusedTokens: Int
     /// Tokens generated, an end-of-generation token not counted.
     public let generatedTokens: Int
-    /// Tokens that were guessed and run ahead (``GenerateOptions/lookup``, ``GenerateOptions/draft``).
+    /// Draft tokens that were run ahead (``GenerateOptions/lookup``, ``GenerateOptions/draft``).
     public let draftedTokens: Int
-    /// Of these, those that came true.
+    /// Of these, those that were accepted.
     public let acceptedTokens: Int
     /// Tokens that were forgotten for room (``GenerateOptions/shift``).
     public let shiftedTokens: Int

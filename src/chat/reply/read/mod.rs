@@ -1,4 +1,4 @@
-//! Readers of calls: each takes one kind of text, and is told the marks by the format's file in `families`.
+//! Readers of calls: each takes one kind of text, and gets the marks from the format's file in `families`.
 #![forbid(unsafe_code)]
 
 pub(super) mod braces;

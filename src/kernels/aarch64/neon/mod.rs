@@ -27,6 +27,8 @@ pub static NEON: Kernels = Kernels {
     gelu_tanh: vector::gelu_tanh,
     silu: vector::silu,
     gelu_mul: vector::gelu_mul,
+    gelu_erf: vector::gelu_erf,
+    gelu_erf_mul: vector::gelu_erf_mul,
     silu_mul: vector::silu_mul,
     sigmoid_mul: vector::sigmoid_mul,
     swiglu_clamped_mul: vector::swiglu_clamped_mul,

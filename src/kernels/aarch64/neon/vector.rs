@@ -1,5 +1,5 @@
 //! Advanced SIMD as [`Simd`], and the kernels made of it. A vector is two registers: with 32 of them that keeps more
-//! sums running at once than one would.
+//! sums side by side than one would.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -260,6 +260,11 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn sums(self, vs: [Self::V; 8]) -> [f32; 8] {
+        vs.map(|v| self.sum(v))
+    }
+
+    #[inline(always)]
     fn largest(self, v: Self::V) -> f32 {
         let [max, _] = self.max(v, [v[1], v[0]]);
         // SAFETY: `self` proves that the machine has the instruction.
@@ -300,6 +305,8 @@ simd_kernels!("neon", Neon::new(), {
     gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
     silu(x: &mut [f32]) = elementwise::silu;
     gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;
+    gelu_erf(x: &mut [f32]) = elementwise::gelu_erf;
+    gelu_erf_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_erf_mul;
     silu_mul(gate: &mut [f32], up: &[f32]) = elementwise::silu_mul;
     sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
     swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;

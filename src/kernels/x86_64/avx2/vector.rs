@@ -266,6 +266,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn sums(self, vs: [__m256; 8]) -> [f32; 8] {
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn inner(vs: [__m256; 8]) -> __m256 {
+            _mm256_permutevar8x32_ps(all_sums(vs), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+        }
+        // SAFETY: `self` proves that the machine has the instructions; both types are eight numbers.
+        unsafe { std::mem::transmute(inner(vs)) }
+    }
+
+    #[inline(always)]
     fn largest(self, v: __m256) -> f32 {
         #[target_feature(enable = "avx2")]
         #[inline]
@@ -279,30 +290,32 @@ impl Simd for Avx2 {
     }
 }
 
+/// The sums of vectors a to h: `acegbdfh`. Each step adds what [`Simd::sum`] adds, of twice as many vectors in one register.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn all_sums([a, b, c, d, e, f, g, h]: [__m256; 8]) -> __m256 {
+    let halves = |a, b| {
+        let sums = _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
+        _mm256_castps_pd(sums)
+    };
+    let quarters = |a, b| {
+        _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)))
+    };
+    let low = quarters(halves(a, b), halves(c, d));
+    let high = quarters(halves(e, f), halves(g, h));
+    _mm256_add_ps(
+        _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
+        _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
+    )
+}
+
 impl LargestSum for Avx2 {
     #[inline(always)]
     fn largest_sum(self, vs: [__m256; 8]) -> f32 {
         #[target_feature(enable = "avx2")]
         #[inline]
-        fn inner([a, b, c, d, e, f, g, h]: [__m256; 8]) -> Option<__m256> {
-            // Each step adds what `sum` adds, of twice as many vectors in one register.
-            let halves = |a, b| {
-                let sums =
-                    _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
-                _mm256_castps_pd(sums)
-            };
-            let quarters = |a, b| {
-                _mm256_add_ps(
-                    _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
-                    _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
-                )
-            };
-            let low = quarters(halves(a, b), halves(c, d));
-            let high = quarters(halves(e, f), halves(g, h));
-            let sums = _mm256_add_ps(
-                _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
-                _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
-            );
+        fn inner(vs: [__m256; 8]) -> Option<__m256> {
+            let sums = all_sums(vs);
             let magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0), sums);
             let finite = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitudes, _mm256_set1_ps(f32::INFINITY));
             (_mm256_movemask_ps(finite) == 0xFF).then_some(sums)
@@ -339,6 +352,8 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
     silu(x: &mut [f32]) = elementwise::silu;
     gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;
+    gelu_erf(x: &mut [f32]) = elementwise::gelu_erf;
+    gelu_erf_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_erf_mul;
     silu_mul(gate: &mut [f32], up: &[f32]) = elementwise::silu_mul;
     sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
     swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;

@@ -254,10 +254,48 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn sums(self, vs: [__m512; 8]) -> [f32; 8] {
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        fn inner(vs: [__m512; 8]) -> __m256 {
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+            _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all_sums(vs)))
+        }
+        // SAFETY: `self` proves that the machine has the instructions; both types are eight numbers.
+        unsafe { std::mem::transmute(inner(vs)) }
+    }
+
+    #[inline(always)]
     fn largest(self, v: __m512) -> f32 {
         // SAFETY: `self` proves that the machine has the instructions.
         unsafe { _mm512_reduce_max_ps(v) }
     }
+}
+
+/// The sums of vectors a to h, each twice: `aaeebbffccggddhh`. Each step adds what [`Simd::sum`] adds, of twice as many vectors in one
+/// register.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn all_sums([a, b, c, d, e, f, g, h]: [__m512; 8]) -> __m512 {
+    let halves = |a, b| {
+        _mm512_add_ps(
+            _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
+            _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
+        )
+    };
+    let quarters = |a, b| {
+        _mm512_add_ps(
+            _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
+            _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
+        )
+    };
+    let low = _mm512_castps_pd(quarters(halves(a, b), halves(c, d)));
+    let high = _mm512_castps_pd(quarters(halves(e, f), halves(g, h)));
+    let twos = _mm512_add_ps(
+        _mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)),
+    );
+    _mm512_add_ps(twos, _mm512_permute_ps::<0b10_11_00_01>(twos))
 }
 
 impl LargestSum for Avx512 {
@@ -265,27 +303,8 @@ impl LargestSum for Avx512 {
     fn largest_sum(self, vs: [__m512; 8]) -> f32 {
         #[target_feature(enable = "avx512f")]
         #[inline]
-        fn inner([a, b, c, d, e, f, g, h]: [__m512; 8]) -> Option<__m512> {
-            // Each step adds what `sum` adds, of twice as many vectors in one register.
-            let halves = |a, b| {
-                _mm512_add_ps(
-                    _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
-                    _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
-                )
-            };
-            let quarters = |a, b| {
-                _mm512_add_ps(
-                    _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
-                    _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
-                )
-            };
-            let low = _mm512_castps_pd(quarters(halves(a, b), halves(c, d)));
-            let high = _mm512_castps_pd(quarters(halves(e, f), halves(g, h)));
-            let twos = _mm512_add_ps(
-                _mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),
-                _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)),
-            );
-            let sums = _mm512_add_ps(twos, _mm512_permute_ps::<0b10_11_00_01>(twos));
+        fn inner(vs: [__m512; 8]) -> Option<__m512> {
+            let sums = all_sums(vs);
             let finite = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(_mm512_abs_ps(sums), _mm512_set1_ps(f32::INFINITY));
             (finite == !0).then_some(sums)
         }
@@ -322,6 +341,8 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
     silu(x: &mut [f32]) = elementwise::silu;
     gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;
+    gelu_erf(x: &mut [f32]) = elementwise::gelu_erf;
+    gelu_erf_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_erf_mul;
     silu_mul(gate: &mut [f32], up: &[f32]) = elementwise::silu_mul;
     sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
     swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;

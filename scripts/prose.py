@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Checks the prose of this repository: links, lengths, long sentences and words that have a plainer name.
+
+    scripts/prose.py [--count]
+
+--count prints how many sentences each page has and how many words the longest has. Exceptions stand in EXCEPTIONS, with reasons.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MOST_LINES = {"README.md": 150, "ARCHITECTURE.md": 250, "CHANGELOG.md": 60, "bench/README.md": 120, "SECURITY.md": 110}
+MOST_WORDS = 40
+
+# Words of Ember's own for things that have names, and the name.
+BANNED = [
+    (r"\bpurses?\b", "memory limit"),
+    (r"\b(no|of|for|needs?|has|have|the|more|whose|out of) room\b|\broom (for|is|was|in|that)\b", "capacity, free pages"),
+    (r"\bbehind [\d,]+ (tokens|others|positions)\b", "at depth N"),
+    (r"\b(two|three|four|six|eight|sixteen|\d+) at once\b", "a batch of N"),
+    (r"\bturn(ed|ing|s)? back\b|\bkeys (are|is|were) turned\b|\bturn(ed|ing|s)? (a|the|its) token\b", "re-rotated, cancelled"),
+    (r"\bguess(es|ed|ing)?\b", "draft tokens"),
+    (r"\b(is|are|was|were|be) told\b|\btold (twice|by|apart|below)\b", "reported, distinguished"),
+    (r"\bmend(s|ed|ing)?\b", "fixed"),
+    (r"\bc(o|a)mes? true\b", "accepted"),
+    (r"\b(in|of|into) pieces\b|\bquads?\b|\bstrips?\b", "chunks, blocks"),
+    (r"\bcomes? from nobody\b|\bby chance\b", "random"),
+    (r"\b(before|since|until) (?=[0-9a-f]*\d)[0-9a-f]{7,8}\b", "what is; history goes into commits"),
+]
+
+# Page, a part of the text, and why it may stay.
+EXCEPTIONS = []
+
+# What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
+PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
+         "bindings/**/README.md", "packaging/**/*.md"]
+NOT_PROSE = {"docs/history.md", "bench/history.md", "docs/SUMMARY.md"}
+SKIPPED = {"target", "build", "node_modules", "found", ".git", ".build"}
+
+
+def pages():
+    for page in sorted(ROOT.rglob("*.md")):
+        name = page.relative_to(ROOT)
+        if not SKIPPED & set(name.parts):
+            yield str(name), page.read_text(encoding="utf-8")
+
+
+def without_code(text):
+    """The text with fenced blocks left empty, so that lines keep their numbers."""
+    fenced, lines = False, []
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith("```")
+        lines.append("" if fenced or is_fence else line)
+        fenced ^= is_fence
+    return lines
+
+
+def anchors(text):
+    """The anchors of a page's headings, as GitHub and mdbook make them."""
+    found, seen = set(), {}
+    for line in without_code(text):
+        heading = re.match(r"#+\s+(.*)", line)
+        if heading:
+            plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading[1]).replace("`", "")
+            slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+            found.add(slug if slug not in seen else f"{slug}-{seen[slug]}")
+            seen[slug] = seen.get(slug, 0) + 1
+    return found
+
+
+def check_links(texts, complain):
+    known = {name: anchors(text) for name, text in texts.items()}
+    for name, text in texts.items():
+        for number, line in enumerate(without_code(text), 1):
+            plain = re.sub(r"`[^`]*`", "", line)
+            for target in re.findall(r"\]\(([^)\s]+)\)", plain):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = (ROOT / name).parent / path if path else ROOT / name
+                if not file.exists():
+                    complain(name, number, f"the link to {target} leads nowhere")
+                    continue
+                page = str(file.resolve().relative_to(ROOT))
+                if anchor and page in known and anchor not in known[page]:
+                    complain(name, number, f"{page} has no heading #{anchor}")
+
+
+def paragraphs(lines):
+    """(line, text) of each paragraph, item of a list and cell of a table."""
+    start, text = 0, ""
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip().lstrip("> ")
+        begins = re.match(r"([-*+]|\d+\.)\s|#|\|", stripped)
+        if not stripped or begins:
+            if text:
+                yield start, text
+            text = ""
+        if stripped.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", stripped.strip("|")):
+                yield number, cell.strip()
+        elif stripped:
+            start = start if text else number
+            text += " " + re.sub(r"^(([-*+]|\d+\.)\s+|#+\s*)", "", stripped)
+    if text:
+        yield start, text
+
+
+def sentences(text):
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`]*`", "CODE", text)
+    found = re.split(r"(?<=[.!?])[)\"”]?\**\s+(?=[A-Z*(\"“\d])", text)
+    # "Errors: A when …; B when …" is a list, whose items are sentences.
+    return [item for one in found for item in (one.split(";") if one.startswith("Errors") else [one])]
+
+
+def is_list(text):
+    """Whether a text is names with commas between them, which is no sentence."""
+    return all(len(name.split()) <= 3 for name in text.strip(".").split(","))
+
+
+def header_lines():
+    """The header's comments as Markdown: each begins with an empty line."""
+    lines, inside = [], False
+    for line in (ROOT / "include/ember.h").read_text(encoding="utf-8").split("\n"):
+        stripped = line.strip()
+        if stripped.startswith("/*"):
+            inside = True
+            comment = re.sub(r"^/\*+\s?|\s*\*/$", "", stripped)
+        elif inside:
+            comment = re.sub(r"^\*(?!/)\s?|\s*\*/$|^\*/$", "", stripped)
+        else:
+            comment = ""
+        lines.append(re.sub(r"^\s*[@\\](param|return|p|c)\b(\[\w+\])?", "- ", comment))
+        if stripped.endswith("*/"):
+            inside = False
+    return lines
+
+
+def main():
+    bad, texts = [], dict(pages())
+    used = set()
+
+    def complain(name, number, what, text=""):
+        for exception in EXCEPTIONS:
+            page, part, _ = exception
+            if page == name and part in text:
+                used.add(exception)
+                return
+        bad.append(f"{name}:{number}: {what}")
+
+    check_links(texts, complain)
+    for name, most in MOST_LINES.items():
+        n = len(texts[name].splitlines())
+        if n > most:
+            complain(name, n, f"{n} lines, at most {most}")
+    prose = {str(p.relative_to(ROOT)) for pattern in PAGES for p in ROOT.glob(pattern)} & set(texts) - NOT_PROSE
+    bodies = {name: without_code(texts[name]) for name in prose} | {"include/ember.h": header_lines()}
+    for name, lines in sorted(bodies.items()):
+        counts = []
+        for number, text in paragraphs(lines):
+            for pattern, instead in BANNED:
+                for word in re.finditer(pattern, re.sub(r"`[^`]*`", "CODE", text), re.IGNORECASE):
+                    complain(name, number, f'"{word[0]}": better {instead}', text)
+            for sentence in sentences(text):
+                n = len(sentence.split())
+                counts.append(n)
+                if n > MOST_WORDS and not is_list(sentence):
+                    complain(name, number, f"a sentence of {n} words: {sentence.strip()[:60]}…", text)
+        if "--count" in sys.argv and counts:
+            print(f"{name}: {len(counts)} sentences, the longest has {max(counts)} words")
+    for exception in set(EXCEPTIONS) - used:
+        bad.append(f"scripts/prose.py: the exception {exception[:2]} is not needed any more")
+    print("\n".join(bad) or "prose: all pages are fine")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
