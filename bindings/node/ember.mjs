@@ -1,15 +1,23 @@
 // Ember for Node: language models on the CPU, inside the process, without blocking the event loop.
+import { ChatParser } from "./chat_parser.mjs";
 import { Constraint } from "./constraint.mjs";
 import { Conversation } from "./conversation.mjs";
 import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
 import {
   CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, embedOptions, filled, filledAsync, generateOptions,
-  only, optionsHandle, rowsOf, samplerOf, textArrays,
+  number, only, optionsHandle, rowsOf, samplerOf, textArrays,
 } from "./options.mjs";
+import { Tokenizer } from "./tokenizer.mjs";
 
-export { Constraint, Conversation, EmberError };
+export { ChatParser, Constraint, Conversation, EmberError, Tokenizer };
 
 const modelLoad = callAsync("ember_model_load", "uint8_t *path, size_t n, void *options, _Out_ void **out");
+const modelLoadFd = callAsync("ember_model_load_fd", "int32_t fd, uint64_t offset, uint64_t n, void *options, _Out_ void **out");
+const modelLoadBuffer = callAsync("ember_model_load_buffer", "uint8_t *data, size_t n, void *options, _Out_ void **out");
+const memoryEstimate = call(
+  "ember_memory_estimate",
+  "uint8_t *path, size_t n, void *model_options, void *context_options, _Inout_ ember_memory *out",
+);
 const modelRetain = call.pointer("ember_model_retain", "void *model");
 const modelOptionsNew = call("ember_model_options_new", "_Out_ void **out");
 const modelOptionsToken = call("ember_model_options_set_cancel_token", "void *options, void *token");
@@ -32,6 +40,11 @@ const contextSetters = {
   nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
 };
 const contextNew = call("ember_context_new", "void *model, void *options, _Out_ void **out");
+const contextMemory = call("ember_context_memory", "void *context, _Inout_ ember_memory *out");
+const past = call("ember_context_n_past", "void *context, uint32_t sequence, _Out_ uint32_t *out");
+const sequenceCopy = call("ember_context_sequence_copy", "void *context, uint32_t from, uint32_t to, uint32_t n");
+const stateSave = call("ember_context_state_save", "void *context, uint32_t sequence, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
+const stateLoad = call("ember_context_state_load", "void *context, uint32_t sequence, uint8_t *data, size_t n");
 const rewind = call("ember_context_rewind", "void *context, uint32_t sequence, uint32_t n_past");
 const generatorNew = call(
   "ember_generator_new_tokens",
@@ -75,21 +88,46 @@ export class Model {
     this.#handle = handle;
   }
 
-  /** Loads a GGUF file or a folder of Hugging Face. `signal` (an AbortSignal) ends the loading. */
-  static async load(path, { signal, ...rest } = {}) {
+  /**
+   * Loads a GGUF file or a folder of Hugging Face, given its path, or a GGUF file given its bytes (a Uint8Array, of which the model has a
+   * copy) or { fd, offset = 0, length = 0 }, a part of an open file, to its end where length is 0. `signal` (an AbortSignal) ends the loading.
+   */
+  static async load(source, { signal, ...rest } = {}) {
     only(rest, "Model.load", ["signal"]);
     signal?.throwIfAborted();
     const token = new Cancel(signal);
     const options = optionsHandle(modelOptionsNew, "ember_model_options_free", {}, {});
     try {
       token.handle.use((t) => options.use((o) => modelOptionsToken(o, t)));
-      return new Model(new Handle("model", await options.use((o) => made(modelLoad, ...utf8(path), o)), "ember_model_release"));
+      const [load, ...from] = sourceOf(source);
+      return new Model(new Handle("model", await options.use((o) => made(load, ...from, o)), "ember_model_release"));
     } catch (error) {
       throw token.reason(error);
     } finally {
       options.close();
       token.close();
     }
+  }
+
+  /** What loading a model and making a context would take, without doing it, as Context.memory; options are those of context. */
+  static estimateMemory(path, options = {}) {
+    only(options, "estimateMemory", Object.keys(contextSetters));
+    const how = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
+    try {
+      return memoryOf((out) => how.use((o) => memoryEstimate(...utf8(path), null, o, out)));
+    } finally {
+      how.close();
+    }
+  }
+
+  /** The model's tokenizer, which it may outlive. */
+  get tokenizer() {
+    return Tokenizer.of(this);
+  }
+
+  /** Reads a reply to `prompt`, which applyChatTemplate gave, or "", with the same options and toolChoice and parallelCalls. */
+  chatParser(prompt, options = {}) {
+    return ChatParser.of(this, prompt, options);
   }
 
   /**
@@ -204,12 +242,16 @@ export class Context {
   /**
    * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
    * the end: { kind: "token" | "end", text, token, logprob, finishReason }. The texts of all events in a row are the whole text. That of
-   * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, forcedTokens, progress }; progress is "complete" where the
+   * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens,
+   * prefillMs, decodeMs, finishReason, progress }; progress is "complete" where the
    * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
    *
-   * Options: maxTokens, stop (texts), temperature, topK, topP, minP, seed (with any of these tokens are drawn, otherwise the
-   * likeliest is taken), constraint, logprobs, reusePrefix, ignoreEog, renderSpecial, and signal, an AbortSignal, whose reason is
-   * thrown when it ends the generation. Leaving the loop ends it, too.
+   * Options: maxTokens, stop (texts), penalties ({ last, repeat, frequency, presence }), topNSigma, topK, typicalP, topP, minP,
+   * xtc ({ probability, threshold }) and temperature, which are applied in this order, seed (with any from penalties on tokens are drawn, otherwise the
+   * likeliest is taken), constraint, logprobs, reusePrefix, ignoreEog, renderSpecial, includeStop, sequence (which one of the context's goes
+   * on), timeLimit (milliseconds), shift ({ keep, drop }: tokens forgotten when the context is full), lookup ({ count, ngram }) and draft
+   * ({ context, sequence, count }: a smaller model's), which guess tokens and leave the text what it is, and signal, an AbortSignal, whose
+   * reason is thrown when it ends the generation. Leaving the loop ends it, too.
    */
   async *generate(prompt, options = {}) {
     only(options, "generate", [...GENERATE, "signal"]);
@@ -254,12 +296,13 @@ export class Context {
 
   /**
    * `n` completions of a prompt (text or tokens), which runs once. Yields their events as generate does, each with the index of its
-   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, best }, where `best` is the
-   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i.
+   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, usages, best }, where `best` is the
+   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i,
+   * in the sequence i behind the option `sequence`.
    */
   async *completions(prompt, n, options = {}) {
     only(options, "completions", [...GENERATE, "signal"]);
-    if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw new EmberError(`n must be a whole number, not ${n}`, "INVALID_ARGUMENT");
+    number("n", n);
     options.signal?.throwIfAborted();
     const release = this.#take();
     const closing = [];
@@ -271,6 +314,7 @@ export class Context {
       const sampler = closed(samplerOf(options));
       const create = (s) => this.#handle.use((c) => how.use((o) => made(completionsNew, c, tokens, tokens.length, n, o, s)));
       const all = closed(new Handle("completions", sampler ? sampler.use(create) : create(null), "ember_completions_free"));
+      const usage = (i) => usageOf(all, (p, out) => completionsUsage(p, i, out));
       for (const event = newStruct("ember_event"), at = [0]; ; ) {
         try {
           await this.#handle.use(() => all.use((p) => completionsNext(p, event, at)));
@@ -284,14 +328,15 @@ export class Context {
         if (finishReason === "cancelled") cancel.throwIfAborted();
         const one = { index, kind, text: textOf(event), logprob: event.logprob, finishReason };
         if (kind === "token") one.token = event.token;
-        if (kind === "end") one.usage = usageOf(all, (p, usage) => completionsUsage(p, index, usage));
+        if (kind === "end") one.usage = usage(index);
         yield one;
       }
       const bytes = (room) => new Uint8Array(room);
       const text = (i) => filled(256, bytes, (buffer, needed) => all.use((p) => completionsText(p, i, buffer, buffer.length, needed)));
       const texts = Array.from({ length: n }, (_, i) => Buffer.from(text(i)).toString());
       const rank = (buffer, needed) => all.use((p) => completionsRank(p, buffer, buffer.length, needed));
-      return { texts, best: options.logprobs ? Array.from(filled(n, (room) => new Uint32Array(room), rank)) : undefined };
+      const best = options.logprobs ? Array.from(filled(n, (room) => new Uint32Array(room), rank)) : undefined;
+      return { texts, usages: texts.map((_, i) => usage(i)), best };
     } finally {
       for (const one of closing) one.close();
       release();
@@ -363,9 +408,41 @@ export class Context {
     return Conversation.make(this.#handle, () => this.#take(), options);
   }
 
-  /** Forgets what is behind position n. */
-  rewind(n = 0) {
-    this.#handle.use((c) => rewind(c, 0, n));
+  /** Forgets what is behind position n of a sequence. */
+  rewind(n = 0, sequence = 0) {
+    this.#handle.use((c) => rewind(c, number("sequence", sequence), number("n", n)));
+  }
+
+  /** The number of tokens in a sequence. */
+  past(sequence = 0) {
+    const out = [0];
+    this.#handle.use((c) => past(c, number("sequence", sequence), out));
+    return out[0];
+  }
+
+  /** Makes sequence `to` the first n tokens of sequence `from`, at next to no cost: for several answers to one prompt. */
+  copySequence(from, to, n) {
+    this.#handle.use((c) => sequenceCopy(c, number("from", from), number("to", to), number("n", n)));
+  }
+
+  /** A sequence as bytes, for loadState, in another process too. */
+  saveState(sequence = 0) {
+    const fill = (buffer, needed) => this.#handle.use((c) => stateSave(c, number("sequence", sequence), buffer, buffer.length, needed));
+    return filled(0, (n) => new Uint8Array(n), fill);
+  }
+
+  /** Makes a sequence what saveState gave, of the same model. On an error all is as it was. */
+  loadState(state, sequence = 0) {
+    this.#handle.use((c) => stateLoad(c, number("sequence", sequence), state, state.length));
+  }
+
+  /** Bytes that the context takes, and its model: { file, weights, kv, workspace }; the file's mapping is read again where need be. */
+  get memory() {
+    return memoryOf((out) => this.#handle.use((c) => contextMemory(c, out)));
+  }
+
+  use(f) {
+    return this.#handle.use(f);
   }
 
   /** Frees the context, once what is running with it has ended. */
@@ -375,6 +452,25 @@ export class Context {
   }
 }
 
+/** The function that loads what Model.load is given, and its arguments. */
+function sourceOf(source) {
+  if (typeof source === "string") return [modelLoad, ...utf8(source)];
+  if (source instanceof Uint8Array) return [modelLoadBuffer, source, source.length];
+  const { fd, offset = 0, length = 0, ...rest } = source ?? {};
+  only(rest, "Model.load", ["fd", "offset", "length"]);
+  if (!Number.isInteger(fd)) throw new EmberError("give a path, a Uint8Array, or an object with an fd", "INVALID_ARGUMENT");
+  for (const n of [offset, length]) {
+    if (!Number.isSafeInteger(n) || n < 0) throw new EmberError(`offset and length must be whole numbers, not ${n}`, "INVALID_ARGUMENT");
+  }
+  return [modelLoadFd, fd, offset, length];
+}
+
+function memoryOf(read) {
+  const raw = newStruct("ember_memory");
+  read(raw);
+  return Object.fromEntries(["file", "weights", "kv", "workspace"].map((name) => [name, Number(raw[name])]));
+}
+
 function usageOf(generator, read = generatorUsage) {
   const usage = newStruct("ember_generate_result");
   generator.use((g) => read(g, usage));
@@ -382,7 +478,13 @@ function usageOf(generator, read = generatorUsage) {
     promptTokens: usage.n_prompt,
     reusedTokens: usage.n_reused,
     generatedTokens: usage.n_generated,
+    draftedTokens: usage.n_drafted,
+    acceptedTokens: usage.n_accepted,
+    shiftedTokens: Number(usage.n_shifted),
     forcedTokens: usage.n_forced,
+    prefillMs: Number(usage.prefill_ns) / 1e6,
+    decodeMs: Number(usage.decode_ns) / 1e6,
+    finishReason: FINISH[usage.finish_reason],
     progress: PROGRESS[usage.progress],
   };
 }

@@ -85,6 +85,45 @@ koffi.struct("ember_model_info", {
   n_embd_out: "uint32_t",
   n_prompts: "uint32_t",
 });
+koffi.struct("ember_tokenizer_info", {
+  struct_size: "size_t",
+  n_vocab: "uint32_t",
+  bos_token: "uint32_t",
+  eos_token: "uint32_t",
+  eot_token: "uint32_t",
+  unk_token: "uint32_t",
+  pad_token: "uint32_t",
+  add_bos: "uint32_t",
+  add_eos: "uint32_t",
+  has_chat_template: "uint32_t",
+  fim_prefix_token: "uint32_t",
+  fim_suffix_token: "uint32_t",
+  fim_middle_token: "uint32_t",
+  fim_repository_token: "uint32_t",
+  fim_file_token: "uint32_t",
+});
+koffi.struct("ember_chat_format", {
+  struct_size: "size_t",
+  name: "void *",
+  name_len: "size_t",
+  thinking_open: "void *",
+  thinking_open_len: "size_t",
+  thinking_close: "void *",
+  thinking_close_len: "size_t",
+  thinking_variable: "void *",
+  thinking_variable_len: "size_t",
+  thinking_on: "void *",
+  thinking_on_len: "size_t",
+  thinking_off: "void *",
+  thinking_off_len: "size_t",
+});
+koffi.struct("ember_memory", {
+  struct_size: "size_t",
+  file: "uint64_t",
+  weights: "uint64_t",
+  kv: "uint64_t",
+  workspace: "uint64_t",
+});
 koffi.struct("ember_conversation_usage", {
   struct_size: "size_t",
   prefill_ns: "uint64_t",
@@ -222,3 +261,16 @@ export function textOf(event, field = "text") {
 export const newStruct = (name) => ({ struct_size: koffi.sizeof(name) });
 
 export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];
+
+export const CHAT_KIND = ["none", "text", "thinking", "call_begin", "call_arguments", "call", "call_broken", "end"];
+
+/** A copy of an ember_chat_event. */
+export function eventOf(raw) {
+  const event = { kind: CHAT_KIND[raw.kind], text: textOf(raw) };
+  if (event.kind === "end") return { ...event, finishReason: FINISH[raw.finish_reason] };
+  if (!event.kind.startsWith("call")) return event;
+  Object.assign(event, { index: raw.index, id: textOf(raw, "id"), name: textOf(raw, "name") });
+  if (event.kind === "call") event.arguments = JSON.parse(event.text);
+  if (event.kind === "call_broken") event.reason = textOf(raw, "reason");
+  return event;
+}
