@@ -2,14 +2,15 @@
 import { ChatParser } from "./chat_parser.mjs";
 import { Constraint } from "./constraint.mjs";
 import { Conversation } from "./conversation.mjs";
-import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
+import { Engine } from "./engine.mjs";
+import { EVENT_KIND, EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, usageOf, utf8 } from "./native.mjs";
 import {
-  CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, embedOptions, filled, filledAsync, generateOptions,
-  number, only, optionsHandle, rowsOf, samplerOf, textArrays,
+  CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, contextOptions, contextSetters, embedOptions, filled,
+  filledAsync, generateOptions, number, only, optionsHandle, rowsOf, samplerOf, textArrays,
 } from "./options.mjs";
 import { Tokenizer } from "./tokenizer.mjs";
 
-export { ChatParser, Constraint, Conversation, EmberError, Tokenizer };
+export { ChatParser, Constraint, Conversation, EmberError, Engine, Tokenizer };
 
 const modelLoad = callAsync("ember_model_load", "uint8_t *path, size_t n, void *options, _Out_ void **out");
 const modelLoadFd = callAsync("ember_model_load_fd", "int32_t fd, uint64_t offset, uint64_t n, void *options, _Out_ void **out");
@@ -18,6 +19,7 @@ const memoryEstimate = call(
   "ember_memory_estimate",
   "uint8_t *path, size_t n, void *model_options, void *context_options, _Inout_ ember_memory *out",
 );
+const inspect = call("ember_model_inspect", "uint8_t *path, size_t n, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
 const modelRetain = call.pointer("ember_model_retain", "void *model");
 const modelOptionsNew = call("ember_model_options_new", "_Out_ void **out");
 const modelOptionsToken = call("ember_model_options_set_cancel_token", "void *options, void *token");
@@ -33,18 +35,19 @@ const tokenize = call(
   "ember_model_tokenize",
   "void *model, uint8_t *text, size_t n, bool add_special, bool parse_special, uint32_t *tokens, size_t capacity, _Out_ size_t *needed",
 );
-const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
-const contextSetters = {
-  nCtx: call("ember_context_options_set_n_ctx", "void *options, uint32_t n"),
-  nThreads: call("ember_context_options_set_n_threads", "void *options, uint32_t n"),
-  nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
-};
 const contextNew = call("ember_context_new", "void *model, void *options, _Out_ void **out");
 const contextMemory = call("ember_context_memory", "void *context, _Inout_ ember_memory *out");
 const past = call("ember_context_n_past", "void *context, uint32_t sequence, _Out_ uint32_t *out");
 const sequenceCopy = call("ember_context_sequence_copy", "void *context, uint32_t from, uint32_t to, uint32_t n");
 const stateSave = call("ember_context_state_save", "void *context, uint32_t sequence, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
 const stateLoad = call("ember_context_state_load", "void *context, uint32_t sequence, uint8_t *data, size_t n");
+const stateSaveFile = call("ember_context_state_save_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
+const stateLoadFile = call("ember_context_state_load_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
+const score = callAsync(
+  "ember_score",
+  "void *context, uint8_t *prompt, size_t n, uint8_t *continuation, size_t m, void *options, _Out_ uint8_t *scores, size_t capacity, " +
+    "_Out_ size_t *needed, _Inout_ ember_score_result *result",
+);
 const rewind = call("ember_context_rewind", "void *context, uint32_t sequence, uint32_t n_past");
 const generatorNew = call(
   "ember_generator_new_tokens",
@@ -76,9 +79,8 @@ const rerank = callAsync(
   `void *context, uint8_t *query, size_t query_len, uint8_t **documents, size_t *lengths, size_t n, ${SCORED}`,
 );
 
+const SCORE_SIZE = 12; // of an ember_token_score
 const NO_TOKEN = 0xffffffff;
-const KIND = ["echo", "token", "end"];
-const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
 /** A model: immutable, for any number of contexts, which keep it. */
 export class Model {
@@ -109,10 +111,22 @@ export class Model {
     }
   }
 
+  /** What the header of a model's file says: an object with all metadata and whether the model would load (ember.h). No weight is read. */
+  static inspect(path) {
+    const from = utf8(path);
+    const text = filled(8192, (n) => new Uint8Array(n), (buffer, needed) => inspect(...from, buffer, buffer.length, needed));
+    return JSON.parse(Buffer.from(text).toString());
+  }
+
+  /** An engine, which runs many requests together: { nParallel, maxQueue (how many may wait), nCtx (positions of each), nThreads }. */
+  engine(options = {}) {
+    return Engine.of(this, options);
+  }
+
   /** What loading a model and making a context would take, without doing it, as Context.memory; options are those of context. */
   static estimateMemory(path, options = {}) {
     only(options, "estimateMemory", Object.keys(contextSetters));
-    const how = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
+    const how = contextOptions(options);
     try {
       return memoryOf((out) => how.use((o) => memoryEstimate(...utf8(path), null, o, out)));
     } finally {
@@ -200,7 +214,7 @@ export class Model {
   /** A context: the text that is worked on. `nCtx`: its positions; `nThreads`; `nSeq`: how many sequences, for completions. */
   context(options = {}) {
     only(options, "context", Object.keys(contextSetters));
-    const handle = optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
+    const handle = contextOptions(options);
     try {
       const pointer = this.use((m) => handle.use((o) => made(contextNew, m, o)));
       const model = new Model(new Handle("model", this.use(modelRetain), "ember_model_release"));
@@ -247,7 +261,8 @@ export class Context {
    * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
    *
    * Options: maxTokens, stop (texts), penalties ({ last, repeat, frequency, presence }), topNSigma, topK, typicalP, topP, minP,
-   * xtc ({ probability, threshold }) and temperature, which are applied in this order, seed (with any from penalties on tokens are drawn, otherwise the
+   * xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range, exponent }), mirostat ({ tau, eta }) and
+   * adaptiveP ({ target, decay }), which are applied in this order, seed (with any from penalties on tokens are drawn, otherwise the
    * likeliest is taken), constraint, logprobs, reusePrefix, ignoreEog, renderSpecial, includeStop, sequence (which one of the context's goes
    * on), timeLimit (milliseconds), shift ({ keep, drop }: tokens forgotten when the context is full), lookup ({ count, ngram }) and draft
    * ({ context, sequence, count }: a smaller model's), which guess tokens and leave the text what it is, and signal, an AbortSignal, whose
@@ -281,12 +296,12 @@ export class Context {
         } catch (error) {
           throw cancel.reason(error);
         }
-        kind = KIND[event.kind];
+        kind = EVENT_KIND[event.kind];
         const finishReason = FINISH[event.finish_reason];
         if (finishReason === "cancelled") cancel.throwIfAborted();
         const one = { kind, text: textOf(event), logprob: event.logprob, finishReason };
         if (kind === "token") one.token = event.token;
-        if (kind === "end") one.usage = usageOf(generator);
+        if (kind === "end") one.usage = usageOf((out) => generator.use((g) => generatorUsage(g, out)));
         yield one;
       }
     } finally {
@@ -314,14 +329,14 @@ export class Context {
       const sampler = closed(samplerOf(options));
       const create = (s) => this.#handle.use((c) => how.use((o) => made(completionsNew, c, tokens, tokens.length, n, o, s)));
       const all = closed(new Handle("completions", sampler ? sampler.use(create) : create(null), "ember_completions_free"));
-      const usage = (i) => usageOf(all, (p, out) => completionsUsage(p, i, out));
+      const usage = (i) => usageOf((out) => all.use((p) => completionsUsage(p, i, out)));
       for (const event = newStruct("ember_event"), at = [0]; ; ) {
         try {
           await this.#handle.use(() => all.use((p) => completionsNext(p, event, at)));
         } catch (error) {
           throw cancel.reason(error);
         }
-        const kind = KIND[event.kind];
+        const kind = EVENT_KIND[event.kind];
         if (kind === undefined) break; // EMBER_EVENT_NONE: all have ended
         const index = at[0];
         const finishReason = FINISH[event.finish_reason];
@@ -436,6 +451,41 @@ export class Context {
     this.#handle.use((c) => stateLoad(c, number("sequence", sequence), state, state.length));
   }
 
+  /** As saveState and loadState, to and from a file. One that was there before stays as it was when saving fails. */
+  saveStateFile(path, sequence = 0) {
+    this.#handle.use((c) => stateSaveFile(c, number("sequence", sequence), ...utf8(path)));
+  }
+
+  loadStateFile(path, sequence = 0) {
+    this.#handle.use((c) => stateLoadFile(c, number("sequence", sequence), ...utf8(path)));
+  }
+
+  /**
+   * How likely a continuation is behind a prompt: { tokens: [{ token, logprob, rank }], logprob, promptTokens, reusedTokens, greedy }; rank
+   * is how many tokens are likelier at its place. Scoring many continuations of one prompt runs the prompt once.
+   */
+  async score(prompt, continuation) {
+    const release = this.#take();
+    try {
+      const texts = [...utf8(prompt), ...utf8(continuation)];
+      const result = newStruct("ember_score_result");
+      const fill = (buffer, needed) =>
+        this.#handle.use((c) => score(c, ...texts, null, buffer, buffer.length / SCORE_SIZE, needed, result));
+      const raw = await filledAsync(texts[3] + 8, (n) => new Uint8Array(SCORE_SIZE * n), fill, SCORE_SIZE);
+      const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength);
+      const isLittle = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+      const tokens = Array.from({ length: raw.length / SCORE_SIZE }, (_, i) => ({
+        token: view.getUint32(i * SCORE_SIZE, isLittle),
+        logprob: view.getFloat32(i * SCORE_SIZE + 4, isLittle),
+        rank: view.getUint32(i * SCORE_SIZE + 8, isLittle),
+      }));
+      const { logprob, n_prompt, n_reused, is_greedy } = result;
+      return { tokens, logprob, promptTokens: n_prompt, reusedTokens: n_reused, greedy: is_greedy !== 0 };
+    } finally {
+      release();
+    }
+  }
+
   /** Bytes that the context takes, and its model: { file, weights, kv, workspace }; the file's mapping is read again where need be. */
   get memory() {
     return memoryOf((out) => this.#handle.use((c) => contextMemory(c, out)));
@@ -469,22 +519,4 @@ function memoryOf(read) {
   const raw = newStruct("ember_memory");
   read(raw);
   return Object.fromEntries(["file", "weights", "kv", "workspace"].map((name) => [name, Number(raw[name])]));
-}
-
-function usageOf(generator, read = generatorUsage) {
-  const usage = newStruct("ember_generate_result");
-  generator.use((g) => read(g, usage));
-  return {
-    promptTokens: usage.n_prompt,
-    reusedTokens: usage.n_reused,
-    generatedTokens: usage.n_generated,
-    draftedTokens: usage.n_drafted,
-    acceptedTokens: usage.n_accepted,
-    shiftedTokens: Number(usage.n_shifted),
-    forcedTokens: usage.n_forced,
-    prefillMs: Number(usage.prefill_ns) / 1e6,
-    decodeMs: Number(usage.decode_ns) / 1e6,
-    finishReason: FINISH[usage.finish_reason],
-    progress: PROGRESS[usage.progress],
-  };
 }

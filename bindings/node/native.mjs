@@ -124,6 +124,35 @@ koffi.struct("ember_memory", {
   kv: "uint64_t",
   workspace: "uint64_t",
 });
+koffi.struct("ember_engine_metrics", {
+  struct_size: "size_t",
+  n_submitted: "uint64_t",
+  n_refused: "uint64_t",
+  n_finished: "uint64_t",
+  n_cancelled: "uint64_t",
+  n_failed: "uint64_t",
+  n_preempted: "uint64_t",
+  n_prompt: "uint64_t",
+  n_reused: "uint64_t",
+  n_prefilled: "uint64_t",
+  n_generated: "uint64_t",
+  n_steps: "uint64_t",
+  busy_ns: "uint64_t",
+  tokens_per_s: "double",
+  cache_hit_rate: "double",
+  n_queued: "uint32_t",
+  n_active: "uint32_t",
+  n_pages: "uint32_t",
+  n_free_pages: "uint32_t",
+});
+koffi.struct("ember_score_result", {
+  struct_size: "size_t",
+  logprob: "double",
+  n_scored: "uint32_t",
+  n_prompt: "uint32_t",
+  n_reused: "uint32_t",
+  is_greedy: "uint32_t",
+});
 koffi.struct("ember_conversation_usage", {
   struct_size: "size_t",
   prefill_ns: "uint64_t",
@@ -261,6 +290,29 @@ export function textOf(event, field = "text") {
 export const newStruct = (name) => ({ struct_size: koffi.sizeof(name) });
 
 export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];
+
+const PROGRESS = ["none", "waiting", "unfinished", "complete"];
+
+export const EVENT_KIND = ["echo", "token", "end"];
+
+/** What a function that writes an ember_generate_result says. */
+export function usageOf(read) {
+  const usage = newStruct("ember_generate_result");
+  read(usage);
+  return {
+    promptTokens: usage.n_prompt,
+    reusedTokens: usage.n_reused,
+    generatedTokens: usage.n_generated,
+    draftedTokens: usage.n_drafted,
+    acceptedTokens: usage.n_accepted,
+    shiftedTokens: Number(usage.n_shifted),
+    forcedTokens: usage.n_forced,
+    prefillMs: Number(usage.prefill_ns) / 1e6,
+    decodeMs: Number(usage.decode_ns) / 1e6,
+    finishReason: FINISH[usage.finish_reason],
+    progress: PROGRESS[usage.progress],
+  };
+}
 
 export const CHAT_KIND = ["none", "text", "thinking", "call_begin", "call_arguments", "call", "call_broken", "end"];
 

@@ -27,7 +27,14 @@ const setDraft = call("ember_generate_options_set_draft", "void *options, void *
 const setLookup = call("ember_generate_options_set_lookup", "void *options, uint32_t n, uint32_t ngram");
 const setShift = call("ember_generate_options_set_shift", "void *options, uint32_t keep, uint32_t drop");
 const setTimeLimit = call("ember_generate_options_set_time_limit", "void *options, uint64_t milliseconds");
+const setPriority = call("ember_generate_options_set_priority", "void *options, int32_t priority");
 const setSequence = call("ember_generate_options_set_sequence", "void *options, uint32_t sequence");
+const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
+export const contextSetters = {
+  nCtx: call("ember_context_options_set_n_ctx", "void *options, uint32_t n"),
+  nThreads: call("ember_context_options_set_n_threads", "void *options, uint32_t n"),
+  nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
+};
 const generateOptionsNew = call("ember_generate_options_new", "_Out_ void **out");
 const setConstraint = call("ember_generate_options_set_constraint", "void *options, void *constraint");
 const generateSetters = {
@@ -59,6 +66,9 @@ const setToken = call("ember_generate_options_set_cancel_token", "void *options,
 const samplerNew = call("ember_sampler_new", "uint64_t seed, _Out_ void **out");
 const addPenalties = call("ember_sampler_add_penalties", "void *sampler, uint32_t n, float repeat, float frequency, float presence");
 const addXtc = call("ember_sampler_add_xtc", "void *sampler, float probability, float threshold");
+const addDynamicTemperature = call("ember_sampler_add_dynamic_temperature", "void *sampler, float t, float range, float exponent");
+const addMirostat = call("ember_sampler_add_mirostat", "void *sampler, float tau, float eta");
+const addAdaptiveP = call("ember_sampler_add_adaptive_p", "void *sampler, float target, float decay");
 // In the order in which they are applied.
 const samplerStages = [
   ["penalties", (sampler, { last = 64, repeat = 1, frequency = 0, presence = 0, ...rest }) => {
@@ -75,6 +85,18 @@ const samplerStages = [
     addXtc(sampler, probability, threshold);
   }],
   ["temperature", call("ember_sampler_add_temperature", "void *sampler, float t")],
+  ["dynamicTemperature", (sampler, { temperature, range, exponent = 1, ...rest }) => {
+    only(rest, "dynamicTemperature", ["temperature", "range", "exponent"]);
+    addDynamicTemperature(sampler, temperature, range, exponent);
+  }],
+  ["mirostat", (sampler, { tau = 5, eta = 0.1, ...rest }) => {
+    only(rest, "mirostat", ["tau", "eta"]);
+    addMirostat(sampler, tau, eta);
+  }],
+  ["adaptiveP", (sampler, { target, decay = 0.9, ...rest }) => {
+    only(rest, "adaptiveP", ["target", "decay"]);
+    addAdaptiveP(sampler, target, decay);
+  }],
 ];
 const POOLING = { auto: -1, none: 0, mean: 1, cls: 2, last: 3, rank: 4 };
 const ACTIVATION = { auto: -1, none: 0, sigmoid: 1, softmax: 2 };
@@ -147,6 +169,9 @@ export function optionsHandle(create, free, options, setters) {
   return handle;
 }
 
+/** How a context is made. */
+export const contextOptions = (options) => optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
+
 /** How a conversation is written. */
 export const chatOptions = (options) =>
   optionsHandle(chatOptionsNew, "ember_chat_options_free", options, { ...chatSetters, ...replySetters });
@@ -157,7 +182,7 @@ export const embedOptions = (options) => optionsHandle(embedOptionsNew, "ember_e
 /** How to score texts. */
 export const classifyOptions = (options) => optionsHandle(classifyOptionsNew, "ember_classify_options_free", options, classifySetters);
 
-/** How to generate, until the cancel's signal. */
+/** How to generate, until the cancel's signal, if there is a cancel. */
 export function generateOptions(options, cancel) {
   if (isSet(options.constraint) && typeof options.constraint.use !== "function") {
     throw new EmberError("constraint must be a Constraint", "INVALID_ARGUMENT");
@@ -165,7 +190,8 @@ export function generateOptions(options, cancel) {
   const how = optionsHandle(generateOptionsNew, "ember_generate_options_free", options, generateSetters);
   try {
     for (const text of [options.stop ?? []].flat()) how.use((o) => addStop(o, ...utf8(text)));
-    how.use((o) => cancel.handle.use((t) => setToken(o, t)));
+    if (isSet(options.priority)) how.use((o) => setPriority(o, options.priority));
+    if (cancel !== undefined) how.use((o) => cancel.handle.use((t) => setToken(o, t)));
   } catch (error) {
     how.close();
     throw error;
@@ -203,8 +229,8 @@ export function filled(room, make, fill) {
   return buffer.subarray(0, Number(needed[0]));
 }
 
-/** As filled, for a function that gives a promise. */
-export async function filledAsync(room, make, fill) {
+/** As filled, for a function that gives a promise; an element takes `size` of the buffer's. */
+export async function filledAsync(room, make, fill, size = 1) {
   const needed = [0];
   let buffer = make(room);
   try {
@@ -214,7 +240,7 @@ export async function filledAsync(room, make, fill) {
     buffer = make(Number(needed[0]));
     await fill(buffer, needed);
   }
-  return buffer.subarray(0, Number(needed[0]));
+  return buffer.subarray(0, size * Number(needed[0]));
 }
 
 /** Texts for a function that takes their pointers, their lengths and their number. */
