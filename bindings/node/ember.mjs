@@ -3,7 +3,7 @@ import { ChatParser } from "./chat_parser.mjs";
 import { Constraint } from "./constraint.mjs";
 import { Conversation } from "./conversation.mjs";
 import { Engine } from "./engine.mjs";
-import { EVENT_KIND, EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, usageOf, utf8 } from "./native.mjs";
+import { EmberError, Handle, call, callAsync, generatedOf, made, newStruct, usageOf, utf8 } from "./native.mjs";
 import {
   CHAT, CLASSIFY, Cancel, EMBED, GENERATE, POOLINGS, chatOptions, classifyOptions, contextOptions, contextSetters, embedOptions, filled,
   filledAsync, generateOptions, number, only, optionsHandle, rowsOf, samplerOf, textArrays,
@@ -255,7 +255,8 @@ export class Context {
 
   /**
    * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
-   * the end: { kind: "token" | "end", text, token, logprob, finishReason }. The texts of all events in a row are the whole text. That of
+   * the end: { kind: "token" | "end", text, token, logprob, top, finishReason }; top are the likeliest tokens at its place, as many as the
+   * option topLogprobs says, { token, logprob } each. The texts of all events in a row are the whole text. That of
    * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens,
    * prefillMs, decodeMs, finishReason, progress }; progress is "complete" where the
    * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
@@ -263,7 +264,7 @@ export class Context {
    * Options: maxTokens, stop (texts), penalties ({ last, repeat, frequency, presence }), topNSigma, topK, typicalP, topP, minP,
    * xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range, exponent }), mirostat ({ tau, eta }) and
    * adaptiveP ({ target, decay }), which are applied in this order, seed (with any from penalties on tokens are drawn, otherwise the
-   * likeliest is taken), constraint, logprobs, reusePrefix, ignoreEog, renderSpecial, includeStop, sequence (which one of the context's goes
+   * likeliest is taken), constraint, logprobs, topLogprobs, reusePrefix, ignoreEog, renderSpecial, includeStop, sequence (which one of the context's goes
    * on), timeLimit (milliseconds), shift ({ keep, drop }: tokens forgotten when the context is full), lookup ({ count, ngram }) and draft
    * ({ context, sequence, count }: a smaller model's), which guess tokens and leave the text what it is, and signal, an AbortSignal, whose
    * reason is thrown when it ends the generation. Leaving the loop ends it, too.
@@ -289,20 +290,17 @@ export class Context {
       const sampler = closed(samplerOf(options));
       const create = (s) => this.#handle.use((c) => how.use((o) => made(generatorNew, c, tokens, tokens.length, o, s)));
       const generator = closed(new Handle("generation", sampler ? sampler.use(create) : create(null), "ember_generator_free"));
-      for (let event = newStruct("ember_event"), kind; kind !== "end"; ) {
+      for (let raw = newStruct("ember_event"), event; event?.kind !== "end"; ) {
         try {
           // The context must not be freed meanwhile, and neither must the generator.
-          await this.#handle.use(() => generator.use((g) => generatorNext(g, event)));
+          await this.#handle.use(() => generator.use((g) => generatorNext(g, raw)));
         } catch (error) {
           throw cancel.reason(error);
         }
-        kind = EVENT_KIND[event.kind];
-        const finishReason = FINISH[event.finish_reason];
-        if (finishReason === "cancelled") cancel.throwIfAborted();
-        const one = { kind, text: textOf(event), logprob: event.logprob, finishReason };
-        if (kind === "token") one.token = event.token;
-        if (kind === "end") one.usage = usageOf((out) => generator.use((g) => generatorUsage(g, out)));
-        yield one;
+        event = generatedOf(raw);
+        if (event.finishReason === "cancelled") cancel.throwIfAborted();
+        if (event.kind === "end") event.usage = usageOf((out) => generator.use((g) => generatorUsage(g, out)));
+        yield event;
       }
     } finally {
       for (const one of closing) one.close();
@@ -330,21 +328,17 @@ export class Context {
       const create = (s) => this.#handle.use((c) => how.use((o) => made(completionsNew, c, tokens, tokens.length, n, o, s)));
       const all = closed(new Handle("completions", sampler ? sampler.use(create) : create(null), "ember_completions_free"));
       const usage = (i) => usageOf((out) => all.use((p) => completionsUsage(p, i, out)));
-      for (const event = newStruct("ember_event"), at = [0]; ; ) {
+      for (const raw = newStruct("ember_event"), at = [0]; ; ) {
         try {
-          await this.#handle.use(() => all.use((p) => completionsNext(p, event, at)));
+          await this.#handle.use(() => all.use((p) => completionsNext(p, raw, at)));
         } catch (error) {
           throw cancel.reason(error);
         }
-        const kind = EVENT_KIND[event.kind];
-        if (kind === undefined) break; // EMBER_EVENT_NONE: all have ended
-        const index = at[0];
-        const finishReason = FINISH[event.finish_reason];
-        if (finishReason === "cancelled") cancel.throwIfAborted();
-        const one = { index, kind, text: textOf(event), logprob: event.logprob, finishReason };
-        if (kind === "token") one.token = event.token;
-        if (kind === "end") one.usage = usage(index);
-        yield one;
+        const event = generatedOf(raw);
+        if (event === undefined) break; // all have ended
+        if (event.finishReason === "cancelled") cancel.throwIfAborted();
+        if (event.kind === "end") event.usage = usage(at[0]);
+        yield { index: at[0], ...event };
       }
       const bytes = (room) => new Uint8Array(room);
       const text = (i) => filled(256, bytes, (buffer, needed) => all.use((p) => completionsText(p, i, buffer, buffer.length, needed)));

@@ -1,5 +1,5 @@
 // An engine: many requests together.
-import { EmberError, EVENT_KIND, FINISH, Handle, call, callAsync, made, newStruct, textOf, usageOf, utf8 } from "./native.mjs";
+import { Handle, call, callAsync, generatedOf, made, newStruct, usageOf, utf8 } from "./native.mjs";
 import { GENERATE, contextOptions, contextSetters, generateOptions, number, only, optionsHandle, samplerOf } from "./options.mjs";
 
 const optionsNew = call("ember_engine_options_new", "_Out_ void **out");
@@ -106,16 +106,13 @@ async function* eventsOf(request, signal) {
   try {
     signal?.addEventListener("abort", cancel, { once: true });
     if (signal?.aborted) cancel();
-    for (let event = newStruct("ember_event"), kind; kind !== "end"; ) {
+    for (let raw = newStruct("ember_event"), event; event?.kind !== "end"; ) {
       // What is there already costs no thread.
-      request.use((r) => next(r, 0, event));
-      while ((kind = EVENT_KIND[event.kind]) === undefined) await request.use((r) => nextAsync(r, SLICE_MS, event));
-      const finishReason = FINISH[event.finish_reason];
-      if (finishReason === "cancelled") signal?.throwIfAborted();
-      const one = { kind, text: textOf(event), logprob: event.logprob, finishReason };
-      if (kind === "token") one.token = event.token;
-      if (kind === "end") one.usage = usageOf((out) => request.use((r) => requestUsage(r, out)));
-      yield one;
+      request.use((r) => next(r, 0, raw));
+      while ((event = generatedOf(raw)) === undefined) await request.use((r) => nextAsync(r, SLICE_MS, raw));
+      if (event.finishReason === "cancelled") signal?.throwIfAborted();
+      if (event.kind === "end") event.usage = usageOf((out) => request.use((r) => requestUsage(r, out)));
+      yield event;
     }
   } finally {
     signal?.removeEventListener("abort", cancel);

@@ -33,12 +33,15 @@ test("requests run together, each as alone, and the event loop goes on", async (
   const alone = (await all(model.context({ nCtx: 128, nThreads: 1 }).generate("The wolf said", { maxTokens }))).text;
   texts.forEach((text, i) => assert.equal(text, i % 2 === 0 ? golden.text : alone));
   assert.ok(turns > 20, `${turns} turns`);
+  const [likely] = (await all(engine.submit(golden.prompt, { maxTokens: 1, topLogprobs: 3, logprobs: true }))).list;
+  assert.deepEqual([likely.top.length, likely.top[0]], [3, { token: likely.token, logprob: likely.logprob }]);
+  assert.ok(likely.top[0].logprob >= likely.top[1].logprob);
   const drawn = { maxTokens: 6, temperature: 1.1, seed: 4, priority: 1 };
   const first = await all(engine.submit(model.tokenize(golden.prompt), drawn));
   assert.equal(first.text, (await all(engine.submit(golden.prompt, drawn))).text);
   assert.deepEqual([first.end.usage.generatedTokens, first.end.finishReason], [6, "max_tokens"]);
   const { submitted, generatedTokens, failed } = engine.metrics;
-  assert.deepEqual([submitted, failed, generatedTokens >= 20 * maxTokens], [22, 0, true]);
+  assert.deepEqual([submitted, failed, generatedTokens >= 20 * maxTokens], [23, 0, true]);
   engine.close();
   assert.throws(() => engine.metrics, isEmber("CLOSED", "engine"));
 });

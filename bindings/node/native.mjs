@@ -30,6 +30,7 @@ koffi.struct("ember_event", {
   finish_reason: "int32_t",
 });
 
+koffi.struct("ember_token_logprob", { token: "uint32_t", logprob: "float" });
 koffi.struct("ember_chat_event", {
   struct_size: "size_t",
   text: "void *",
@@ -293,7 +294,17 @@ export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_str
 
 const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
-export const EVENT_KIND = ["echo", "token", "end"];
+const EVENT_KIND = ["echo", "token", "end"];
+
+/** A copy of an ember_event, or undefined where there is none. */
+export function generatedOf(raw) {
+  const kind = EVENT_KIND[raw.kind];
+  if (kind === undefined) return undefined; // EMBER_EVENT_NONE
+  const event = { kind, text: textOf(raw), logprob: raw.logprob, finishReason: FINISH[raw.finish_reason] };
+  if (kind === "token") event.token = raw.token;
+  if (Number(raw.n_tops) > 0) event.top = koffi.decode(raw.tops, "ember_token_logprob", Number(raw.n_tops));
+  return event;
+}
 
 /** What a function that writes an ember_generate_result says. */
 export function usageOf(read) {

@@ -28,6 +28,7 @@ const setLookup = call("ember_generate_options_set_lookup", "void *options, uint
 const setShift = call("ember_generate_options_set_shift", "void *options, uint32_t keep, uint32_t drop");
 const setTimeLimit = call("ember_generate_options_set_time_limit", "void *options, uint64_t milliseconds");
 const setPriority = call("ember_generate_options_set_priority", "void *options, int32_t priority");
+const setTop = call("ember_generate_options_set_n_top", "void *options, uint32_t n");
 const setSequence = call("ember_generate_options_set_sequence", "void *options, uint32_t sequence");
 const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
 export const contextSetters = {
@@ -44,6 +45,7 @@ const generateSetters = {
   logprobs: call("ember_generate_options_set_logprobs", "void *options, bool logprobs"),
   renderSpecial: call("ember_generate_options_set_render_special", "void *options, bool render"),
   includeStop: call("ember_generate_options_set_include_stop", "void *options, bool include"),
+  topLogprobs: (options, n) => setTop(options, number("topLogprobs", n)),
   sequence: (options, n) => setSequence(options, number("sequence", n)),
   timeLimit: (options, n) => setTimeLimit(options, number("timeLimit", n)),
   shift: (options, { keep, drop, ...rest }) => {

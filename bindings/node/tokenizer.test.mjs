@@ -97,6 +97,9 @@ test("sequences, states and memory", async () => {
   const model = await Model.load(path);
   const context = model.context({ nCtx: 128, nSeq: 2, nThreads: 1 });
   const generate = (prompt, maxTokens, sequence) => all(context.generate(prompt, { maxTokens, sequence }));
+  const [event] = (await all(context.generate(golden.prompt, { maxTokens: 1, topLogprobs: 2 }))).list;
+  assert.deepEqual([event.top.length, event.top[0].token], [2, event.token]);
+  context.rewind();
   const first = await generate(golden.prompt, 8, 1);
   assert.deepEqual([context.past(0), context.past(1)], [0, first.end.usage.promptTokens + 8]);
   context.copySequence(1, 0, context.past(1));
