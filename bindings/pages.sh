@@ -45,6 +45,8 @@ bin=$(dirname "$(readlink -f "$(command -v "${JAVA:-java}")")")
     examples/models/ember-tales.gguf "$chat_model" "$prompt" "$n" "$(golden text)"
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ChatTest examples/models/ember-tales.gguf "$out/tools.gguf"
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" CompletionsTest examples/models/ember-tales.gguf
+"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" BlocksTest examples/models/ember-tales.gguf \
+    tests/fixtures/models/llama-tied-f32.gguf "$prompt" "$n" "$(golden text)"
 python3 bindings/lines.py dense >"$out/dense.txt"
 python3 bindings/lines.py rank >"$out/rank.txt"
 "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ScoresTest tests/fixtures/dense-folder "$out/dense.txt" \

@@ -8,23 +8,11 @@ import "C"
 import (
 	"context"
 	"io"
-	"runtime"
 )
 
 // Completions are several completions of one prompt under way, which take turns, a token each. Completion i is in sequence s+i of the
 // context, where s is that of [WithSequence], and draws with the sampler's seed + i.
-type Completions struct {
-	h       *handle[*C.ember_completions]
-	context *Context
-	token   *cancelToken
-	ctx     context.Context
-	stop    *stopper
-	event   C.ember_event // written by the library, guarded by h
-	index   C.uint32_t
-	cerr    *C.ember_error
-	raised  C.uintptr_t
-	ended   error // why, of cancelled ones
-}
+type Completions struct{ running[*C.ember_completions] }
 
 // NewCompletions prepares n completions of a prompt, which the first Next runs once for all. The context needs as many sequences
 // ([WithSequences]). Ending ctx ends them.
@@ -50,98 +38,30 @@ func (c *Context) newCompletions(ctx context.Context, n int, options []GenerateO
 	if err != nil {
 		return nil, err
 	}
-	config, err := newGenerateConfig(options)
+	s := &Completions{}
+	err = s.begin(c, ctx, options, func(p *C.ember_context, o *C.ember_generate_options, sampler *C.ember_sampler, out **C.ember_completions) error {
+		return call(p, count, o, sampler, out)
+	}, func(p *C.ember_completions) { C.ember_completions_free(p) })
 	if err != nil {
 		return nil, err
 	}
-	defer config.free()
-	var sampler *C.ember_sampler
-	functions := &callees{}
-	if config.sampler != nil {
-		if sampler, err = config.sampler.h.use(); err != nil {
-			return nil, err
-		}
-		defer config.sampler.h.done()
+	s.draft = nil // the library guesses no tokens for completions
+	s.step = func(p *C.ember_completions) C.ember_status {
+		return C.ember_go_completions(p, &s.event, &s.index, &s.raised, &s.cerr)
 	}
-	token, err := newCancelToken()
-	if err != nil {
-		return nil, err
-	}
-	var cerr *C.ember_error
-	err = check(C.ember_generate_options_set_cancel_token(config.options, token.pointer, &cerr), &cerr)
-	if err == nil && ctx.Err() != nil {
-		err = cancelled(ctx)
-	}
-	var p *C.ember_completions
-	if err == nil {
-		err = c.with(func(context *C.ember_context) error {
-			done, err := config.draft.lendTo(c)
-			if err != nil {
-				return err
-			}
-			defer done()
-			return call(context, count, config.options, sampler, &p)
-		})
-	}
-	if err != nil {
-		token.close()
-		return nil, err
-	}
-	if config.sampler != nil {
-		functions = config.sampler.callees.retain()
-	}
-	s := &Completions{
-		h: newHandle(p, func(p *C.ember_completions) {
-			C.ember_completions_free(p)
-			functions.release()
-		}),
-		context: c,
-		token:   token,
-		ctx:     ctx,
-		stop:    &stopper{watch(ctx, token)},
-		event:   C.ember_event{struct_size: C.sizeof_ember_event},
-	}
-	own(s, s.h)
-	own(s, s.token)
-	runtime.AddCleanup(s, func(stop *stopper) { stop.stop() }, s.stop)
+	s.running.usage = func(p *C.ember_completions) (Usage, error) { return completionUsage(p, s.index) }
+	keep(s, &s.running)
 	return s, nil
 }
 
 // Next gives the next event and which completion it is of, from 0 on. Each completion ends with one EventEnd; when all have ended the
 // error is [io.EOF]. When ctx has ended, each EventEnd comes with an error that is [ErrCancelled] and the cause of ctx.
 func (s *Completions) Next() (int, Event, error) {
-	none := Event{Token: NoToken, Finish: FinishNone}
-	p, err := s.h.useAlone()
-	if err != nil {
-		return 0, none, err
+	index, event, err := s.next()
+	if err == nil && event.Kind == C.EMBER_EVENT_NONE {
+		return 0, Event{Token: NoToken, Finish: FinishNone}, io.EOF
 	}
-	defer s.h.done()
-	// The context is theirs for this call.
-	if _, err := s.context.h.useAlone(); err != nil {
-		return 0, none, err
-	}
-	defer s.context.h.done()
-	if err := check(C.ember_go_completions(p, &s.event, &s.index, &s.raised, &s.cerr), &s.cerr); err != nil {
-		return 0, none, settled(s.raised, err)
-	}
-	if s.event.kind == C.EMBER_EVENT_NONE {
-		return 0, none, io.EOF
-	}
-	index, event := int(s.index), eventOf(&s.event)
-	if event.Kind == EventEnd {
-		usage, err := completionUsage(p, s.index)
-		if err != nil {
-			return index, event, err
-		}
-		event.Usage = &usage
-		if event.Finish == FinishCancelled {
-			if s.ended == nil {
-				s.ended = settled(s.raised, cancelled(s.ctx))
-			}
-			return index, event, s.ended
-		}
-	}
-	return index, event, nil
+	return index, event, err
 }
 
 // Finish takes all events that are left. It is the first error that came with one.
@@ -219,10 +139,6 @@ func (s *Completions) Rank() ([]int, error) {
 
 // Close frees the completions. What was generated stays in the context's sequences.
 func (s *Completions) Close() error {
-	if s.stop != nil {
-		s.stop.stop()
-	}
-	s.h.close()
-	s.token.close()
+	s.close()
 	return nil
 }

@@ -8,7 +8,6 @@ import "C"
 import (
 	"context"
 	"iter"
-	"runtime"
 	"strings"
 	"time"
 	"unsafe"
@@ -97,97 +96,35 @@ type Usage struct {
 
 // Generator is a generation under way, of which [Generator.Next] gives the events. [Context.Generate] is the easier
 // way; this one is for generations that take turns, on several sequences of a context.
-type Generator struct {
-	h       *handle[*C.ember_generator]
-	context *Context
-	draft   *Context // which guesses tokens, or nil
-	token   *cancelToken
-	ctx     context.Context
-	stop    *stopper
-	event   C.ember_event // written by the library, guarded by h
-	cerr    *C.ember_error
-	raised  C.uintptr_t
-	ended   error // why, of a cancelled one
-}
-
-// stopper ends the watch over a context.Context; apart from the Generator so that the collector can find that.
-type stopper struct{ stop func() }
+type Generator struct{ running[*C.ember_generator] }
 
 // NewGenerator prepares a generation that continues a sequence of the context by prompt. The first Next runs the prompt.
 // An empty sequence begins with the special tokens the model asks for (BOS). Ending ctx ends the generation.
 func (c *Context) NewGenerator(ctx context.Context, prompt string, options ...GenerateOption) (*Generator, error) {
-	return c.newGenerator(ctx, options, func(p *C.ember_context, config *generateConfig, sampler *C.ember_sampler, out **C.ember_generator) error {
+	return c.newGenerator(ctx, options, func(p *C.ember_context, o *C.ember_generate_options, s *C.ember_sampler, out **C.ember_generator) error {
 		var cerr *C.ember_error
 		text, n := chars(prompt)
-		return check(C.ember_generator_new(p, text, n, config.options, sampler, out, &cerr), &cerr)
+		return check(C.ember_generator_new(p, text, n, o, s, out, &cerr), &cerr)
 	})
 }
 
 // NewGeneratorTokens is NewGenerator for a prompt of tokens, to which nothing is added.
 func (c *Context) NewGeneratorTokens(ctx context.Context, prompt []Token, options ...GenerateOption) (*Generator, error) {
-	return c.newGenerator(ctx, options, func(p *C.ember_context, config *generateConfig, sampler *C.ember_sampler, out **C.ember_generator) error {
+	return c.newGenerator(ctx, options, func(p *C.ember_context, o *C.ember_generate_options, s *C.ember_sampler, out **C.ember_generator) error {
 		var cerr *C.ember_error
-		return check(C.ember_generator_new_tokens(p, elements[C.uint32_t](prompt), C.size_t(len(prompt)), config.options, sampler, out, &cerr), &cerr)
+		return check(C.ember_generator_new_tokens(p, elements[C.uint32_t](prompt), C.size_t(len(prompt)), o, s, out, &cerr), &cerr)
 	})
 }
 
 func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
-	call func(*C.ember_context, *generateConfig, *C.ember_sampler, **C.ember_generator) error) (*Generator, error) {
-	config, err := newGenerateConfig(options)
-	if err != nil {
+	call func(*C.ember_context, *C.ember_generate_options, *C.ember_sampler, **C.ember_generator) error) (*Generator, error) {
+	g := &Generator{}
+	if err := g.begin(c, ctx, options, call, func(p *C.ember_generator) { C.ember_generator_free(p) }); err != nil {
 		return nil, err
 	}
-	defer config.free()
-	var sampler *C.ember_sampler
-	if config.sampler != nil {
-		if sampler, err = config.sampler.h.use(); err != nil {
-			return nil, err
-		}
-		defer config.sampler.h.done()
-	}
-	token, err := newCancelToken()
-	if err != nil {
-		return nil, err
-	}
-	var cerr *C.ember_error
-	err = check(C.ember_generate_options_set_cancel_token(config.options, token.pointer, &cerr), &cerr)
-	if err == nil && ctx.Err() != nil {
-		err = cancelled(ctx)
-	}
-	var p *C.ember_generator
-	if err == nil {
-		err = c.with(func(context *C.ember_context) error {
-			done, err := config.draft.lendTo(c)
-			if err != nil {
-				return err
-			}
-			defer done()
-			return call(context, config, sampler, &p)
-		})
-	}
-	if err != nil {
-		token.close()
-		return nil, err
-	}
-	functions := &callees{}
-	if config.sampler != nil {
-		functions = config.sampler.callees.retain()
-	}
-	g := &Generator{
-		h: newHandle(p, func(p *C.ember_generator) {
-			C.ember_generator_free(p)
-			functions.release()
-		}),
-		context: c,
-		draft:   config.draft,
-		token:   token,
-		ctx:     ctx,
-		stop:    &stopper{watch(ctx, token)},
-		event:   C.ember_event{struct_size: C.sizeof_ember_event},
-	}
-	own(g, g.h)
-	own(g, g.token)
-	runtime.AddCleanup(g, func(s *stopper) { s.stop() }, g.stop)
+	g.step = func(p *C.ember_generator) C.ember_status { return C.ember_go_next(p, &g.event, &g.raised, &g.cerr) }
+	g.running.usage = usageOf
+	keep(g, &g.running)
 	return g, nil
 }
 
@@ -195,37 +132,8 @@ func (c *Context) newGenerator(ctx context.Context, options []GenerateOption,
 // events until EventEnd if the sequence shall hold all of them; after EventEnd it comes again and again. When ctx has ended,
 // the EventEnd comes with an error that is [ErrCancelled] and the cause of ctx; so it is with the error of a [StageFunc]. Other errors leave the sequence as it was.
 func (g *Generator) Next() (Event, error) {
-	p, err := g.h.useAlone()
-	if err != nil {
-		return Event{Token: NoToken, Finish: FinishNone}, err
-	}
-	defer g.h.done()
-	// The contexts are the generator's for this call.
-	if _, err := g.context.h.useAlone(); err != nil {
-		return Event{Token: NoToken, Finish: FinishNone}, err
-	}
-	defer g.context.h.done()
-	done, err := g.draft.lendTo(g.context)
-	if err != nil {
-		return Event{Token: NoToken, Finish: FinishNone}, err
-	}
-	defer done()
-	if err := check(C.ember_go_next(p, &g.event, &g.raised, &g.cerr), &g.cerr); err != nil {
-		return Event{Token: NoToken, Finish: FinishNone}, settled(g.raised, err)
-	}
-	event := eventOf(&g.event)
-	if event.Kind == EventEnd {
-		usage, err := usageOf(p)
-		if err != nil {
-			return event, err
-		}
-		event.Usage = &usage
-		if event.Finish == FinishCancelled && g.ended == nil {
-			g.ended = settled(g.raised, cancelled(g.ctx))
-		}
-		return event, g.ended
-	}
-	return event, nil
+	_, event, err := g.next()
+	return event, err
 }
 
 // lendTo has nobody else use a context that guesses tokens for a generator of another one, until done is called. There may be none,
@@ -293,11 +201,7 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 // Close frees the generator. What was generated stays in the context's sequence, but for the token of the last event, which
 // the next one would have run; behind an [EventEnd] all of it is there, unless that was [FinishCancelled].
 func (g *Generator) Close() error {
-	if g.stop != nil {
-		g.stop.stop()
-	}
-	g.h.close()
-	g.token.close()
+	g.close()
 	return nil
 }
 

@@ -28,6 +28,7 @@ test("each completion is as alone", async () => {
   const { texts, sums, ends, result } = await all(context.completions(prompt, 3, { seed: 21, ...options }), 3);
   assert.deepEqual(ends, [0, 1, 2]);
   assert.deepEqual(result.texts, texts);
+  assert.deepEqual(result.usages.map((usage) => [usage.generatedTokens, usage.finishReason]), Array(3).fill([12, "max_tokens"]));
   assert.ok(new Set(texts).size > 1);
   for (const [i, text] of texts.entries()) {
     const own = model.context({ nCtx: 128 });
@@ -40,6 +41,10 @@ test("each completion is as alone", async () => {
   const greedy = await all(context.completions(model.tokenize(prompt), 2, { maxTokens: 6 }), 2);
   assert.equal(greedy.texts[0], greedy.texts[1]);
   assert.equal(greedy.result.best, undefined);
+  for (const i of [0, 1, 2]) context.rewind(0, i);
+  const behind = await all(context.completions(prompt, 2, { maxTokens: 6, sequence: 1 }), 2);
+  assert.deepEqual(behind.texts, greedy.texts);
+  assert.deepEqual([context.past(0) === 0, context.past(2) > 6], [true, true]);
   await assert.rejects(all(context.completions(prompt, 4), 4), isEmber("INVALID_ARGUMENT", "4 completions"));
   await assert.rejects(all(context.completions(prompt, -1), 4), isEmber("INVALID_ARGUMENT", "-1"));
   const abort = new AbortController();

@@ -11,11 +11,11 @@ const setters = {
   triggers: (options, texts) => texts.forEach((text) => addText(options, ...utf8(text))),
   triggerTokens: (options, tokens) => tokens.forEach((token) => addToken(options, token)),
 };
-const ofText = (name) => callAsync(`ember_constraint_new_${name}`, "void *model, uint8_t *text, size_t n, void *options, _Out_ void **out");
-const jsonSchema = ofText("json_schema");
+const ofText = (name) => callAsync(name, "void *model, uint8_t *text, size_t n, void *options, _Out_ void **out");
+const jsonSchema = ofText("ember_constraint_new_json_schema");
 const jsonObject = callAsync("ember_constraint_new_json_object", "void *model, void *options, _Out_ void **out");
-const regex = ofText("regex");
-const lark = ofText("lark");
+const regex = ofText("ember_constraint_new_regex");
+const lark = ofText("ember_constraint_new_lark");
 const choices = callAsync(
   "ember_constraint_new_choices",
   "void *model, const char **texts, size_t *lengths, size_t n, void *options, _Out_ void **out",

@@ -1,5 +1,5 @@
 // Conversations: messages in, events out, and a history that is kept.
-import { EmberError, FINISH, Handle, call, callAsync, made, newStruct, textOf, utf8 } from "./native.mjs";
+import { CHAT_KIND, EmberError, FINISH, Handle, call, callAsync, eventOf, made, newStruct, utf8 } from "./native.mjs";
 import { Cancel, GENERATE, REPLY, chatOptions, filled, generateOptions, only, samplerOf } from "./options.mjs";
 
 const conversationNew = callAsync(
@@ -21,7 +21,6 @@ const usage = call("ember_conversation_usage_get", "void *conversation, _Inout_ 
 const thinkingBudget = call("ember_conversation_set_thinking_budget", "void *conversation, uint32_t n");
 const whenFull = call("ember_conversation_set_when_full", "void *conversation, int32_t when, uint32_t reserve");
 
-const KIND = ["none", "text", "thinking", "call_begin", "call_arguments", "call", "call_broken", "end"];
 const WHEN_FULL = ["drop_oldest", "drop_oldest_and_first", "refuse"];
 
 /**
@@ -93,7 +92,7 @@ export class Conversation {
       await (this.#sampler ? this.#sampler.use(start) : start(null));
       for (const event = newStruct("ember_chat_event"); !isOver; ) {
         await this.#handle.use((c) => next(c, event));
-        isOver = KIND[event.kind] === "end";
+        isOver = CHAT_KIND[event.kind] === "end";
         if (isOver && FINISH[event.finish_reason] === "cancelled") this.#cancel.throwIfAborted();
         yield eventOf(event);
       }
@@ -159,14 +158,4 @@ export class Conversation {
   close() {
     for (const one of [this.#handle, this.#sampler, this.#cancel]) one?.close();
   }
-}
-
-function eventOf(raw) {
-  const event = { kind: KIND[raw.kind], text: textOf(raw) };
-  if (event.kind === "end") return { ...event, finishReason: FINISH[raw.finish_reason] };
-  if (!event.kind.startsWith("call")) return event;
-  Object.assign(event, { index: raw.index, id: textOf(raw, "id"), name: textOf(raw, "name") });
-  if (event.kind === "call") event.arguments = JSON.parse(event.text);
-  if (event.kind === "call_broken") event.reason = textOf(raw, "reason");
-  return event;
 }

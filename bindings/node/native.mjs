@@ -30,6 +30,7 @@ koffi.struct("ember_event", {
   finish_reason: "int32_t",
 });
 
+koffi.struct("ember_token_logprob", { token: "uint32_t", logprob: "float" });
 koffi.struct("ember_chat_event", {
   struct_size: "size_t",
   text: "void *",
@@ -84,6 +85,74 @@ koffi.struct("ember_model_info", {
   has_chat_template: "uint32_t",
   n_embd_out: "uint32_t",
   n_prompts: "uint32_t",
+});
+koffi.struct("ember_tokenizer_info", {
+  struct_size: "size_t",
+  n_vocab: "uint32_t",
+  bos_token: "uint32_t",
+  eos_token: "uint32_t",
+  eot_token: "uint32_t",
+  unk_token: "uint32_t",
+  pad_token: "uint32_t",
+  add_bos: "uint32_t",
+  add_eos: "uint32_t",
+  has_chat_template: "uint32_t",
+  fim_prefix_token: "uint32_t",
+  fim_suffix_token: "uint32_t",
+  fim_middle_token: "uint32_t",
+  fim_repository_token: "uint32_t",
+  fim_file_token: "uint32_t",
+});
+koffi.struct("ember_chat_format", {
+  struct_size: "size_t",
+  name: "void *",
+  name_len: "size_t",
+  thinking_open: "void *",
+  thinking_open_len: "size_t",
+  thinking_close: "void *",
+  thinking_close_len: "size_t",
+  thinking_variable: "void *",
+  thinking_variable_len: "size_t",
+  thinking_on: "void *",
+  thinking_on_len: "size_t",
+  thinking_off: "void *",
+  thinking_off_len: "size_t",
+});
+koffi.struct("ember_memory", {
+  struct_size: "size_t",
+  file: "uint64_t",
+  weights: "uint64_t",
+  kv: "uint64_t",
+  workspace: "uint64_t",
+});
+koffi.struct("ember_engine_metrics", {
+  struct_size: "size_t",
+  n_submitted: "uint64_t",
+  n_refused: "uint64_t",
+  n_finished: "uint64_t",
+  n_cancelled: "uint64_t",
+  n_failed: "uint64_t",
+  n_preempted: "uint64_t",
+  n_prompt: "uint64_t",
+  n_reused: "uint64_t",
+  n_prefilled: "uint64_t",
+  n_generated: "uint64_t",
+  n_steps: "uint64_t",
+  busy_ns: "uint64_t",
+  tokens_per_s: "double",
+  cache_hit_rate: "double",
+  n_queued: "uint32_t",
+  n_active: "uint32_t",
+  n_pages: "uint32_t",
+  n_free_pages: "uint32_t",
+});
+koffi.struct("ember_score_result", {
+  struct_size: "size_t",
+  logprob: "double",
+  n_scored: "uint32_t",
+  n_prompt: "uint32_t",
+  n_reused: "uint32_t",
+  is_greedy: "uint32_t",
 });
 koffi.struct("ember_conversation_usage", {
   struct_size: "size_t",
@@ -222,3 +291,49 @@ export function textOf(event, field = "text") {
 export const newStruct = (name) => ({ struct_size: koffi.sizeof(name) });
 
 export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];
+
+const PROGRESS = ["none", "waiting", "unfinished", "complete"];
+
+const EVENT_KIND = ["echo", "token", "end"];
+
+/** A copy of an ember_event, or undefined where there is none. */
+export function generatedOf(raw) {
+  const kind = EVENT_KIND[raw.kind];
+  if (kind === undefined) return undefined; // EMBER_EVENT_NONE
+  const event = { kind, text: textOf(raw), logprob: raw.logprob, finishReason: FINISH[raw.finish_reason] };
+  if (kind === "token") event.token = raw.token;
+  if (Number(raw.n_tops) > 0) event.top = koffi.decode(raw.tops, "ember_token_logprob", Number(raw.n_tops));
+  return event;
+}
+
+/** What a function that writes an ember_generate_result says. */
+export function usageOf(read) {
+  const usage = newStruct("ember_generate_result");
+  read(usage);
+  return {
+    promptTokens: usage.n_prompt,
+    reusedTokens: usage.n_reused,
+    generatedTokens: usage.n_generated,
+    draftedTokens: usage.n_drafted,
+    acceptedTokens: usage.n_accepted,
+    shiftedTokens: Number(usage.n_shifted),
+    forcedTokens: usage.n_forced,
+    prefillMs: Number(usage.prefill_ns) / 1e6,
+    decodeMs: Number(usage.decode_ns) / 1e6,
+    finishReason: FINISH[usage.finish_reason],
+    progress: PROGRESS[usage.progress],
+  };
+}
+
+export const CHAT_KIND = ["none", "text", "thinking", "call_begin", "call_arguments", "call", "call_broken", "end"];
+
+/** A copy of an ember_chat_event. */
+export function eventOf(raw) {
+  const event = { kind: CHAT_KIND[raw.kind], text: textOf(raw) };
+  if (event.kind === "end") return { ...event, finishReason: FINISH[raw.finish_reason] };
+  if (!event.kind.startsWith("call")) return event;
+  Object.assign(event, { index: raw.index, id: textOf(raw, "id"), name: textOf(raw, "name") });
+  if (event.kind === "call") event.arguments = JSON.parse(event.text);
+  if (event.kind === "call_broken") event.reason = textOf(raw, "reason");
+  return event;
+}

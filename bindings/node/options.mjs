@@ -3,7 +3,7 @@ import { EmberError, Handle, call, made, utf8 } from "./native.mjs";
 
 const chatOptionsNew = call("ember_chat_options_new", "_Out_ void **out");
 const chatText = (name) => {
-  const set = call(`ember_chat_options_set_${name}`, "void *options, uint8_t *text, size_t n");
+  const set = call(name, "void *options, uint8_t *text, size_t n");
   return (options, text) => set(options, ...utf8(text));
 };
 const chatJson = (name) => {
@@ -12,16 +12,29 @@ const chatJson = (name) => {
 };
 const thinking = call("ember_chat_options_set_thinking", "void *options, int32_t thinking");
 const chatSetters = {
-  tools: chatJson("tools"),
-  variables: chatJson("variables"),
-  template: chatText("template"),
-  templateName: chatText("template_name"),
+  tools: chatJson("ember_chat_options_set_tools"),
+  variables: chatJson("ember_chat_options_set_variables"),
+  template: chatText("ember_chat_options_set_template"),
+  templateName: chatText("ember_chat_options_set_template_name"),
   thinking: (options, thinks) => thinking(options, thinks ? 1 : 2),
 };
 const replySetters = {
-  toolChoice: chatText("tool_choice"),
+  toolChoice: chatText("ember_chat_options_set_tool_choice"),
   parallelCalls: call("ember_chat_options_set_parallel_calls", "void *options, bool parallel"),
   strictTools: call("ember_chat_options_set_strict_tools", "void *options, bool strict"),
+};
+const setDraft = call("ember_generate_options_set_draft", "void *options, void *context, uint32_t sequence, uint32_t n");
+const setLookup = call("ember_generate_options_set_lookup", "void *options, uint32_t n, uint32_t ngram");
+const setShift = call("ember_generate_options_set_shift", "void *options, uint32_t keep, uint32_t drop");
+const setTimeLimit = call("ember_generate_options_set_time_limit", "void *options, uint64_t milliseconds");
+const setPriority = call("ember_generate_options_set_priority", "void *options, int32_t priority");
+const setTop = call("ember_generate_options_set_n_top", "void *options, uint32_t n");
+const setSequence = call("ember_generate_options_set_sequence", "void *options, uint32_t sequence");
+const contextOptionsNew = call("ember_context_options_new", "_Out_ void **out");
+export const contextSetters = {
+  nCtx: call("ember_context_options_set_n_ctx", "void *options, uint32_t n"),
+  nThreads: call("ember_context_options_set_n_threads", "void *options, uint32_t n"),
+  nSeq: call("ember_context_options_set_n_seq", "void *options, uint32_t n"),
 };
 const generateOptionsNew = call("ember_generate_options_new", "_Out_ void **out");
 const setConstraint = call("ember_generate_options_set_constraint", "void *options, void *constraint");
@@ -31,16 +44,61 @@ const generateSetters = {
   ignoreEog: call("ember_generate_options_set_ignore_eog", "void *options, bool ignore"),
   logprobs: call("ember_generate_options_set_logprobs", "void *options, bool logprobs"),
   renderSpecial: call("ember_generate_options_set_render_special", "void *options, bool render"),
+  includeStop: call("ember_generate_options_set_include_stop", "void *options, bool include"),
+  topLogprobs: (options, n) => setTop(options, number("topLogprobs", n)),
+  sequence: (options, n) => setSequence(options, number("sequence", n)),
+  timeLimit: (options, n) => setTimeLimit(options, number("timeLimit", n)),
+  shift: (options, { keep, drop, ...rest }) => {
+    only(rest, "shift", ["keep", "drop"]);
+    setShift(options, number("shift.keep", keep), number("shift.drop", drop));
+  },
+  lookup: (options, { count = 8, ngram = 3, ...rest }) => {
+    only(rest, "lookup", ["count", "ngram"]);
+    setLookup(options, number("lookup.count", count), number("lookup.ngram", ngram));
+  },
+  draft: (options, { context, sequence = 0, count = 4, ...rest }) => {
+    only(rest, "draft", ["context", "sequence", "count"]);
+    if (typeof context?.use !== "function") throw new EmberError("draft.context must be a Context", "INVALID_ARGUMENT");
+    context.use((c) => setDraft(options, c, number("draft.sequence", sequence), number("draft.count", count)));
+  },
   constraint: (options, constraint) => constraint.use((c) => setConstraint(options, c)),
 };
 const addStop = call("ember_generate_options_add_stop", "void *options, uint8_t *text, size_t n");
 const setToken = call("ember_generate_options_set_cancel_token", "void *options, void *token");
 const samplerNew = call("ember_sampler_new", "uint64_t seed, _Out_ void **out");
+const addPenalties = call("ember_sampler_add_penalties", "void *sampler, uint32_t n, float repeat, float frequency, float presence");
+const addXtc = call("ember_sampler_add_xtc", "void *sampler, float probability, float threshold");
+const addDynamicTemperature = call("ember_sampler_add_dynamic_temperature", "void *sampler, float t, float range, float exponent");
+const addMirostat = call("ember_sampler_add_mirostat", "void *sampler, float tau, float eta");
+const addAdaptiveP = call("ember_sampler_add_adaptive_p", "void *sampler, float target, float decay");
+// In the order in which they are applied.
 const samplerStages = [
+  ["penalties", (sampler, { last = 64, repeat = 1, frequency = 0, presence = 0, ...rest }) => {
+    only(rest, "penalties", ["last", "repeat", "frequency", "presence"]);
+    addPenalties(sampler, number("penalties.last", last), repeat, frequency, presence);
+  }],
+  ["topNSigma", call("ember_sampler_add_top_n_sigma", "void *sampler, float n")],
   ["topK", call("ember_sampler_add_top_k", "void *sampler, uint32_t k")],
+  ["typicalP", call("ember_sampler_add_typical_p", "void *sampler, float p")],
   ["topP", call("ember_sampler_add_top_p", "void *sampler, float p")],
   ["minP", call("ember_sampler_add_min_p", "void *sampler, float p")],
+  ["xtc", (sampler, { probability, threshold, ...rest }) => {
+    only(rest, "xtc", ["probability", "threshold"]);
+    addXtc(sampler, probability, threshold);
+  }],
   ["temperature", call("ember_sampler_add_temperature", "void *sampler, float t")],
+  ["dynamicTemperature", (sampler, { temperature, range, exponent = 1, ...rest }) => {
+    only(rest, "dynamicTemperature", ["temperature", "range", "exponent"]);
+    addDynamicTemperature(sampler, temperature, range, exponent);
+  }],
+  ["mirostat", (sampler, { tau = 5, eta = 0.1, ...rest }) => {
+    only(rest, "mirostat", ["tau", "eta"]);
+    addMirostat(sampler, tau, eta);
+  }],
+  ["adaptiveP", (sampler, { target, decay = 0.9, ...rest }) => {
+    only(rest, "adaptiveP", ["target", "decay"]);
+    addAdaptiveP(sampler, target, decay);
+  }],
 ];
 const POOLING = { auto: -1, none: 0, mean: 1, cls: 2, last: 3, rank: 4 };
 const ACTIVATION = { auto: -1, none: 0, sigmoid: 1, softmax: 2 };
@@ -74,6 +132,14 @@ const tokenCancel = call.void("ember_cancel_token_cancel", "void *token");
 const tokenReset = call.void("ember_cancel_token_reset", "void *token");
 const SEED_RANDOM = 0xffffffffffffffffn;
 
+/** A whole number of 32 bits. */
+export function number(what, n) {
+  if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) {
+    throw new EmberError(`${what} must be a whole number from 0 to ${0xffffffff}, not ${n}`, "INVALID_ARGUMENT");
+  }
+  return n;
+}
+
 export const CHAT = Object.keys(chatSetters);
 export const REPLY = [...CHAT, ...Object.keys(replySetters)];
 export const GENERATE = [...Object.keys(generateSetters), ...samplerStages.map(([name]) => name), "seed", "stop"];
@@ -105,6 +171,9 @@ export function optionsHandle(create, free, options, setters) {
   return handle;
 }
 
+/** How a context is made. */
+export const contextOptions = (options) => optionsHandle(contextOptionsNew, "ember_context_options_free", options, contextSetters);
+
 /** How a conversation is written. */
 export const chatOptions = (options) =>
   optionsHandle(chatOptionsNew, "ember_chat_options_free", options, { ...chatSetters, ...replySetters });
@@ -115,7 +184,7 @@ export const embedOptions = (options) => optionsHandle(embedOptionsNew, "ember_e
 /** How to score texts. */
 export const classifyOptions = (options) => optionsHandle(classifyOptionsNew, "ember_classify_options_free", options, classifySetters);
 
-/** How to generate, until the cancel's signal. */
+/** How to generate, until the cancel's signal, if there is a cancel. */
 export function generateOptions(options, cancel) {
   if (isSet(options.constraint) && typeof options.constraint.use !== "function") {
     throw new EmberError("constraint must be a Constraint", "INVALID_ARGUMENT");
@@ -123,7 +192,8 @@ export function generateOptions(options, cancel) {
   const how = optionsHandle(generateOptionsNew, "ember_generate_options_free", options, generateSetters);
   try {
     for (const text of [options.stop ?? []].flat()) how.use((o) => addStop(o, ...utf8(text)));
-    how.use((o) => cancel.handle.use((t) => setToken(o, t)));
+    if (isSet(options.priority)) how.use((o) => setPriority(o, options.priority));
+    if (cancel !== undefined) how.use((o) => cancel.handle.use((t) => setToken(o, t)));
   } catch (error) {
     how.close();
     throw error;
@@ -161,8 +231,8 @@ export function filled(room, make, fill) {
   return buffer.subarray(0, Number(needed[0]));
 }
 
-/** As filled, for a function that gives a promise. */
-export async function filledAsync(room, make, fill) {
+/** As filled, for a function that gives a promise; an element takes `size` of the buffer's. */
+export async function filledAsync(room, make, fill, size = 1) {
   const needed = [0];
   let buffer = make(room);
   try {
@@ -172,7 +242,7 @@ export async function filledAsync(room, make, fill) {
     buffer = make(Number(needed[0]));
     await fill(buffer, needed);
   }
-  return buffer.subarray(0, Number(needed[0]));
+  return buffer.subarray(0, size * Number(needed[0]));
 }
 
 /** Texts for a function that takes their pointers, their lengths and their number. */

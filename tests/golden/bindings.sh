@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes tests/golden/bindings.json anew, at the lowest instruction-set level, which defines what the others must give; or with
 # --check tells whether it is what the library gives, at the machine's best level and at the lowest (all must give the same
-# tokens; numbers are compared to within 0.1).
+# tokens; numbers are compared to within 0.1), and whether the table of features in bindings/README.md is what the bindings call.
 #
 #   tests/golden/bindings.sh LIBDIR [--check]
 #
@@ -21,6 +21,8 @@ if [ "${2:-}" = --check ]; then
         EMBER_ISA=$isa "$out/bindings" examples/models/ember-tales.gguf >"$out/bindings.json"
         python3 tests/golden/compare.py "$golden" "$out/bindings.json"
     done
+    # The table of features is what the bindings call.
+    python3 bindings/table.py
     echo "$golden is what the library gives"
 else
     EMBER_ISA=scalar "$out/bindings" examples/models/ember-tales.gguf >"$out/bindings.json"

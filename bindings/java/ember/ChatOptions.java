@@ -13,46 +13,46 @@ public final class ChatOptions {
 
     /** The tools that the model may call, a JSON array. */
     public ChatOptions tools(String json) {
-        return set("tools", json);
+        return set("ember_chat_options_set_tools", json);
     }
 
     /** "auto", as by default, "none", "required", or a tool's name. */
     public ChatOptions toolChoice(String choice) {
-        return set("tool_choice", choice);
+        return set("ember_chat_options_set_tool_choice", choice);
     }
 
     /** Whether a reply may have several calls, as by default. */
     public ChatOptions parallelCalls(boolean parallel) {
-        return set("parallel_calls", parallel);
+        return set("ember_chat_options_set_parallel_calls", parallel);
     }
 
     /** Whether calls in conversations follow the schemas of the tools, so that they always parse, as by default. */
     public ChatOptions strictTools(boolean strict) {
-        return set("strict_tools", strict);
+        return set("ember_chat_options_set_strict_tools", strict);
     }
 
     /** Whether the model thinks before it answers; by default as the template has it. */
     public ChatOptions thinking(boolean thinks) {
-        return set("thinking", thinks ? 1 : 2);
+        return set("ember_chat_options_set_thinking", thinks ? 1 : 2);
     }
 
     /** More variables for the template, a JSON object. */
     public ChatOptions variables(String json) {
-        return set("variables", json);
+        return set("ember_chat_options_set_variables", json);
     }
 
     /** A template in place of the model's. */
     public ChatOptions template(String text) {
-        return set("template", text);
+        return set("ember_chat_options_set_template", text);
     }
 
     /** One of the model's templates. */
     public ChatOptions templateName(String name) {
-        return set("template_name", name);
+        return set("ember_chat_options_set_template_name", name);
     }
 
     private ChatOptions set(String name, Object value) {
-        settings.add(new Setting("ember_chat_options_set_" + name, value));
+        settings.add(new Setting(name, value));
         return this;
     }
 

@@ -7,8 +7,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.Optional;
 
 /**
- * Several completions of one prompt under way, which take turns, a token each. Completion i is in sequence i of the context, and draws with
- * the seed of the options + i.
+ * Several completions of one prompt under way, which take turns, a token each. Completion i is in sequence s + i of the context, where s is
+ * that of the options, and draws with the seed of the options + i.
  */
 public final class Completions implements AutoCloseable {
     /**
@@ -60,11 +60,7 @@ public final class Completions implements AutoCloseable {
                 Native.call(arena, "ember_completions_next", p, raw, index);
                 if (Native.number(raw, Native.EVENT, "kind") == 3) return Optional.empty(); // EMBER_EVENT_NONE
                 int i = index.get(JAVA_INT, 0);
-                return Optional.of(new Turn(i, Generation.event(raw, () -> {
-                    var usage = Native.allocate(arena, Native.RESULT);
-                    Native.call(arena, "ember_completions_usage", p, i, usage);
-                    return usage;
-                })));
+                return Optional.of(new Turn(i, Generation.event(raw, () -> usage(arena, p, i))));
             }));
         }
     }
@@ -80,6 +76,17 @@ public final class Completions implements AutoCloseable {
             return Native.text(completions.use(p -> Native.filled(arena, JAVA_BYTE, 256, "ember_completions_text", p,
                     Native.unsigned("index", index))));
         }
+    }
+
+    /** What a completion did so far. */
+    public Usage usage(int index) {
+        try (var arena = Arena.ofConfined()) {
+            return completions.use(p -> usage(arena, p, Native.unsigned("index", index)));
+        }
+    }
+
+    private static Usage usage(Arena arena, MemorySegment completions, int index) {
+        return Usage.of(arena, u -> Native.call(arena, "ember_completions_usage", completions, index, u));
     }
 
     /** All completions by the mean log-probability of their tokens, the likeliest first, when all have ended. Needs Options.logprobs. */

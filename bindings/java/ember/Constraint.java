@@ -19,7 +19,7 @@ public final class Constraint implements AutoCloseable {
                 System.arraycopy(source, 0, all, 1, source.length);
                 all[0] = m;
                 all[source.length + 1] = o;
-                return Native.made(arena, "ember_constraint_new_" + name, all);
+                return Native.made(arena, name, all);
             })), "ember_constraint_free");
         }
     }
@@ -33,7 +33,7 @@ public final class Constraint implements AutoCloseable {
 
     /** JSON that a JSON Schema describes. */
     public static Constraint jsonSchema(Model model, String schema, ConstraintOptions options) {
-        return ofText(model, options, "json_schema", schema);
+        return ofText(model, options, "ember_constraint_new_json_schema", schema);
     }
 
     /** JSON that a JSON Schema describes, with the options' defaults. */
@@ -44,18 +44,18 @@ public final class Constraint implements AutoCloseable {
     /** A JSON object, whatever it holds. */
     public static Constraint jsonObject(Model model, ConstraintOptions options) {
         try (var arena = Arena.ofConfined()) {
-            return new Constraint(arena, model, options, "json_object");
+            return new Constraint(arena, model, options, "ember_constraint_new_json_object");
         }
     }
 
     /** What a regular expression matches as a whole, in the syntax of Rust's crate regex. */
     public static Constraint regex(Model model, String regex, ConstraintOptions options) {
-        return ofText(model, options, "regex", regex);
+        return ofText(model, options, "ember_constraint_new_regex", regex);
     }
 
     /** What a grammar in the syntax of Lark derives from its rule "start". */
     public static Constraint lark(Model model, String grammar, ConstraintOptions options) {
-        return ofText(model, options, "lark", grammar);
+        return ofText(model, options, "ember_constraint_new_lark", grammar);
     }
 
     /** One of these texts. */
@@ -65,7 +65,7 @@ public final class Constraint implements AutoCloseable {
             var pointers = arena.allocate(ADDRESS, each.size());
             for (int i = 0; i < each.size(); i++) pointers.setAtIndex(ADDRESS, i, each.get(i));
             var lengths = arena.allocateFrom(JAVA_LONG, each.stream().mapToLong(text -> text.byteSize()).toArray());
-            return new Constraint(arena, model, options, "choices", pointers, lengths, (long) each.size());
+            return new Constraint(arena, model, options, "ember_constraint_new_choices", pointers, lengths, (long) each.size());
         }
     }
 

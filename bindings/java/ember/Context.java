@@ -1,11 +1,12 @@
 package ember;
 
-import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
@@ -51,6 +52,11 @@ public final class Context implements AutoCloseable {
     /** Continues the context by a prompt and by what the model says to it, as chat does. */
     public Stream<Event> generate(String prompt, Options options) {
         return stream(model.tokenize(prompt, true, false), options, false);
+    }
+
+    /** As before for a prompt of tokens, to which nothing is added. */
+    public Stream<Event> generate(int[] prompt, Options options) {
+        return stream(prompt, options, false);
     }
 
     /** `n` completions of a prompt, which runs once. The context needs as many sequences. */
@@ -109,12 +115,106 @@ public final class Context implements AutoCloseable {
 
     /** Forgets what is behind position n. */
     public void rewind(int n) {
+        rewind(0, n);
+    }
+
+    /** Forgets what is behind position n of a sequence. */
+    public void rewind(int sequence, int n) {
+        call("ember_context_rewind", Native.unsigned("sequence", sequence), Native.unsigned("n", n));
+    }
+
+    /** The number of tokens in a sequence. */
+    public int past(int sequence) {
         try (var arena = Arena.ofConfined()) {
-            handle.use(c -> {
-                Native.call(arena, "ember_context_rewind", c, 0, n);
+            var out = arena.allocate(JAVA_INT);
+            call("ember_context_n_past", Native.unsigned("sequence", sequence), out);
+            return out.get(JAVA_INT, 0);
+        }
+    }
+
+    /** Makes sequence `to` the first n tokens of sequence `from`, at next to no cost: for several answers to one prompt. */
+    public void copySequence(int from, int to, int n) {
+        call("ember_context_sequence_copy", Native.unsigned("from", from), Native.unsigned("to", to), Native.unsigned("n", n));
+    }
+
+    /** A sequence as bytes, for `loadState`, in another process too. */
+    public byte[] saveState(int sequence) {
+        try (var arena = Arena.ofConfined()) {
+            return handle.use(c -> Native.filled(arena, JAVA_BYTE, 0, "ember_context_state_save", c,
+                    Native.unsigned("sequence", sequence)).toArray(JAVA_BYTE));
+        }
+    }
+
+    /** Makes a sequence what `saveState` gave, of the same model. On an error all is as it was. */
+    public void loadState(int sequence, byte[] state) {
+        try (var arena = Arena.ofConfined()) {
+            call("ember_context_state_load", Native.unsigned("sequence", sequence), arena.allocateFrom(JAVA_BYTE, state),
+                    (long) state.length);
+        }
+    }
+
+    /** As saveState, to a file; one that was there before stays as it was when that fails. */
+    public void saveState(int sequence, String path) {
+        try (var arena = Arena.ofConfined()) {
+            var text = Native.utf8(arena, path);
+            call("ember_context_state_save_file", Native.unsigned("sequence", sequence), text, text.byteSize());
+        }
+    }
+
+    /** As loadState, from a file. */
+    public void loadState(int sequence, String path) {
+        try (var arena = Arena.ofConfined()) {
+            var text = Native.utf8(arena, path);
+            call("ember_context_state_load_file", Native.unsigned("sequence", sequence), text, text.byteSize());
+        }
+    }
+
+    /** How likely a continuation is behind a prompt; scoring many continuations of one prompt runs the prompt once. */
+    public Score score(String prompt, String continuation) {
+        try (var arena = Arena.ofConfined()) {
+            var before = Native.utf8(arena, prompt);
+            var behind = Native.utf8(arena, continuation);
+            var needed = arena.allocate(JAVA_LONG);
+            var result = Native.allocate(arena, Native.SCORE_RESULT);
+            for (long room = behind.byteSize() + 8;; room = needed.get(JAVA_LONG, 0)) {
+                var scores = arena.allocate(Native.TOKEN_SCORE, room);
+                try {
+                    call("ember_score", before, before.byteSize(), behind, behind.byteSize(), MemorySegment.NULL, scores, room, needed, result);
+                } catch (EmberException tooSmall) {
+                    if (tooSmall.status() != 9) throw tooSmall; // EMBER_E_BUFFER_TOO_SMALL
+                    continue;
+                }
+                var tokens = scores.elements(Native.TOKEN_SCORE).limit(needed.get(JAVA_LONG, 0)).map(one -> new Score.Token(
+                        one.get(JAVA_INT, 0), one.get(JAVA_FLOAT, 4), one.get(JAVA_INT, 8))).toList();
+                return new Score(tokens, result.get(JAVA_DOUBLE, Native.offset(Native.SCORE_RESULT, "logprob")),
+                        Native.number(result, Native.SCORE_RESULT, "n_prompt"), Native.number(result, Native.SCORE_RESULT, "n_reused"),
+                        Native.number(result, Native.SCORE_RESULT, "is_greedy") != 0);
+            }
+        }
+    }
+
+    /** Bytes that the context takes, and its model. */
+    public Memory memory() {
+        try (var arena = Arena.ofConfined()) {
+            return Memory.of(arena, raw -> call("ember_context_memory", raw));
+        }
+    }
+
+    /** Calls a function of the context. */
+    private void call(String function, Object... arguments) {
+        try (var arena = Arena.ofConfined()) {
+            use(c -> {
+                var all = new Object[arguments.length + 1];
+                System.arraycopy(arguments, 0, all, 1, arguments.length);
+                all[0] = c;
+                Native.call(arena, function, all);
                 return null;
             });
         }
+    }
+
+    <T> T use(Function<MemorySegment, T> f) {
+        return handle.use(f);
     }
 
     /** Frees the context, once what is running with it has ended. */

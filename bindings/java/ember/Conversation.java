@@ -116,7 +116,7 @@ public final class Conversation implements AutoCloseable {
                 var raw = Native.allocate(arena, Native.CHAT_EVENT);
                 event = context.use(c -> handle.use(p -> {
                     Native.call(arena, "ember_conversation_next", p, raw);
-                    return event(raw); // whose memory is the conversation's
+                    return ReplyEvent.of(raw); // whose memory is the conversation's
                 }));
             } catch (RuntimeException e) {
                 close();
@@ -135,14 +135,6 @@ public final class Conversation implements AutoCloseable {
                 call(arena, "ember_conversation_abandon");
             }
         }
-    }
-
-    private static ReplyEvent event(MemorySegment raw) {
-        int finish = Native.number(raw, Native.CHAT_EVENT, "finish_reason");
-        return new ReplyEvent(ReplyEvent.Kind.values()[Native.number(raw, Native.CHAT_EVENT, "kind")],
-                Native.text(raw, Native.CHAT_EVENT, "text"), Native.number(raw, Native.CHAT_EVENT, "index"),
-                Native.text(raw, Native.CHAT_EVENT, "name"), Native.text(raw, Native.CHAT_EVENT, "id"),
-                Native.text(raw, Native.CHAT_EVENT, "reason"), finish < 0 ? null : Event.Finish.values()[finish]);
     }
 
     /** Forgets the last turn: the user's last message and all behind it. */

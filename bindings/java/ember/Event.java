@@ -1,15 +1,27 @@
 package ember;
 
+import java.util.List;
+
 /**
  * What happens in a generation: a token, or the end.
  *
  * @param text new text, of whole code points, perhaps none; the texts of all events in a row are the whole text
  * @param token the token, or -1 at the end
  * @param logprob its log-probability, or NaN when not asked for
+ * @param top the likeliest tokens at its place, the likeliest first, as many as Options.topLogprobs says
  * @param finish why the generation ended; null before
  * @param progress how far the text is that follows a constraint; null before the end
+ * @param usage what the generation did; null before the end
  */
-public record Event(String text, int token, float logprob, Finish finish, Progress progress) {
+public record Event(String text, int token, float logprob, List<Likely> top, Finish finish, Progress progress, Usage usage) {
+    /**
+     * A token that was likely.
+     *
+     * @param token the token
+     * @param logprob its log-probability
+     */
+    public record Likely(int token, float logprob) {}
+
     /** Why a generation ended. */
     public enum Finish { MAX_TOKENS, EOG, STOPPED, CONTEXT_FULL, STOP_STRING, CANCELLED, TIME_LIMIT, FAILED }
 

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.Spliterators;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -12,6 +13,8 @@ import java.util.function.Supplier;
 final class Generation extends Spliterators.AbstractSpliterator<Event> implements AutoCloseable {
     private static final long TEXT = Native.offset(Native.EVENT, "text");
     private static final long TEXT_LEN = Native.offset(Native.EVENT, "text_len");
+    private static final long TOPS = Native.offset(Native.EVENT, "tops");
+    private static final long N_TOPS = Native.offset(Native.EVENT, "n_tops");
     private static final long TOKEN = Native.offset(Native.EVENT, "token");
     private static final long LOGPROB = Native.offset(Native.EVENT, "logprob");
     private static final long FINISH = Native.offset(Native.EVENT, "finish_reason");
@@ -54,11 +57,7 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
             // Neither the context nor the generator is freed meanwhile.
             event = context.use(c -> generator.use(g -> {
                 Native.call(arena, "ember_generator_next", g, raw);
-                return event(raw, () -> {
-                    var usage = Native.allocate(arena, Native.RESULT);
-                    Native.call(arena, "ember_generator_usage", g, usage);
-                    return usage;
-                });
+                return event(raw, () -> Usage.of(arena, u -> Native.call(arena, "ember_generator_usage", g, u)));
             }));
         } catch (RuntimeException e) {
             close();
@@ -69,13 +68,20 @@ final class Generation extends Spliterators.AbstractSpliterator<Event> implement
         return true;
     }
 
-    /** An event of the library's; at the end `usage` gives an ember_generate_result. */
-    static Event event(MemorySegment raw, Supplier<MemorySegment> usage) {
+    /** An event of the library's; `usage` gives that of an end. */
+    static Event event(MemorySegment raw, Supplier<Usage> usage) {
         var text = raw.get(ADDRESS, TEXT).reinterpret(raw.get(JAVA_LONG, TEXT_LEN));
         int finish = raw.get(JAVA_INT, FINISH);
-        return new Event(Native.text(text), raw.get(JAVA_INT, TOKEN), raw.get(JAVA_FLOAT, LOGPROB),
-                finish < 0 ? null : Event.Finish.values()[finish],
-                finish < 0 ? null : Event.Progress.values()[Native.number(usage.get(), Native.RESULT, "progress")]);
+        var did = finish < 0 ? null : usage.get();
+        return new Event(Native.text(text), raw.get(JAVA_INT, TOKEN), raw.get(JAVA_FLOAT, LOGPROB), top(raw),
+                finish < 0 ? null : Event.Finish.values()[finish], did == null ? null : did.progress(), did);
+    }
+
+    private static List<Event.Likely> top(MemorySegment raw) {
+        long n = raw.get(JAVA_LONG, N_TOPS);
+        if (n == 0) return List.of();
+        var tops = raw.get(ADDRESS, TOPS).reinterpret(Native.LIKELY.byteSize() * n);
+        return tops.elements(Native.LIKELY).map(one -> new Event.Likely(one.get(JAVA_INT, 0), one.get(JAVA_FLOAT, 4))).toList();
     }
 
     @Override

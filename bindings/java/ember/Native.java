@@ -45,6 +45,51 @@ final class Native {
             JAVA_INT.withName("n_thinking"), JAVA_INT.withName("n_dropped_turns"), JAVA_INT.withName("n_forgotten"),
             JAVA_INT.withName("finish_reason"), JAVA_INT.withName("reserved"));
 
+    /** ember_tokenizer_info. */
+    static final StructLayout TOKENIZER_INFO = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"),
+            JAVA_INT.withName("n_vocab"), JAVA_INT.withName("bos_token"), JAVA_INT.withName("eos_token"),
+            JAVA_INT.withName("eot_token"), JAVA_INT.withName("unk_token"), JAVA_INT.withName("pad_token"),
+            JAVA_INT.withName("add_bos"), JAVA_INT.withName("add_eos"), JAVA_INT.withName("has_chat_template"),
+            JAVA_INT.withName("fim_prefix_token"), JAVA_INT.withName("fim_suffix_token"), JAVA_INT.withName("fim_middle_token"),
+            JAVA_INT.withName("fim_repository_token"), JAVA_INT.withName("fim_file_token"));
+
+    /** ember_chat_format. */
+    static final StructLayout CHAT_FORMAT = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"),
+            ADDRESS.withName("name"), JAVA_LONG.withName("name_len"),
+            ADDRESS.withName("thinking_open"), JAVA_LONG.withName("thinking_open_len"),
+            ADDRESS.withName("thinking_close"), JAVA_LONG.withName("thinking_close_len"),
+            ADDRESS.withName("thinking_variable"), JAVA_LONG.withName("thinking_variable_len"),
+            ADDRESS.withName("thinking_on"), JAVA_LONG.withName("thinking_on_len"),
+            ADDRESS.withName("thinking_off"), JAVA_LONG.withName("thinking_off_len"));
+
+    /** ember_memory. */
+    static final StructLayout MEMORY = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), JAVA_LONG.withName("file"), JAVA_LONG.withName("weights"), JAVA_LONG.withName("kv"),
+            JAVA_LONG.withName("workspace"));
+
+    /** ember_engine_metrics. */
+    static final StructLayout METRICS = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"),
+            JAVA_LONG.withName("n_submitted"), JAVA_LONG.withName("n_refused"), JAVA_LONG.withName("n_finished"), JAVA_LONG.withName("n_cancelled"),
+            JAVA_LONG.withName("n_failed"), JAVA_LONG.withName("n_preempted"), JAVA_LONG.withName("n_prompt"), JAVA_LONG.withName("n_reused"),
+            JAVA_LONG.withName("n_prefilled"), JAVA_LONG.withName("n_generated"), JAVA_LONG.withName("n_steps"), JAVA_LONG.withName("busy_ns"),
+            JAVA_DOUBLE.withName("tokens_per_s"), JAVA_DOUBLE.withName("cache_hit_rate"), JAVA_INT.withName("n_queued"),
+            JAVA_INT.withName("n_active"), JAVA_INT.withName("n_pages"), JAVA_INT.withName("n_free_pages"));
+
+    /** ember_token_logprob. */
+    static final StructLayout LIKELY = MemoryLayout.structLayout(JAVA_INT.withName("token"), JAVA_FLOAT.withName("logprob"));
+
+    /** ember_token_score. */
+    static final StructLayout TOKEN_SCORE = MemoryLayout.structLayout(
+            JAVA_INT.withName("token"), JAVA_FLOAT.withName("logprob"), JAVA_INT.withName("rank"));
+
+    /** ember_score_result. */
+    static final StructLayout SCORE_RESULT = MemoryLayout.structLayout(
+            JAVA_LONG.withName("struct_size"), JAVA_DOUBLE.withName("logprob"), JAVA_INT.withName("n_scored"), JAVA_INT.withName("n_prompt"),
+            JAVA_INT.withName("n_reused"), JAVA_INT.withName("is_greedy"));
+
     static long offset(StructLayout struct, String field) {
         return struct.byteOffset(MemoryLayout.PathElement.groupElement(field));
     }

@@ -18,6 +18,7 @@ public class CompletionsTest {
             int[] order;
             try (var all = context.completions(prompt, n, drawn(21))) {
                 EmberTest.refused(1, "has not ended", all::rank);
+                EmberTest.equal("under way", all.usage(2).finish() == null, true);
                 for (var turn = all.next(); turn.isPresent(); turn = all.next()) {
                     var event = turn.get().event();
                     texts[turn.get().index()] += event.text();
@@ -27,6 +28,11 @@ public class CompletionsTest {
                 for (int i = 0; i < n; i++) EmberTest.equal("whole text", all.text(i), texts[i]);
                 EmberTest.refused(1, "no completion 3", () -> all.text(n));
                 order = all.rank();
+                for (int i = 0; i < n; i++) {
+                    EmberTest.equal("usage", all.usage(i).generatedTokens(), 12);
+                    EmberTest.equal("finish", all.usage(i).finish(), Event.Finish.MAX_TOKENS);
+                }
+                EmberTest.refused(1, "no completion 3", () -> all.usage(n));
             }
             EmberTest.equal("ends", ends, n);
             for (int i = 0; i < n; i++) {
@@ -40,6 +46,11 @@ public class CompletionsTest {
             try (var greedy = context.completions(prompt, 2, new Options().maxTokens(6))) {
                 greedy.finish();
                 EmberTest.equal("greedy", greedy.text(0), greedy.text(1));
+            }
+            for (int i = 0; i < n; i++) context.rewind(i, 0);
+            try (var behind = context.completions(prompt, 2, new Options().maxTokens(6).sequence(1))) {
+                behind.finish();
+                EmberTest.equal("sequences", context.past(0) == 0 && context.past(2) > 6, true);
             }
             EmberTest.refused(1, "4 completions", () -> context.completions(prompt, 4, new Options()));
         }

@@ -34,7 +34,8 @@ public struct EmbedOptions: Hashable, Sendable {
 
     /// The defaults, or what differs from them.
     public init(
-        pooling: Pooling = .auto, normalize: Bool? = nil, truncate: Bool = false, dimensions: Int = 0, prompt: String = ""
+        pooling: Pooling = .auto, normalize: Bool? = nil, truncate: Bool = false, dimensions: Int = 0,
+        prompt: String = ""
     ) {
         self.pooling = pooling
         self.normalize = normalize
@@ -54,7 +55,9 @@ public struct EmbedOptions: Hashable, Sendable {
         try check { ember_embed_options_set_pooling(options, pooling.rawValue, $0) }
         if let normalize { try check { ember_embed_options_set_normalize(options, normalize, $0) } }
         try check { ember_embed_options_set_truncate(options, truncate, $0) }
-        guard dimensions >= 0 else { throw EmberError(.invalidArgument, "dimensions is \(dimensions), which is less than 0") }
+        guard dimensions >= 0 else {
+            throw EmberError(.invalidArgument, "dimensions is \(dimensions), which is less than 0")
+        }
         try check { ember_embed_options_set_dimensions(options, dimensions, $0) }
         try prompt.withChars { name, count in try check { ember_embed_options_set_prompt(options, name, count, $0) } }
         return try body(options)

@@ -36,6 +36,9 @@ public final class Sampler: @unchecked Sendable {
         /// changes nothing) where positive, else multiplied, then `frequency` is taken off for each time they occurred, and
         /// `presence` once. A generation accepts its tokens by itself; see ``Sampler/accept(_:)``.
         case penalties(last: Int, repeat: Float = 1, frequency: Float = 0, presence: Float = 0)
+        /// Has `frequency` and `presence` of the penalties count the tokens that were generated since the last one of a prompt and no
+        /// others, as OpenAI's API has them; `repeat` always counts all.
+        case penaltiesOfGenerated
         /// Makes tokens less likely which would carry on a passage that is among the `last` accepted ones already (DRY):
         /// `multiplier` times `base` to the power of (length of the passage - `allowedLength`) is taken off their logits. No
         /// passage goes beyond one of the `breakers`; nil: line end, colon, quotation mark, asterisk. The model is the one to
@@ -117,6 +120,8 @@ public final class Sampler: @unchecked Sendable {
         case .penalties(let last, let `repeat`, let frequency, let presence):
             let last = try number("the number of tokens to look back", last)
             try check { ember_sampler_add_penalties(handle, last, `repeat`, frequency, presence, $0) }
+        case .penaltiesOfGenerated:
+            try check { ember_sampler_set_penalties_generated_only(handle, true, $0) }
         case .dry(let model, let multiplier, let base, let allowedLength, let last, let breakers):
             let allowedLength = try number("the allowed length", allowedLength)
             let last = try number("the number of tokens to look back", last)

@@ -96,6 +96,7 @@ import Testing
         }
         #expect(try sample(.minP(1)) == 1)
         #expect(try sample(.penalties(last: 8, presence: 9), .greedy) == 2)
+        #expect(try sample(.penalties(last: 8, presence: 9), .penaltiesOfGenerated, .greedy) == 1)
         #expect(try sample(.bias([0: 9, 1: -.infinity]), .greedy) == 0)
         #expect(try sample(.allow([0, 3]), .greedy) == 3)
         #expect(try sample(.deny([1, 2]), .greedy) == 3)

@@ -45,6 +45,19 @@ import Testing
         print(answer.text, answer.usage.generatedTokens)
     }
 
+    @Test func several() throws {
+        let model = model
+
+        let many = try Context(model, options: ContextOptions(sequences: 3))
+        let drawn = try Sampler(seed: 7, .temperature(0.8))
+        let all = try many.completions(
+            "Once upon a time", count: 3, options: GenerateOptions(maxTokens: 8, logprobs: true), sampler: drawn)
+        while let turn = try all.next() {
+            if turn.event.kind == .end { print(turn.index, turn.event.usage!.generatedTokens) }
+        }
+        print(try all.text(of: all.rank()[0]))
+    }
+
     @Test func tasks() async throws {
         let context = try AsyncContext(model)
 
