@@ -1,7 +1,7 @@
 //! Any bytes as the state of a context are loaded whole or not at all: on an error the context goes on as if nothing had
 //! been, bit by bit; otherwise it is one that can be used and saved again.
 //!
-//! The second byte of the input names one of the models below. The first byte says how: whether the rest is a state or changes a real one, which sequence it is for, and what
+//! The second byte of the input names one of the models below, and whether the third sequence begins as the second does. The first byte says how: whether the rest is a state or changes a real one, which sequence it is for, and what
 //! is mended before it is loaded: the beginning up to the fingerprint of the model, the checksum. Otherwise no input would
 //! come further than these.
 
@@ -35,8 +35,9 @@ fn model(which: usize) -> &'static Arc<LoadedModel> {
     MODELS[which].get_or_init(|| Arc::new(load()))
 }
 
-/// A context with something in its sequences: the first two share a page, the third is empty.
-fn context(which: usize, kv_type: KvType, keep_prefixes: bool) -> Context {
+/// A context with something in its sequences: the first two share a page. The third is empty or, `nested`, the beginning of the
+/// second, whose beginning is the first one's.
+fn context(which: usize, kv_type: KvType, keep_prefixes: bool, nested: bool) -> Context {
     let options = ContextOptions {
         n_ctx: 80,
         n_seq: N_SEQ as usize,
@@ -55,6 +56,9 @@ fn context(which: usize, kv_type: KvType, keep_prefixes: bool) -> Context {
     context.copy_sequence(0, 1, 35).expect("long enough");
     let tokens = Tokens { seqs: Some(&[1, 1]), ..Tokens::next(&[5, 6]) };
     context.decode(tokens).expect("room");
+    if nested {
+        context.copy_sequence(1, 2, 37).expect("all of it");
+    }
     context
 }
 
@@ -119,11 +123,11 @@ fn edit(state: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Result<()> {
 /// Loads the state, looks at what became of the context, and uses it.
 pub fn run(bytes: &[u8]) {
     let [flags, which, state @ ..] = bytes else { return };
-    let (flags, which) = (*flags, usize::from(*which) % (1 + OTHERS.len()));
+    let (flags, nested, which) = (*flags, which & 128 != 0, usize::from(which & 127) % (1 + OTHERS.len()));
     let seq = [None, Some(0), Some(1), Some(2)][usize::from(flags & 3)];
     let kv_type = if flags & 4 == 0 { KvType::F16 } else { KvType::F32 };
     let keep_prefixes = flags & 32 != 0;
-    let [mut context, mut twin] = [(); 2].map(|()| context(which, kv_type, keep_prefixes));
+    let [mut context, mut twin] = [(); 2].map(|()| context(which, kv_type, keep_prefixes, nested));
     let mut state = match flags & 128 {
         0 => state.to_vec(),
         _ => {
