@@ -272,8 +272,10 @@ impl Simd for Avx2 {
         fn inner(vs: [__m256; 8]) -> __m256 {
             _mm256_permutevar8x32_ps(all_sums(vs), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
         }
-        // SAFETY: `self` proves that the machine has the instructions; both types are eight numbers.
-        unsafe { std::mem::transmute(inner(vs)) }
+        // SAFETY: `self` proves that the machine has the instructions.
+        let sums = unsafe { inner(vs) };
+        // SAFETY: both types are eight numbers.
+        unsafe { std::mem::transmute::<__m256, [f32; 8]>(sums) }
     }
 
     #[inline(always)]

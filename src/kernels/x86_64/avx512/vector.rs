@@ -261,8 +261,10 @@ impl Simd for Avx512 {
             let order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
             _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all_sums(vs)))
         }
-        // SAFETY: `self` proves that the machine has the instructions; both types are eight numbers.
-        unsafe { std::mem::transmute(inner(vs)) }
+        // SAFETY: `self` proves that the machine has the instructions.
+        let sums = unsafe { inner(vs) };
+        // SAFETY: both types are eight numbers.
+        unsafe { std::mem::transmute::<__m256, [f32; 8]>(sums) }
     }
 
     #[inline(always)]
