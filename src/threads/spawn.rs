@@ -121,7 +121,13 @@ mod system {
 
     use super::{Arc, SeqCst, Shared, Work};
 
-    pub(super) type Id = libc::pthread_t;
+    /// A thread of the C library.
+    pub(super) struct Id(libc::pthread_t);
+
+    // SAFETY: any thread may join another one. musl's name for one is a pointer, which only the C library follows.
+    unsafe impl Send for Id {}
+    // SAFETY: a shared one can do nothing.
+    unsafe impl Sync for Id {}
 
     /// As much as the standard library's threads have.
     const STACK_BYTES: usize = 2 << 20;
@@ -188,7 +194,7 @@ mod system {
         // SAFETY: `pthread_attr_init` wrote them.
         failed(unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) })?;
         let task = Box::into_raw(Box::new(Task { work, shared, name: CString::new(name).ok() }));
-        let mut id = MaybeUninit::<Id>::uninit();
+        let mut id = MaybeUninit::<libc::pthread_t>::uninit();
         // SAFETY: attributes that were made above, and a function that takes over the task.
         let code = unsafe {
             libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), main, task.cast::<c_void>())
@@ -197,7 +203,7 @@ mod system {
         unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
         match code {
             // SAFETY: `pthread_create` wrote it.
-            0 => Ok(unsafe { id.assume_init() }),
+            0 => Ok(Id(unsafe { id.assume_init() })),
             code => {
                 // SAFETY: no thread was made that would take it over.
                 drop(unsafe { Box::from_raw(task) });
@@ -208,7 +214,7 @@ mod system {
 
     pub(super) fn join(id: Id) {
         // SAFETY: a thread that was started here and is joined once, since that takes its owner.
-        unsafe { libc::pthread_join(id, ptr::null_mut()) };
+        unsafe { libc::pthread_join(id.0, ptr::null_mut()) };
     }
 }
 
