@@ -1,11 +1,16 @@
-//! Names the shared library, and regenerates `include/ember.h` from the sources of `src/capi` and `src/error.rs`.
+//! Names the shared library, and regenerates `include/ember.h` from the sources of `src/capi` and `src/error.rs`, in the order of
+//! `header/sections.txt`.
 //!
 //! The header is committed, so a checkout that cannot be written, or a build from a package without the sources
 //! cbindgen needs, still works: then the committed header stays as it is.
 
+#[path = "header/order.rs"]
+mod order;
+
 use std::path::Path;
 
 fn main() {
+    println!("cargo::rerun-if-changed=header");
     println!("cargo::rerun-if-changed=src/capi");
     println!("cargo::rerun-if-changed=src/error.rs");
     println!("cargo::rerun-if-changed=cbindgen.toml");
@@ -22,7 +27,7 @@ fn main() {
         builder.generate().map_err(|e| e.to_string())
     });
     match header {
-        Ok(header) => write_if_changed(&Path::new(&root).join("include/ember.h"), &header),
+        Ok(header) => write_header(Path::new(&root), &header),
         Err(e) => println!("cargo::warning=include/ember.h was not regenerated: {e}"),
     }
 }
@@ -46,13 +51,24 @@ fn name_library() {
     }
 }
 
-fn write_if_changed(path: &Path, header: &cbindgen::Bindings) {
-    let mut new = Vec::new();
-    header.write(&mut new);
-    if std::fs::read(path).is_ok_and(|old| old == new) {
+/// Orders the header by nouns and writes it. A declaration that has no place in the order stops the build.
+fn write_header(root: &Path, header: &cbindgen::Bindings) {
+    let mut written = Vec::new();
+    header.write(&mut written);
+    let written = String::from_utf8_lossy(&written);
+    let sections = std::fs::read_to_string(root.join("header/sections.txt")).map_err(|e| format!("header/sections.txt: {e}"));
+    let new = match sections.and_then(|sections| order::order(&written, &sections)) {
+        Ok(new) => new,
+        Err(e) => {
+            println!("cargo::error=include/ember.h cannot be ordered: {e}");
+            std::process::exit(1);
+        }
+    };
+    let path = root.join("include/ember.h");
+    if std::fs::read(&path).is_ok_and(|old| old == new.as_bytes()) {
         return;
     }
-    if let Err(e) = std::fs::write(path, new) {
+    if let Err(e) = std::fs::write(&path, new) {
         println!("cargo::warning={} could not be written: {e}", path.display());
     }
 }

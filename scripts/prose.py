@@ -122,8 +122,8 @@ def is_list(text):
 
 
 def header_lines():
-    """The header's comments as Markdown: each begins with an empty line."""
-    lines, inside = [], False
+    """The header's comments as Markdown, without code: each begins with an empty line."""
+    lines, inside, code = [], False, False
     for line in (ROOT / "include/ember.h").read_text(encoding="utf-8").split("\n"):
         stripped = line.strip()
         if stripped.startswith("/*"):
@@ -133,7 +133,9 @@ def header_lines():
             comment = re.sub(r"^\*(?!/)\s?|\s*\*/$|^\*/$", "", stripped)
         else:
             comment = ""
-        lines.append(re.sub(r"^\s*[@\\](param|return|p|c)\b(\[\w+\])?", "- ", comment))
+        code = (code or comment.startswith("@code")) and not comment.startswith("@endcode")
+        is_group = re.match(r"@(defgroup|endcode|[{}])|=+$", comment)
+        lines.append("" if code or is_group else re.sub(r"^\s*@(param \w+|return)\b", "- ", comment))
         if stripped.endswith("*/"):
             inside = False
     return lines

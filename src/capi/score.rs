@@ -91,8 +91,8 @@ fn run(
 /// The tokens' scores go to `scores`, which holds `capacity` of them, and their number to `n_needed`; a first call
 /// with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
 /// wanted.
-/// Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx + 1
-/// tokens (the last is not run) and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
+/// Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx tokens, and one
+/// (the last is not run) and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
 /// and others, the sequence having forgotten what it had not in common; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
 /// without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
 #[unsafe(no_mangle)]

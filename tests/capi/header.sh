@@ -1,5 +1,6 @@
 #!/bin/sh
-# The header compiles as C99, C11 and C++17 with strict warnings, included twice, and needs no other header.
+# The header compiles as C99, C11, C23 and C++17 with strict warnings, included twice, and needs no other header. The examples of its
+# sections compile too.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +25,8 @@ check() {
     printf '%s\n' "$source" | "$1" -x "$2" -std="$3" $strict -
     case $2 in c) n_c=$((n_c + 1)) ;; *) n_cxx=$((n_cxx + 1)) ;; esac
 }
-for standard in c99 c11; do
+c23=c2x # what compilers before C23 was published call it
+for standard in c99 c11 $c23; do
     check "${CC:-cc}" c $standard
     check gcc c $standard
     check clang c $standard
@@ -36,4 +38,6 @@ for standard in c++17 c++20; do
 done
 [ "$n_c" -gt 0 ] || { echo "$0: there is no C compiler" >&2; exit 1; }
 [ "$n_cxx" -gt 0 ] || { echo "$0: there is no C++ compiler" >&2; exit 1; }
+
+python3 tests/capi/sections.py examples | "${CC:-cc}" -x c -std=c99 $strict -
 echo "header: $n_c compilations as C and $n_cxx as C++ passed"

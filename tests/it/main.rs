@@ -31,6 +31,7 @@ mod generate_ends;
 mod gguf_errors;
 mod gguf_python;
 mod gguf_split;
+mod header;
 mod hf_errors;
 mod hf_fields;
 mod hf_folders;

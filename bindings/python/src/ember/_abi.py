@@ -21,9 +21,9 @@ from ctypes import (
 )
 from typing import Any
 
+EMBER_TOKEN_NONE = 4294967295
 EMBER_FOREVER = 4294967295
 EMBER_ALL_SEQUENCES = 4294967295
-EMBER_TOKEN_NONE = 4294967295
 
 
 class Status(enum.IntEnum):
@@ -43,6 +43,28 @@ class Status(enum.IntEnum):
     QUEUE_FULL = 13
 
 
+class LogLevel(enum.IntEnum):
+    ERROR = 1
+    WARN = 2
+    INFO = 3
+    DEBUG = 4
+
+
+class Pooling(enum.IntEnum):
+    AUTO = -1
+    NONE = 0
+    MEAN = 1
+    CLS = 2
+    LAST = 3
+    RANK = 4
+
+
+class Pack(enum.IntEnum):
+    AUTO = 0
+    NEVER = 1
+    ALWAYS = 2
+
+
 class KvType(enum.IntEnum):
     F16 = 0
     F32 = 1
@@ -54,13 +76,6 @@ class KvType(enum.IntEnum):
 class Backend(enum.IntEnum):
     AUTO = 0
     SCALAR = 1
-
-
-class LogLevel(enum.IntEnum):
-    ERROR = 1
-    WARN = 2
-    INFO = 3
-    DEBUG = 4
 
 
 class FinishReason(enum.IntEnum):
@@ -82,58 +97,6 @@ class EventKind(enum.IntEnum):
     NONE = 3
 
 
-class ChatEventKind(enum.IntEnum):
-    NONE = 0
-    TEXT = 1
-    THINKING = 2
-    CALL_BEGIN = 3
-    CALL_ARGUMENTS = 4
-    CALL_DONE = 5
-    CALL_BROKEN = 6
-    END = 7
-
-
-class Pooling(enum.IntEnum):
-    AUTO = -1
-    NONE = 0
-    MEAN = 1
-    CLS = 2
-    LAST = 3
-    RANK = 4
-
-
-class Pack(enum.IntEnum):
-    AUTO = 0
-    NEVER = 1
-    ALWAYS = 2
-
-
-class FimOrder(enum.IntEnum):
-    AUTO = 0
-    PSM = 1
-    SPM = 2
-    SPM_JOINED = 3
-
-
-class ClassifyActivation(enum.IntEnum):
-    AUTO = -1
-    NONE = 0
-    SIGMOID = 1
-    SOFTMAX = 2
-
-
-class Thinking(enum.IntEnum):
-    DEFAULT = 0
-    ON = 1
-    OFF = 2
-
-
-class WhenFull(enum.IntEnum):
-    DROP_OLDEST = 0
-    DROP_OLDEST_AND_FIRST = 1
-    REFUSE = 2
-
-
 class ConstraintLimit(enum.IntEnum):
     SOURCE = 0
     GRAMMAR = 1
@@ -150,38 +113,119 @@ class ConstraintProgress(enum.IntEnum):
     COMPLETE = 3
 
 
-class ember_chat_event(ctypes.Structure):
+class ChatEventKind(enum.IntEnum):
+    NONE = 0
+    TEXT = 1
+    THINKING = 2
+    CALL_BEGIN = 3
+    CALL_ARGUMENTS = 4
+    CALL_DONE = 5
+    CALL_BROKEN = 6
+    END = 7
+
+
+class Thinking(enum.IntEnum):
+    DEFAULT = 0
+    ON = 1
+    OFF = 2
+
+
+class WhenFull(enum.IntEnum):
+    DROP_OLDEST = 0
+    DROP_OLDEST_AND_FIRST = 1
+    REFUSE = 2
+
+
+class FimOrder(enum.IntEnum):
+    AUTO = 0
+    PSM = 1
+    SPM = 2
+    SPM_JOINED = 3
+
+
+class ClassifyActivation(enum.IntEnum):
+    AUTO = -1
+    NONE = 0
+    SIGMOID = 1
+    SOFTMAX = 2
+
+
+class ember_model_info(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("text", POINTER(c_char)),
-        ("text_len", c_size_t),
-        ("name", POINTER(c_char)),
-        ("name_len", c_size_t),
-        ("id", POINTER(c_char)),
-        ("id_len", c_size_t),
-        ("reason", POINTER(c_char)),
-        ("reason_len", c_size_t),
-        ("index", c_uint32),
-        ("kind", c_int32),
-        ("finish_reason", c_int32),
+        ("n_params", c_uint64),
+        ("file_size", c_uint64),
+        ("n_vocab", c_uint32),
+        ("n_ctx_train", c_uint32),
+        ("n_embd", c_uint32),
+        ("n_layer", c_uint32),
+        ("n_head", c_uint32),
+        ("n_head_kv", c_uint32),
+        ("head_dim", c_uint32),
+        ("n_ff", c_uint32),
+        ("bos_token", c_uint32),
+        ("eos_token", c_uint32),
+        ("has_tokenizer", c_uint32),
+        ("add_bos", c_uint32),
+        ("causal", c_uint32),
+        ("pooling", c_int32),
+        ("n_expert", c_uint32),
+        ("n_expert_used", c_uint32),
+        ("eot_token", c_uint32),
+        ("unk_token", c_uint32),
+        ("pad_token", c_uint32),
+        ("has_chat_template", c_uint32),
+        ("n_embd_out", c_uint32),
+        ("n_prompts", c_uint32),
     ]
 
 
-class ember_chat_format(ctypes.Structure):
+class ember_tokenizer_info(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("name", POINTER(c_char)),
-        ("name_len", c_size_t),
-        ("thinking_open", POINTER(c_char)),
-        ("thinking_open_len", c_size_t),
-        ("thinking_close", POINTER(c_char)),
-        ("thinking_close_len", c_size_t),
-        ("thinking_variable", POINTER(c_char)),
-        ("thinking_variable_len", c_size_t),
-        ("thinking_on", POINTER(c_char)),
-        ("thinking_on_len", c_size_t),
-        ("thinking_off", POINTER(c_char)),
-        ("thinking_off_len", c_size_t),
+        ("n_vocab", c_uint32),
+        ("bos_token", c_uint32),
+        ("eos_token", c_uint32),
+        ("eot_token", c_uint32),
+        ("unk_token", c_uint32),
+        ("pad_token", c_uint32),
+        ("add_bos", c_uint32),
+        ("add_eos", c_uint32),
+        ("has_chat_template", c_uint32),
+        ("fim_prefix_token", c_uint32),
+        ("fim_suffix_token", c_uint32),
+        ("fim_middle_token", c_uint32),
+        ("fim_repository_token", c_uint32),
+        ("fim_file_token", c_uint32),
+    ]
+
+
+class ember_context_info(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("n_ctx", c_uint32),
+        ("n_seq", c_uint32),
+        ("n_batch", c_uint32),
+        ("n_threads", c_uint32),
+        ("page_len", c_uint32),
+        ("n_pages", c_uint32),
+        ("n_free_pages", c_uint32),
+        ("backend", c_int32),
+    ]
+
+
+class ember_timings(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("load_ns", c_uint64),
+        ("n_prefill", c_uint64),
+        ("prefill_ns", c_uint64),
+        ("n_decode", c_uint64),
+        ("decode_ns", c_uint64),
+        ("n_embed", c_uint64),
+        ("embed_ns", c_uint64),
+        ("n_replay", c_uint64),
+        ("replay_ns", c_uint64),
     ]
 
 
@@ -227,17 +271,38 @@ class ember_generate_result(ctypes.Structure):
     ]
 
 
-class ember_context_info(ctypes.Structure):
+class ember_chat_event(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("n_ctx", c_uint32),
-        ("n_seq", c_uint32),
-        ("n_batch", c_uint32),
-        ("n_threads", c_uint32),
-        ("page_len", c_uint32),
-        ("n_pages", c_uint32),
-        ("n_free_pages", c_uint32),
-        ("backend", c_int32),
+        ("text", POINTER(c_char)),
+        ("text_len", c_size_t),
+        ("name", POINTER(c_char)),
+        ("name_len", c_size_t),
+        ("id", POINTER(c_char)),
+        ("id_len", c_size_t),
+        ("reason", POINTER(c_char)),
+        ("reason_len", c_size_t),
+        ("index", c_uint32),
+        ("kind", c_int32),
+        ("finish_reason", c_int32),
+    ]
+
+
+class ember_chat_format(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", POINTER(c_char)),
+        ("name_len", c_size_t),
+        ("thinking_open", POINTER(c_char)),
+        ("thinking_open_len", c_size_t),
+        ("thinking_close", POINTER(c_char)),
+        ("thinking_close_len", c_size_t),
+        ("thinking_variable", POINTER(c_char)),
+        ("thinking_variable_len", c_size_t),
+        ("thinking_on", POINTER(c_char)),
+        ("thinking_on_len", c_size_t),
+        ("thinking_off", POINTER(c_char)),
+        ("thinking_off_len", c_size_t),
     ]
 
 
@@ -281,46 +346,6 @@ class ember_engine_metrics(ctypes.Structure):
     ]
 
 
-class ember_memory(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("file", c_uint64),
-        ("weights", c_uint64),
-        ("kv", c_uint64),
-        ("workspace", c_uint64),
-    ]
-
-
-class ember_model_info(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("n_params", c_uint64),
-        ("file_size", c_uint64),
-        ("n_vocab", c_uint32),
-        ("n_ctx_train", c_uint32),
-        ("n_embd", c_uint32),
-        ("n_layer", c_uint32),
-        ("n_head", c_uint32),
-        ("n_head_kv", c_uint32),
-        ("head_dim", c_uint32),
-        ("n_ff", c_uint32),
-        ("bos_token", c_uint32),
-        ("eos_token", c_uint32),
-        ("has_tokenizer", c_uint32),
-        ("add_bos", c_uint32),
-        ("causal", c_uint32),
-        ("pooling", c_int32),
-        ("n_expert", c_uint32),
-        ("n_expert_used", c_uint32),
-        ("eot_token", c_uint32),
-        ("unk_token", c_uint32),
-        ("pad_token", c_uint32),
-        ("has_chat_template", c_uint32),
-        ("n_embd_out", c_uint32),
-        ("n_prompts", c_uint32),
-    ]
-
-
 class ember_token_score(ctypes.Structure):
     _fields_ = [
         ("token", c_uint32),
@@ -340,50 +365,25 @@ class ember_score_result(ctypes.Structure):
     ]
 
 
-class ember_timings(ctypes.Structure):
+class ember_memory(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
-        ("load_ns", c_uint64),
-        ("n_prefill", c_uint64),
-        ("prefill_ns", c_uint64),
-        ("n_decode", c_uint64),
-        ("decode_ns", c_uint64),
-        ("n_embed", c_uint64),
-        ("embed_ns", c_uint64),
-        ("n_replay", c_uint64),
-        ("replay_ns", c_uint64),
+        ("file", c_uint64),
+        ("weights", c_uint64),
+        ("kv", c_uint64),
+        ("workspace", c_uint64),
     ]
 
 
-class ember_tokenizer_info(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("n_vocab", c_uint32),
-        ("bos_token", c_uint32),
-        ("eos_token", c_uint32),
-        ("eot_token", c_uint32),
-        ("unk_token", c_uint32),
-        ("pad_token", c_uint32),
-        ("add_bos", c_uint32),
-        ("add_eos", c_uint32),
-        ("has_chat_template", c_uint32),
-        ("fim_prefix_token", c_uint32),
-        ("fim_suffix_token", c_uint32),
-        ("fim_middle_token", c_uint32),
-        ("fim_repository_token", c_uint32),
-        ("fim_file_token", c_uint32),
-    ]
-
-
-ember_chat_event_callback = CFUNCTYPE(c_int32, POINTER(ember_chat_event), c_void_p)
-ember_full_callback = CFUNCTYPE(c_uint32, c_uint32, c_uint32, c_uint32, c_void_p)
-ember_event_callback = CFUNCTYPE(c_int32, POINTER(ember_event), c_void_p)
 ember_log_callback = CFUNCTYPE(None, c_int32, c_void_p, c_size_t, c_void_p)
 ember_release_callback = CFUNCTYPE(None, c_void_p)
 ember_progress_callback = CFUNCTYPE(c_int32, c_float, c_void_p)
 ember_allocate_callback = CFUNCTYPE(c_void_p, c_size_t, c_size_t, c_void_p)
 ember_deallocate_callback = CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_void_p)
+ember_event_callback = CFUNCTYPE(c_int32, POINTER(ember_event), c_void_p)
 ember_candidates_callback = CFUNCTYPE(c_int32, POINTER(c_uint32), POINTER(c_float), c_size_t, c_void_p)
+ember_chat_event_callback = CFUNCTYPE(c_int32, POINTER(ember_chat_event), c_void_p)
+ember_full_callback = CFUNCTYPE(c_uint32, c_uint32, c_uint32, c_uint32, c_void_p)
 ember_write_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
 ember_read_callback = CFUNCTYPE(c_int64, c_void_p, c_size_t, c_void_p)
 
