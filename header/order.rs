@@ -6,6 +6,9 @@ use std::collections::{HashMap, HashSet};
 /// Columns of a line of the header; names alone may make one longer.
 const WIDTH: usize = 80;
 
+/// How the parts of a comment begin behind its text; each part has an empty line before it.
+const PARTS: [&str; 3] = ["@param ", "- ", "@return "];
+
 /// A part of the header.
 struct Section {
     id: String,
@@ -317,13 +320,18 @@ fn write_comment(out: &mut String, indent: &str, text: &str) {
         return;
     }
     out.push_str(&format!("{indent}/**\n"));
-    let mut paragraph = String::new();
+    let (mut paragraph, mut last_kind) = (String::new(), None);
     for line in text.lines().chain([""]) {
         let trimmed = line.trim_start();
         let begins = trimmed.is_empty() || trimmed.starts_with("- ") || trimmed.starts_with('@');
         if begins && !paragraph.is_empty() {
             // In Rust parameters are a list, since rustdoc knows no `@param`.
             let text = if paragraph.starts_with("- @") { &paragraph[2..] } else { &paragraph };
+            let kind = PARTS.iter().position(|mark| text.starts_with(mark));
+            if kind != last_kind && !out.ends_with("*\n") {
+                out.push_str(&format!("{indent} *\n"));
+            }
+            last_kind = kind;
             write_paragraph(out, indent, text, if text.starts_with(['@', '-']) { "  " } else { "" });
             paragraph.clear();
         }

@@ -239,24 +239,39 @@ typedef struct ember_classify_options ember_classify_options;
  */
 
 /**
- * The version of the library at run time, for example "0.1.0". Static; never
- * freed. Any thread.
+ * Gives the version of the library at run time, for example "0.1.0".
+ *
+ * - Ownership: The text is static and never freed.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the version, NUL-terminated, never NULL
  */
 const char *ember_version_string(void);
 
 /**
- * 1 when the library has the part called `name`, 0 when it was built without it
- * or does not know the name: "chat" (chat templates), "hf" (Hugging Face
- * folders), "tokenizers" (GGUF files whose text is normalized as BERT's or
- * Qwen's). What needs a part that is missing gives EMBER_E_UNSUPPORTED. Any
- * thread.
+ * Says whether the library was built with an optional part. What needs a part
+ * that is missing gives EMBER_E_UNSUPPORTED.
+ *
+ * @param name the part: "chat" (chat templates), "constraints", "hf" (Hugging
+ *   Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's
+ *   or Qwen's), UTF-8; may be NULL if `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ *
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return 1 when the library has the part, 0 when it has not or does not know
+ *   the name
  */
 int32_t ember_has_feature(const char *name, size_t name_len);
 
 /**
- * One line on what this build can do: version, architectures, number formats,
- * the instruction sets that this machine can run (lowest first), target.
- * Static; never freed. Any thread.
+ * Describes the build in one line: version, architectures, number formats,
+ * instruction sets that this machine can run (lowest first), target.
+ *
+ * - Ownership: The text is static and never freed.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the line, NUL-terminated, never NULL
  */
 const char *ember_build_info(void);
 
@@ -335,24 +350,50 @@ typedef int32_t ember_status;
 #endif // __cplusplus
 
 /**
- * The name of a status, for example "EMBER_E_IO"; "unknown status" for any
- * other number. Static; never freed.
+ * Gives the name of a status, for example "EMBER_E_IO".
+ *
+ * @param status an ember_status
+ *
+ * - Ownership: The text is static and never freed.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the name, NUL-terminated; "unknown status" for a number that is no
+ *   status
  */
 const char *ember_status_name(int32_t status);
 
 /**
- * The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a
- * handle of another type. Any thread.
+ * Gives the status of an error.
+ *
+ * @param error the error; may be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the status; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle
+ *   of another type
  */
 ember_status ember_error_status(const struct ember_error *error);
 
 /**
- * The sentence of an error, NUL-terminated UTF-8 that lives as long as the
- * error; "" for NULL. Any thread.
+ * Gives the sentence of an error, which names the argument, file, key or tensor
+ * that was wrong.
+ *
+ * @param error the error; may be NULL
+ *
+ * - Ownership: The text belongs to the error and lives as long.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the sentence, NUL-terminated UTF-8; "" for NULL
  */
 const char *ember_error_message(const struct ember_error *error);
 
-/** Frees an error. NULL is fine. */
+/**
+ * Frees an error.
+ *
+ * @param error the error; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the error.
+ */
 void ember_error_free(struct ember_error *error);
 
 /** @} */
@@ -412,12 +453,22 @@ typedef void (*ember_log_callback)(
     void *user_data);
 
 /**
- * Sends log lines of `max_level` (an ember_log_level) and below to `callback`,
- * with `user_data`; a NULL callback makes the library silent again, as it is at
- * the start, whatever the level. One callback serves all models and contexts of
- * the process; `user_data` must stay valid until another is set and the calls
- * of other threads that were under way by then have returned. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+ * Sets the callback that receives log lines. One callback serves all models and
+ * contexts of the process.
+ *
+ * @param callback receives each line; NULL makes the library silent again, as
+ *   it is at the start
+ * @param user_data handed to `callback` as it is; may be NULL
+ * @param max_level an ember_log_level; lines above it are left out
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `user_data` must stay valid until another callback is set and
+ *   the calls of other threads that were under way by then have returned.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_log_set(
     ember_log_callback callback,
@@ -448,50 +499,76 @@ ember_status ember_log_set(
  */
 
 /**
- * Writes a new token, not cancelled, to `out`; free it with
- * ember_cancel_token_free. Any thread. Errors: EMBER_E_INVALID_ARGUMENT when
- * `out` is NULL.
+ * Makes a cancel token, which is not cancelled.
+ *
+ * @param out receives the token; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_cancel_token_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_cancel_token_new(
     struct ember_cancel_token **out,
     struct ember_error **err);
 
 /**
- * Frees the token's handle. What it was given to keeps what it needs of it, and
- * nobody can cancel that any more. A token that is cancelled stays so there
- * until another, or NULL, takes its place. Reset it first if that is not
- * wanted. This may come at any time, but nobody may use the handle meanwhile or
- * afterwards. NULL is fine.
+ * Frees the handle of a cancel token. Nobody can then cancel what the token was
+ * given to. What was given a cancelled token stays cancelled until another
+ * token, or NULL, takes its place; reset the token first if that is not wanted.
+ *
+ * @param token the token; may be NULL
+ *
+ * - Ownership: What was given the token keeps what it needs of it, so freeing
+ *   may come at any time.
+ * - Threads: Any thread; no other call may use the handle.
  */
 void ember_cancel_token_free(struct ember_cancel_token *token);
 
 /**
- * Ends the calls under way that were given the token, and those to come, until
- * ember_cancel_token_reset. Generation ends with EMBER_FINISH_CANCELLED, all
- * else with EMBER_E_CANCELLED. The calls return soon, since they look at the
- * token often:
+ * Ends the calls that were given the token: those under way, and those to come
+ * until ember_cancel_token_reset. A generation ends with
+ * EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls look at
+ * the token often and so return soon:
+ *
  * - a forward pass before each task of a thread, within a layer too;
  * - encoding a text every thousand steps;
  * - loading and ember_memory_estimate at each tensor, at each half megabyte
  *   that is read or packed, and every few thousand elements of metadata and of
  *   the vocabulary.
  *
- * No token ends what is bounded otherwise: rendering chat templates, compiling
- * constraints, saving and loading states, and the functions of tokenizers. This
- * call does not wait for the others. Any thread, and a signal handler too: all
- * it does is one store to memory. NULL, or what is no token, is left alone.
+ * Some calls are short by other bounds, and no token ends them: rendering chat
+ * templates, compiling constraints, saving and loading states, and the
+ * functions of tokenizers. Cancelling does not wait for the other calls.
+ *
+ * @param token the token; NULL, or what is no token, is left alone
+ *
+ * - Threads: Any thread, and a signal handler too: all it does is one store to
+ *   memory.
  */
 void ember_cancel_token_cancel(const struct ember_cancel_token *token);
 
 /**
- * Makes a token fit for new calls. NULL, or what is no token, is left alone.
- * Any thread, and a signal handler too.
+ * Takes a cancellation back, so that new calls run.
+ *
+ * @param token the token; NULL, or what is no token, is left alone
+ *
+ * - Threads: Any thread, and a signal handler too.
  */
 void ember_cancel_token_reset(const struct ember_cancel_token *token);
 
 /**
- * Whether the token is cancelled; false for NULL and for what is no token. Any
- * thread, and a signal handler too.
+ * Says whether a token is cancelled.
+ *
+ * @param token the token; may be NULL
+ *
+ * - Threads: Any thread, and a signal handler too.
+ *
+ * @return true when it is cancelled; false also for NULL and for what is no
+ *   token
  */
 bool ember_cancel_token_is_cancelled(const struct ember_cancel_token *token);
 
@@ -705,29 +782,54 @@ typedef void (*ember_deallocate_callback)(
     void *user_data);
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_model_options_free. Errors: EMBER_E_INVALID_ARGUMENT when `out` is
- * NULL.
+ * Makes options for loading a model, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_model_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_new(
     struct ember_model_options **out,
     struct ember_error **err);
 
-/** Frees options; models loaded with them are not affected. NULL is fine. */
+/**
+ * Frees options. Models loaded with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_model_options_free(struct ember_model_options *options);
 
 /**
- * Whether the files are mapped (the default) or read into memory. A mapped file
- * must not be changed or shortened while the model lives. If it is shortened
- * all the same:
- * - matrices that were packed are not looked at again;
+ * Sets whether model files are mapped or read into memory. A mapped file must
+ * not be changed or shortened while the model lives. If it is shortened all the
+ * same:
+ *
+ * - Ember does not look at matrices that were packed again;
  * - calls that look up rows of embeddings that are gone give EMBER_E_IO;
- * - where other weights or keys are read the operating system ends the process
+ * - where other weights or keys are read, the operating system ends the process
  *   with SIGBUS.
  *
- * Set it to false for files that others may change. Mapped files stay open,
- * each with a descriptor that a program started by exec does not get. Where the
- * host closes it, the mapping stands in.
+ * Set it to false for files that others may change. A mapped file stays open,
+ * with a descriptor that a program started by exec does not get. The mapping
+ * stays where the host closes that descriptor.
+ *
+ * @param options the options to change; not NULL
+ * @param use_mmap true, the default: mapped; false: read
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_use_mmap(
     struct ember_model_options *options,
@@ -735,14 +837,24 @@ ember_status ember_model_options_set_use_mmap(
     struct ember_error **err);
 
 /**
- * Lowers the instruction-set level of the model and its contexts: `isa` names
- * the highest that may be used, for example "scalar" or "avx2";
- * ember_build_info lists those that the machine can run. A level above them
- * changes nothing, an empty name takes the limit away. Whatever the options
- * say, the environment variable EMBER_ISA, read when a model is loaded, lowers
- * the level of every model of the process in the same way. Errors:
- * EMBER_E_INVALID_ARGUMENT for a name that this build does not know,
- * EMBER_E_UTF8.
+ * Lowers the instruction-set level of the model and its contexts. The
+ * environment variable EMBER_ISA, read when a model is loaded, lowers the level
+ * of every model of the process in the same way.
+ *
+ * @param options the options to change; not NULL
+ * @param isa the highest level that may be used, for example "scalar" or "avx2"
+ *   (ember_build_info lists those of this machine); one above them changes
+ *   nothing; empty, the default: no limit, UTF-8; may be NULL if `isa_len` is 0
+ * @param isa_len length of `isa` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `isa`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know;
+ *   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_isa(
     struct ember_model_options *options,
@@ -751,12 +863,22 @@ ember_status ember_model_options_set_isa(
     struct ember_error **err);
 
 /**
- * Which matrices are packed, an ember_pack. That changes no result but those of
- * F16 and BF16, by roundings, and of EMBER_PACK_ALWAYS where the instruction
- * set has no products with packed rows. F16 and BF16 weights that are packed
- * are multiplied as whole numbers of 16 bits where that is faster (x86-64), and
- * with EMBER_PACK_NEVER in 32-bit floating point. Errors:
- * EMBER_E_INVALID_ARGUMENT for any other number.
+ * Sets which matrices are packed when a model is loaded. Packing changes no
+ * result but those of F16 and BF16 weights, by roundings, and of
+ * EMBER_PACK_ALWAYS where the instruction set has no products with packed rows.
+ * Packed F16 and BF16 weights are multiplied as 16-bit whole numbers where that
+ * is faster (x86-64); with EMBER_PACK_NEVER they are multiplied in 32-bit
+ * floating point.
+ *
+ * @param options the options to change; not NULL
+ * @param pack an ember_pack
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_pack(
     struct ember_model_options *options,
@@ -764,9 +886,19 @@ ember_status ember_model_options_set_pack(
     struct ember_error **err);
 
 /**
- * The token that may end the loading early, which then gives EMBER_E_CANCELLED.
- * The options keep what they need of it, and so does a load under way. NULL,
- * the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Sets the token that may end a load early, with EMBER_E_CANCELLED.
+ *
+ * @param options the options to change; not NULL
+ * @param token the token; NULL, the default: none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The options, and a load under way, keep what they need of
+ *   `token`; the caller may free it.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_cancel_token(
     struct ember_model_options *options,
@@ -774,10 +906,20 @@ ember_status ember_model_options_set_cancel_token(
     struct ember_error **err);
 
 /**
- * Whether the weights are kept in memory, whatever else the system is short of,
- * as long as the model lives. What lies in mapped files is then read
- * immediately. Systems let a process lock little as a rule (`ulimit -l`):
- * loading gives EMBER_E_NOMEM when that is not enough. Default: false.
+ * Sets whether the weights stay in memory, whatever else the system is short
+ * of, as long as the model lives. Ember then reads what lies in mapped files at
+ * once. Systems let a process lock little as a rule (`ulimit -l`); where that
+ * is not enough, loading gives EMBER_E_NOMEM.
+ *
+ * @param options the options to change; not NULL
+ * @param lock true: they stay; false, the default: the system may drop them
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_lock(
     struct ember_model_options *options,
@@ -785,10 +927,20 @@ ember_status ember_model_options_set_lock(
     struct ember_error **err);
 
 /**
- * Whether loading looks at every number of every tensor and gives
- * EMBER_E_FORMAT, naming tensor and element, for one that is not finite. It
- * reads the whole file. Sizes, types and positions are checked in any case.
- * Default: false.
+ * Sets whether loading looks at every number of every tensor. For one that is
+ * not finite it gives EMBER_E_FORMAT and names tensor and element. Ember checks
+ * sizes, types and positions in any case.
+ *
+ * @param options the options to change; not NULL
+ * @param check_tensors true: it does, and reads the whole file; false, the
+ *   default: it does not
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_check_tensors(
     struct ember_model_options *options,
@@ -796,9 +948,21 @@ ember_status ember_model_options_set_check_tensors(
     struct ember_error **err);
 
 /**
- * Has `callback` called with the progress of a loading, every few milliseconds
- * or megabytes. NULL, the default: none. The callback and `user_data` must be
- * usable as long as the options, and as a load with them.
+ * Sets a callback that hears how far a load is, every few milliseconds or
+ * megabytes.
+ *
+ * @param options the options to change; not NULL
+ * @param callback receives the progress; NULL, the default: none
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `callback` and `user_data` must stay valid as long as the
+ *   options, and as long as a load with them.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_progress(
     struct ember_model_options *options,
@@ -807,10 +971,20 @@ ember_status ember_model_options_set_progress(
     struct ember_error **err);
 
 /**
- * The most bytes that the large buffers of the model and of all its contexts
- * may have together: packed weights, files that are read or copied, KV caches,
- * activations, logits. What would go beyond it gives EMBER_E_NOMEM. Mapped
- * files, tokenizer and metadata are not counted. 0, the default: no limit.
+ * Limits the memory of a model and all its contexts: packed weights, files that
+ * are read or copied, KV caches, activations, logits. What would go beyond it
+ * gives EMBER_E_NOMEM. Mapped files, tokenizer and metadata do not count.
+ *
+ * @param options the options to change; not NULL
+ * @param bytes the most bytes of all large buffers together; 0, the default: no
+ *   limit
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_memory_limit(
     struct ember_model_options *options,
@@ -818,11 +992,23 @@ ember_status ember_model_options_set_memory_limit(
     struct ember_error **err);
 
 /**
- * Has the large buffers of the model and of its contexts come from the host:
- * `allocate` gives zeroed memory, and `deallocate` takes it back. Both are
- * called by any thread, and must be usable until the model and all its contexts
- * are gone. NULL for both, the default: the system. Errors:
- * EMBER_E_INVALID_ARGUMENT for one without the other.
+ * Has the large buffers of a model and its contexts come from the host.
+ *
+ * @param options the options to change; not NULL
+ * @param allocate gives zeroed memory; NULL, the default, with `deallocate`
+ *   NULL: the system's
+ * @param deallocate takes the memory back; NULL only if `allocate` is NULL
+ * @param user_data handed to both callbacks as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The callbacks and `user_data` must stay valid until the model
+ *   and all its contexts are gone. Any thread calls them.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for one callback without the other;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_allocator(
     struct ember_model_options *options,
@@ -832,10 +1018,23 @@ ember_status ember_model_options_set_allocator(
     struct ember_error **err);
 
 /**
- * Has models loaded as if the file had this integer for `key`, whether it has
- * the key or not: to correct a wrong number. A key that Ember reads is checked
- * as one of the file. A key that is set twice has the later value. Errors:
- * EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
+ * Loads a model as if its file had this integer for a key, whether it has the
+ * key or not: to correct a wrong number. Ember checks a key that it reads as it
+ * checks one of the file. A key that is set twice has the later value.
+ *
+ * @param options the options to change; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param value the integer
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `key`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_options_set_meta_i64(
     struct ember_model_options *options,
@@ -844,7 +1043,24 @@ ember_status ember_model_options_set_meta_i64(
     int64_t value,
     struct ember_error **err);
 
-/** As ember_model_options_set_meta_i64, a floating-point number. */
+/**
+ * Loads a model as if its file had this floating-point number for a key; see
+ * ember_model_options_set_meta_i64.
+ *
+ * @param options the options to change; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param value the number
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `key`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_model_options_set_meta_f64(
     struct ember_model_options *options,
     const char *key,
@@ -852,7 +1068,24 @@ ember_status ember_model_options_set_meta_f64(
     double value,
     struct ember_error **err);
 
-/** As ember_model_options_set_meta_i64, a boolean. */
+/**
+ * Loads a model as if its file had this boolean for a key; see
+ * ember_model_options_set_meta_i64.
+ *
+ * @param options the options to change; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param value the boolean
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `key`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_model_options_set_meta_bool(
     struct ember_model_options *options,
     const char *key,
@@ -860,7 +1093,25 @@ ember_status ember_model_options_set_meta_bool(
     bool value,
     struct ember_error **err);
 
-/** As ember_model_options_set_meta_i64, a text. */
+/**
+ * Loads a model as if its file had this text for a key; see
+ * ember_model_options_set_meta_i64.
+ *
+ * @param options the options to change; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param value the text, UTF-8; may be NULL if `value_len` is 0
+ * @param value_len length of `value` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `key` and `value`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_model_options_set_meta_string(
     struct ember_model_options *options,
     const char *key,
@@ -870,20 +1121,29 @@ ember_status ember_model_options_set_meta_string(
     struct ember_error **err);
 
 /**
- * Loads the model at `path` and writes it with one reference to `out`; give it
- * back with ember_model_release. The path is that of
- * - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them)
- *   brings the others from the same folder;
- * - a Hugging Face folder: `config.json` and `model.safetensors`, or several
- *   safetensors files and their index.
+ * Loads a model from a GGUF file or a Hugging Face folder.
  *
- * `options` may be NULL and may be freed afterwards. The sentence of an error
- * begins with the path and names the file, key or tensor that is wrong. Errors:
- * EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed),
- * EMBER_E_UNSUPPORTED (architecture, number format or tokenizer this version
- * does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT (also
- * for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED
- * by the token of the options.
+ * @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of
+ *   them), whose others lie in the same folder; or a folder with `config.json`
+ *   and `model.safetensors`, or with several safetensors files and their index,
+ *   UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
+ *   EMBER_E_UNSUPPORTED (an architecture, number format or tokenizer that this
+ *   version does not know); EMBER_E_CANCELLED by the token of the options;
+ *   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that
+ *   names no level; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. The sentence
+ *   begins with the path and names the file, key or tensor that is wrong.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_load(
     const char *path,
@@ -893,17 +1153,29 @@ ember_status ember_model_load(
     struct ember_error **err);
 
 /**
- * Loads a GGUF file that is part of an open file: `len` bytes from `offset` on,
- * where `len` 0 means "up to the end". For files that have no path (Android
- * assets, sandboxed documents) or lie in an archive, stored and not compressed.
- * The descriptor is duplicated and stays the caller's, who may close it when
- * the call returns; its position is neither used nor moved, so that several
- * threads may load from one descriptor. The part is mapped where its offset is
- * a multiple of 4, and read into memory elsewhere. Everything else is as with
- * ember_model_load; error sentences begin with `<fd N>`. Errors: also
- * EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
- * EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- * descriptors.
+ * Loads a GGUF file that is part of an open file. This is for files without a
+ * path (Android assets, sandboxed documents) and for files stored in an archive
+ * without compression.
+ *
+ * @param fd the descriptor of the open file; its position is neither used nor
+ *   moved, so several threads may load from one
+ * @param offset where the part begins, in bytes; where it is no multiple of 4
+ *   the part is read into memory, not mapped
+ * @param len length of the part in bytes; 0: up to the end of the file
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. Ember duplicates `fd`, which the caller may
+ *   close after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
+ *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
+ *   descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_load_fd(
     int32_t fd,
@@ -914,9 +1186,21 @@ ember_status ember_model_load_fd(
     struct ember_error **err);
 
 /**
- * Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy
- * is kept. Everything else is as with ember_model_load; error sentences begin
- * with `<buffer>`.
+ * Loads a GGUF file that lies in memory, of which Ember keeps a copy.
+ *
+ * @param data the bytes of the file; not NULL
+ * @param len number of bytes
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. `data` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_load_buffer(
     const uint8_t *data,
@@ -926,12 +1210,28 @@ ember_status ember_model_load_buffer(
     struct ember_error **err);
 
 /**
- * As ember_model_load_buffer, without a copy: on EMBER_OK the bytes at `data`
- * must stay where and as they are until `release` is called with `user_data`,
- * once, when the model and all that uses it are gone. `release` NULL: they stay
- * for ever, as a constant of the program does. On an error nothing is called,
- * and the bytes are the caller's as before. An address that is no multiple of 4
- * is copied all the same, and released before the call returns.
+ * Loads a GGUF file that lies in memory, without a copy of it. Ember copies an
+ * address that is no multiple of 4 all the same, and releases it before the
+ * call returns.
+ *
+ * @param data the bytes of the file; not NULL
+ * @param len number of bytes
+ * @param release called once, when the model and all that uses it are gone;
+ *   NULL: the bytes stay for ever, as a constant of the program does
+ * @param user_data handed to `release` as it is; may be NULL
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. On EMBER_OK the bytes at `data` must stay
+ *   where and as they are until `release` is called. On an error Ember calls
+ *   nothing, and the bytes are the caller's as before.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_load_borrowed(
     const uint8_t *data,
@@ -943,20 +1243,39 @@ ember_status ember_model_load_borrowed(
     struct ember_error **err);
 
 /**
- * Adds a reference and returns `model`; NULL when `model` is not a model. Any
- * thread.
+ * Adds a reference to a model.
+ *
+ * @param model the model; may be NULL
+ *
+ * - Ownership: The caller gives each reference back with ember_model_release.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return `model`, or NULL when it is not a model
  */
 struct ember_model *ember_model_retain(struct ember_model *model);
 
 /**
- * Gives a reference back; the last one frees the model as soon as no context
- * uses it any more. NULL is fine. Any thread.
+ * Gives a reference to a model back. The last one frees the model as soon as no
+ * context uses it any more.
+ *
+ * @param model the model; may be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
  */
 void ember_model_release(struct ember_model *model);
 
 /**
- * Writes the model's dimensions to `out`, whose struct_size must be set. Any
- * thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Writes the dimensions of a model.
+ *
+ * @param model the model; not NULL
+ * @param out receives the dimensions; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_info_get(
     const struct ember_model *model,
@@ -964,32 +1283,51 @@ ember_status ember_model_info_get(
     struct ember_error **err);
 
 /**
- * The name of the instruction-set level that the model's contexts compute with
- * (all but those of EMBER_BACKEND_SCALAR), for example "avx512"; NULL when
- * `model` is not a model. Static; never freed. Any thread.
+ * Names the instruction-set level that the model's contexts compute with, for
+ * example "avx512". Contexts with EMBER_BACKEND_SCALAR do not use it.
+ *
+ * @param model the model; not NULL
+ *
+ * - Ownership: The text is static and never freed.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the name, NUL-terminated; NULL when `model` is not a model
  */
 const char *ember_model_isa(const struct ember_model *model);
 
 /**
- * Writes what the header of the model at `path` says to `buffer` of `capacity`
- * bytes, as a JSON object without NUL, and its length to `n_needed`; a first
- * call with capacity 0 asks for the length. No weight is read. The object has
+ * Describes a model file as JSON, without reading its weights. The object has
+ *
  * - "path", "file_size", "n_tensors", "n_params", "architecture", "name",
  *   "tokenizer";
  * - "chat_template": whether there is one;
  * - "types": tensors and bytes of each number format;
  * - "metadata": all keys;
- * - "supported": whether this build would load it. If so, "dimensions" has
- *   n_vocab to n_ff, n_expert, n_expert_used and causal of ember_model_info. If
- *   not, "reason" is a sentence.
+ * - "supported": whether this build would load the file. If so, "dimensions"
+ *   has n_vocab to n_ff, n_expert, n_expert_used and causal of
+ *   ember_model_info. If not, "reason" is a sentence.
  *
- * Of arrays of more than 16 elements and strings of more than 65,536 bytes
- * "metadata" has "type" and "length", and such an "architecture", "name" or
+ * Of an array of more than 16 elements, and of a string of more than 65,536
+ * bytes, "metadata" has "type" and "length"; such an "architecture", "name" or
  * "tokenizer" is null. "supported" does not look at the numbers in tensors, the
  * texts of the vocabulary's tokens and merges, and a folder's tokenizer.json.
- * Errors: as ember_model_load for a file that cannot be read as a model at all;
- * EMBER_E_BUFFER_TOO_SMALL; EMBER_E_UNSUPPORTED in a build without the features
- * "chat" and "hf".
+ *
+ * @param path as for ember_model_load, UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: as ember_model_load for a file that cannot be read as a model at
+ *   all; EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf";
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_inspect(
     const char *path,
@@ -1071,18 +1409,25 @@ typedef struct ember_tokenizer_info {
 } ember_tokenizer_info;
 
 /**
- * Loads a tokenizer without a model and writes it with one reference to `out`;
- * give it back with ember_tokenizer_release. `path` is that of
- * - a GGUF file: a model's, whose tensors are not looked at, or one that holds
- *   a vocabulary alone;
- * - a Hugging Face folder with a `tokenizer.json`, which need not hold a model;
- * - a `tokenizer.json`, which is read with the files beside it; a JSON file of
- *   another name (`.json`) is taken alone.
+ * Loads a tokenizer without a model.
  *
- * The sentence of an error begins with the path. Errors: EMBER_E_IO (missing,
- * unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (a kind of
- * vocabulary that this version does not know, or a file without one),
- * EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+ * @param path a GGUF file, whose tensors are not looked at, or a Hugging Face
+ *   folder with a `tokenizer.json`, which need not hold a model. Or a
+ *   `tokenizer.json`, read with the files beside it; a JSON file of another
+ *   name is taken alone; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the tokenizer with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_tokenizer_release.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
+ *   EMBER_E_UNSUPPORTED (a kind of vocabulary that this version does not know,
+ *   or a file without one); EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ *   EMBER_E_NOMEM. The sentence begins with the path.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_load(
     const char *path,
@@ -1091,9 +1436,20 @@ ember_status ember_tokenizer_load(
     struct ember_error **err);
 
 /**
- * As ember_tokenizer_load, of `len` bytes at `data`: a GGUF file, or a
- * `tokenizer.json` alone. Nothing of them is kept. Error sentences begin with
- * `<buffer>`.
+ * Loads a tokenizer from bytes in memory, without a model.
+ *
+ * @param data a GGUF file, or a `tokenizer.json` alone; not NULL
+ * @param len number of bytes
+ * @param out receives the tokenizer with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_tokenizer_release.
+ *   `data` may be freed after the call.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: as ember_tokenizer_load. The sentence begins with `<buffer>`.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_load_buffer(
     const uint8_t *data,
@@ -1102,21 +1458,42 @@ ember_status ember_tokenizer_load_buffer(
     struct ember_error **err);
 
 /**
- * Adds a reference and returns `tokenizer`; NULL when `tokenizer` is not a
- * tokenizer. Any thread.
+ * Adds a reference to a tokenizer.
+ *
+ * @param tokenizer the tokenizer; may be NULL
+ *
+ * - Ownership: The caller gives each reference back with
+ *   ember_tokenizer_release.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return `tokenizer`, or NULL when it is not a tokenizer
  */
 struct ember_tokenizer *ember_tokenizer_retain(
     struct ember_tokenizer *tokenizer);
 
 /**
- * Gives a reference back; the last one frees the tokenizer, unless a model has
- * it too. NULL is fine. Any thread.
+ * Gives a reference to a tokenizer back. The last one frees the tokenizer,
+ * unless a model has it too.
+ *
+ * @param tokenizer the tokenizer; may be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
  */
 void ember_tokenizer_release(struct ember_tokenizer *tokenizer);
 
 /**
- * Writes what is known of the tokens to `out`, whose struct_size must be set.
- * Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Writes what is known of a tokenizer's tokens.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param out receives the token ids and counts; set its struct_size first; not
+ *   NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_info_get(
     const struct ember_tokenizer *tokenizer,
@@ -1124,9 +1501,29 @@ ember_status ember_tokenizer_info_get(
     struct ember_error **err);
 
 /**
- * As ember_model_tokenize. Any thread. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a
- * part of the tokenizer fails on, EMBER_E_NOMEM.
+ * Makes token ids of text.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param text the text, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param add_special whether to add the BOS and EOS tokens that the file asks
+ *   for
+ * @param parse_special whether the text of a control token ("<|im_start|>")
+ *   stands for that token; false: it is plain text, as is right for what users
+ *   type
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails
+ *   on; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_tokenize(
     const struct ember_tokenizer *tokenizer,
@@ -1140,9 +1537,28 @@ ember_status ember_tokenizer_tokenize(
     struct ember_error **err);
 
 /**
- * As ember_model_tokenize_bytes. Any thread. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a part of the
- * tokenizer fails on, EMBER_E_NOMEM.
+ * Makes token ids of bytes that need not be UTF-8, as
+ * ember_model_tokenize_bytes does.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param bytes the bytes; may be NULL if `len` is 0
+ * @param len number of bytes
+ * @param add_special whether to add the BOS and EOS tokens that the file asks
+ *   for
+ * @param parse_special whether the text of a control token stands for that
+ *   token
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails
+ *   on; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_tokenize_bytes(
     const struct ember_tokenizer *tokenizer,
@@ -1156,8 +1572,24 @@ ember_status ember_tokenizer_tokenize_bytes(
     struct ember_error **err);
 
 /**
- * Writes to `out` how many tokens ember_tokenizer_tokenize would give for
- * `text`. Any thread. Errors: as there, except EMBER_E_BUFFER_TOO_SMALL.
+ * Counts the tokens that ember_tokenizer_tokenize would give for a text.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param text the text, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param add_special whether to count the BOS and EOS tokens that the file asks
+ *   for
+ * @param parse_special whether the text of a control token stands for that
+ *   token
+ * @param out receives the number of tokens; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails
+ *   on; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_count(
     const struct ember_tokenizer *tokenizer,
@@ -1169,8 +1601,27 @@ ember_status ember_tokenizer_count(
     struct ember_error **err);
 
 /**
- * As ember_model_detokenize. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for a
- * token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ * Makes text of token ids. The tokens are taken for the beginning of a text: a
+ * space that tokenizing puts before one goes again.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param tokens the token ids; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param render_special whether control tokens appear as their text; false:
+ *   they are left out
+ * @param buffer receives the bytes, without NUL; no whole UTF-8 where the
+ *   tokens begin or end inside a code point; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_detokenize(
     const struct ember_tokenizer *tokenizer,
@@ -1183,9 +1634,24 @@ ember_status ember_tokenizer_detokenize(
     struct ember_error **err);
 
 /**
- * As ember_model_token_bytes: the exact bytes of one token, a control token's
- * text included. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for a token that
- * does not exist, EMBER_E_BUFFER_TOO_SMALL.
+ * Writes the exact bytes of a token: those it stands for, or the text of a
+ * control token.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param token the token id
+ * @param buffer receives the bytes, without NUL, perhaps a part of a code
+ *   point; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_token_bytes(
     const struct ember_tokenizer *tokenizer,
@@ -1196,8 +1662,19 @@ ember_status ember_tokenizer_token_bytes(
     struct ember_error **err);
 
 /**
- * As ember_model_token_is_control. Any thread. Errors:
- * EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+ * Says whether a token is a control token, such as BOS or the marks of a chat's
+ * turns, which stands for no text.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param token the token id
+ * @param out receives the answer; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_token_is_control(
     const struct ember_tokenizer *tokenizer,
@@ -1206,8 +1683,19 @@ ember_status ember_tokenizer_token_is_control(
     struct ember_error **err);
 
 /**
- * As ember_model_token_is_eog: whether `token` ends a generation. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+ * Says whether a token ends a generation (end of sequence, of turn, of
+ * message).
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param token the token id
+ * @param out receives the answer; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_token_is_eog(
     const struct ember_tokenizer *tokenizer,
@@ -1216,10 +1704,20 @@ ember_status ember_tokenizer_token_is_eog(
     struct ember_error **err);
 
 /**
- * Writes the tokenizer of a model with one reference to `out`; give it back
- * with ember_tokenizer_release. It is the model's own, not a copy, and may
- * outlive the model. Any thread. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM.
+ * Gives the tokenizer of a model. It is the model's own, not a copy, and may
+ * outlive the model.
+ *
+ * @param model the model; not NULL
+ * @param out receives the tokenizer with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_tokenizer_release.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_tokenizer(
     const struct ember_model *model,
@@ -1227,13 +1725,29 @@ ember_status ember_model_tokenizer(
     struct ember_error **err);
 
 /**
- * Writes the token ids of `text` to `tokens`, which holds `capacity` of them,
- * and their number to `n_needed`; a first call with capacity 0 asks for the
- * number. `add_special` adds the BOS and EOS tokens that the file asks for;
- * `parse_special` takes the text of control tokens ("<|im_start|>") for these
- * tokens instead of plain text. Any thread. Errors: EMBER_E_UTF8,
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a
- * tokenizer.
+ * Makes token ids of text.
+ *
+ * @param model the model; not NULL
+ * @param text the text, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param add_special whether to add the BOS and EOS tokens that the file asks
+ *   for
+ * @param parse_special whether the text of a control token ("<|im_start|>")
+ *   stands for that token; false: it is plain text, as is right for what users
+ *   type
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_tokenize(
     const struct ember_model *model,
@@ -1247,13 +1761,31 @@ ember_status ember_model_tokenize(
     struct ember_error **err);
 
 /**
- * As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8.
- * Valid stretches are taken as text; the bytes between them become byte tokens,
- * or the unknown token where the vocabulary has none. A vocabulary of bytes
- * that lacks some, as SmolLM2's lacks twenty, leaves these out, in valid text
- * too, as the model's own tokenizer does. Any thread. Errors:
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a
- * tokenizer.
+ * Makes token ids of bytes that need not be UTF-8. Valid stretches are taken as
+ * text. The bytes between them become byte tokens, or the unknown token where
+ * the vocabulary has none. A vocabulary of bytes that lacks some, as SmolLM2's
+ * lacks twenty, leaves these out, in valid text too, as the model's own
+ * tokenizer does.
+ *
+ * @param model the model; not NULL
+ * @param bytes the bytes; may be NULL if `len` is 0
+ * @param len number of bytes
+ * @param add_special whether to add the BOS and EOS tokens that the file asks
+ *   for
+ * @param parse_special whether the text of a control token stands for that
+ *   token
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_tokenize_bytes(
     const struct ember_model *model,
@@ -1267,14 +1799,29 @@ ember_status ember_model_tokenize_bytes(
     struct ember_error **err);
 
 /**
- * Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity`
- * bytes, and their number to `n_needed`. No NUL is added. They are taken for
- * the beginning of a text: where tokenizing puts a space before that, it goes
- * again. Tokens that continue a text keep it in ember_model_token_bytes and in
- * the bytes of events. The bytes need not be UTF-8 when the tokens begin or end
- * inside a code point. `render_special` writes control tokens as their text
- * instead of leaving them out. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for
- * a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ * Makes text of token ids. The tokens are taken for the beginning of a text: a
+ * space that tokenizing puts before one goes again. ember_model_token_bytes,
+ * and the bytes of events, keep it.
+ *
+ * @param model the model; not NULL
+ * @param tokens the token ids; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param render_special whether control tokens appear as their text; false:
+ *   they are left out
+ * @param buffer receives the bytes, without NUL; no whole UTF-8 where the
+ *   tokens begin or end inside a code point; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_detokenize(
     const struct ember_model *model,
@@ -1287,9 +1834,24 @@ ember_status ember_model_detokenize(
     struct ember_error **err);
 
 /**
- * Writes the exact bytes of one token to `buffer` of `capacity` bytes, and
- * their number to `n_needed`. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for
- * a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+ * Writes the exact bytes that a token stands for.
+ *
+ * @param model the model; not NULL
+ * @param token the token id
+ * @param buffer receives the bytes, without NUL, perhaps a part of a code
+ *   point; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_token_bytes(
     const struct ember_model *model,
@@ -1300,9 +1862,20 @@ ember_status ember_model_token_bytes(
     struct ember_error **err);
 
 /**
- * Writes to `out` whether `token` is a control token, such as BOS or the marks
- * of a chat's turns, which stands for no text. Any thread. Errors: as
- * ember_model_token_is_eog.
+ * Says whether a token is a control token, such as BOS or the marks of a chat's
+ * turns, which stands for no text.
+ *
+ * @param model the model; not NULL
+ * @param token the token id
+ * @param out receives the answer; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_token_is_control(
     const struct ember_model *model,
@@ -1311,9 +1884,20 @@ ember_status ember_model_token_is_control(
     struct ember_error **err);
 
 /**
- * Writes to `out` whether `token` ends a generation (end of sequence, of turn,
- * of message). Any thread. Errors: EMBER_E_INVALID_ARGUMENT for a token that
- * does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ * Says whether a token ends a generation (end of sequence, of turn, of
+ * message).
+ *
+ * @param model the model; not NULL
+ * @param token the token id
+ * @param out receives the answer; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist;
+ *   EMBER_E_UNSUPPORTED for a model without a tokenizer.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_token_is_eog(
     const struct ember_model *model,
@@ -1465,19 +2049,44 @@ typedef struct ember_timings {
 } ember_timings;
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_context_options_free.
+ * Makes options for a context, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_context_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_new(
     struct ember_context_options **out,
     struct ember_error **err);
 
-/** Frees options; contexts made with them are not affected. NULL is fine. */
+/**
+ * Frees options. Contexts made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_context_options_free(struct ember_context_options *options);
 
 /**
- * Positions per sequence, 2147483647 at most. 0, the default: what the model
- * was trained on, but no more than 4096. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Sets how many positions each sequence has.
+ *
+ * @param options the options to change; not NULL
+ * @param n_ctx tokens per sequence, 2147483647 at most; 0, the default: what
+ *   the model was trained on, but no more than 4096
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_n_ctx(
     struct ember_context_options *options,
@@ -1485,8 +2094,17 @@ ember_status ember_context_options_set_n_ctx(
     struct ember_error **err);
 
 /**
- * Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT
- * for any other number.
+ * Sets how many sequences a context has.
+ *
+ * @param options the options to change; not NULL
+ * @param n_seq 1 to 4096; default: 1
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_n_seq(
     struct ember_context_options *options,
@@ -1494,11 +2112,20 @@ ember_status ember_context_options_set_n_seq(
     struct ember_error **err);
 
 /**
- * Rows run through the model at a time; longer calls are cut. More is faster
- * and takes more memory. At most 65536; 0, the default: 256, and for an
- * encoder, which must see a text as a whole, n_ctx where that is more, up to
- * 65536. It is never more than n_ctx times n_seq. Errors:
- * EMBER_E_INVALID_ARGUMENT.
+ * Sets how many rows run through the model at a time; longer calls are cut.
+ * More is faster and takes more memory. It is never more than n_ctx times
+ * n_seq.
+ *
+ * @param options the options to change; not NULL
+ * @param n_batch rows, 65536 at most; 0, the default: 256, and for an encoder,
+ *   which must see a text as a whole, n_ctx where that is more, up to 65536
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_n_batch(
     struct ember_context_options *options,
@@ -1506,12 +2133,22 @@ ember_status ember_context_options_set_n_batch(
     struct ember_error **err);
 
 /**
- * Threads, the calling one included, 512 at most. 0, the default: one for each
- * core that the process may use (by its affinity mask and cgroup quota, or by
- * ember_context_options_set_worker_cpus), of performance cores only where there
- * are slower ones too. Results do not depend on it. When the contexts at work
- * in a process have more threads than it has CPUs, some of their threads sleep.
- * Errors: EMBER_E_INVALID_ARGUMENT.
+ * Sets how many threads compute. Results do not depend on it. When the contexts
+ * at work in a process have more threads than it has CPUs, some of their
+ * threads sleep.
+ *
+ * @param options the options to change; not NULL
+ * @param n_threads threads, the calling one included, 512 at most; 0, the
+ *   default: one for each core that the process may use (by its affinity mask
+ *   and cgroup quota, or by ember_context_options_set_worker_cpus), of
+ *   performance cores only where there are slower ones too
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_n_threads(
     struct ember_context_options *options,
@@ -1519,13 +2156,23 @@ ember_status ember_context_options_set_n_threads(
     struct ember_error **err);
 
 /**
- * The CPUs, by the system's numbers, that the threads which the context makes
- * run on: n of them at `cpus`, each below 8192. n = 0, the default: the system
- * chooses. The calling thread, which works too, is never bound; bind it
- * yourself if you want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the
+ * Binds the threads that a context makes to CPUs. The calling thread, which
+ * works too, is never bound; bind it yourself if you want that. Whether the
  * process may use each of these CPUs, and whether the system can bind threads
- * at all (Linux and Android can), shows when a context is made. A number may
- * come twice.
+ * at all (Linux and Android can), shows when a context is made.
+ *
+ * @param options the options to change; not NULL
+ * @param cpus the system's numbers of the CPUs, each below 8192; one may come
+ *   twice; may be NULL if `n` is 0
+ * @param n number of `cpus`; 0, the default: the system chooses
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `cpus`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_worker_cpus(
     struct ember_context_options *options,
@@ -1534,26 +2181,59 @@ ember_status ember_context_options_set_worker_cpus(
     struct ember_error **err);
 
 /**
- * What keys and values in the KV cache are rounded to, an ember_kv_type; by
- * default EMBER_KV_AUTO. An encoder's cache, which holds one layer at a time,
- * is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other
- * number; whether the type fits the model shows when a context is made.
+ * Sets what keys and values in the KV cache are rounded to. The cache of an
+ * encoder, which holds one layer at a time, is float32 all the same. Whether
+ * the type fits the model shows when a context is made.
+ *
+ * @param options the options to change; not NULL
+ * @param kv_type an ember_kv_type; default: EMBER_KV_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_kv_type(
     struct ember_context_options *options,
     int32_t kv_type,
     struct ember_error **err);
 
-/** As ember_context_options_set_kv_type, for keys alone. */
+/**
+ * Sets what keys in the KV cache are rounded to; see
+ * ember_context_options_set_kv_type.
+ *
+ * @param options the options to change; not NULL
+ * @param k_type an ember_kv_type; default: EMBER_KV_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_context_options_set_k_type(
     struct ember_context_options *options,
     int32_t k_type,
     struct ember_error **err);
 
 /**
- * As ember_context_options_set_kv_type, for values alone. A model whose values
- * are parts of its keys (latent attention, as in DeepSeek) keeps no others, and
- * refuses to have them of another type than keys.
+ * Sets what values in the KV cache are rounded to; see
+ * ember_context_options_set_kv_type. A model whose values are parts of its keys
+ * (latent attention, as in DeepSeek) keeps no others, and refuses another type
+ * than that of keys.
+ *
+ * @param options the options to change; not NULL
+ * @param v_type an ember_kv_type; default: EMBER_KV_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_v_type(
     struct ember_context_options *options,
@@ -1561,8 +2241,17 @@ ember_status ember_context_options_set_v_type(
     struct ember_error **err);
 
 /**
- * Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any
- * other number.
+ * Sets the implementation of the mathematics.
+ *
+ * @param options the options to change; not NULL
+ * @param backend an ember_backend; default: EMBER_BACKEND_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_backend(
     struct ember_context_options *options,
@@ -1570,12 +2259,22 @@ ember_status ember_context_options_set_backend(
     struct ember_error **err);
 
 /**
- * The most bytes of the KV cache, whose pages all sequences share. When no page
- * is left, what would need one gives EMBER_E_CONTEXT_FULL and leaves every
- * sequence as it was; rewind one, then. 0, the default: as many as all
- * sequences need at full length, or at the same time where they give pages back
- * (ember_context_options_set_keep_all_positions). Making a context gives
- * EMBER_E_INVALID_ARGUMENT for less than one page.
+ * Limits the KV cache, whose pages all sequences share. When no page is left,
+ * what would need one gives EMBER_E_CONTEXT_FULL and leaves every sequence as
+ * it was; rewind one, then. Making a context gives EMBER_E_INVALID_ARGUMENT for
+ * less than one page.
+ *
+ * @param options the options to change; not NULL
+ * @param bytes the most bytes of the cache; 0, the default: as many as all
+ *   sequences need at full length, or at the same time where they give pages
+ *   back (ember_context_options_set_keep_all_positions)
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_kv_limit(
     struct ember_context_options *options,
@@ -1583,11 +2282,22 @@ ember_status ember_context_options_set_kv_limit(
     struct ember_error **err);
 
 /**
- * Whether whole pages of the KV cache are kept when no sequence has them any
- * more, until the pages are needed. Texts that begin alike (with the same
- * instructions, say) then need not be computed again.
- * ember_context_sequence_reuse finds such pages, and so does a generation with
- * ember_generate_options_set_reuse_prefix. Default: false.
+ * Sets whether whole pages of the KV cache are kept when no sequence has them
+ * any more, until the pages are needed. Texts that begin alike (with the same
+ * instructions, say) are then not computed again. ember_context_sequence_reuse
+ * finds such pages, and so does a generation with
+ * ember_generate_options_set_reuse_prefix.
+ *
+ * @param options the options to change; not NULL
+ * @param keep_prefixes true: they are kept; false, the default: they are given
+ *   back
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_keep_prefixes(
     struct ember_context_options *options,
@@ -1595,16 +2305,27 @@ ember_status ember_context_options_set_keep_prefixes(
     struct ember_error **err);
 
 /**
- * Whether sequences keep all their positions in layers with a window (all of
- * Mistral 0.1 and Phi-3 mini, some of Gemma 2 to 4 and gpt-oss). By default
- * sequences give the memory back that no token to come sees while they grow: a
- * long text then takes about as much memory in these layers as its last tokens,
+ * Sets whether sequences keep all their positions in layers with a window (all
+ * of Mistral 0.1 and Phi-3 mini, some of Gemma 2 to 4 and gpt-oss). By default
+ * a growing sequence gives back the memory that no later token sees: a long
+ * text then takes about as much memory in these layers as its last tokens,
  * those of a window and of a batch. All n_ctx positions can be used, and the
- * numbers are the same; but a sequence cannot be cut (ember_context_rewind,
+ * numbers are the same. But a sequence cannot be cut (ember_context_rewind,
  * ember_context_sequence_copy) where a window would reach back to what is gone.
- * It can be cut within its last 32 tokens, and to nothing; and, unless the
- * pages were needed since, at the end of the last call with several tokens,
- * which is the last prompt as a rule. Default: false.
+ * It can be cut within its last 32 tokens, and to nothing. Unless the pages
+ * were needed since, it can also be cut at the end of the last call with
+ * several tokens, which is the last prompt as a rule.
+ *
+ * @param options the options to change; not NULL
+ * @param keep_all_positions true: all are kept; false, the default: those that
+ *   no later token sees are given back
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_keep_all_positions(
     struct ember_context_options *options,
@@ -1612,17 +2333,26 @@ ember_status ember_context_options_set_keep_all_positions(
     struct ember_error **err);
 
 /**
- * How many snapshots of recurrent states the context can hold, in models with
- * recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one state of a
- * sequence, which cannot be taken back by a few tokens: a sequence that is
+ * Sets how many snapshots of recurrent states a context can hold, in models
+ * with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one state of a
+ * sequence, which cannot be taken back by a few tokens. So a sequence that is
  * shortened goes on from its nearest snapshot, and what lies between is run
  * once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of
- * prompts and answers and within prompts
- * (ember_context_options_set_snapshot_distance); a new one replaces the one
- * that was unused for the longest time. As many draft tokens as there are
- * snapshots can be checked at a time. Each has the size of a state, which
- * counts as part of the KV cache. 0, the default: 8 for each sequence, but no
- * more than 64. Errors: EMBER_E_INVALID_ARGUMENT for more than 65536.
+ * prompts and answers, and within prompts. A new one replaces the one that was
+ * unused for the longest time. As many draft tokens can be checked at a time as
+ * there are snapshots.
+ *
+ * @param options the options to change; not NULL
+ * @param n_snapshots snapshots, 65536 at most, each of the size of a state,
+ *   which counts as part of the KV cache; 0, the default: 8 for each sequence,
+ *   but no more than 64
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for more than 65536; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_n_snapshots(
     struct ember_context_options *options,
@@ -1630,10 +2360,20 @@ ember_status ember_context_options_set_n_snapshots(
     struct ember_error **err);
 
 /**
- * How many tokens lie between two snapshots of recurrent states within a
- * prompt, rounded up to whole pages (page_len of ember_context_info). A long
- * prompt has them further apart, so that it takes no more than half of all
- * snapshots. 0, the default: 256.
+ * Sets how many tokens lie between two snapshots of recurrent states within a
+ * prompt. In a long prompt they are further apart, so that it takes no more
+ * than half of all snapshots.
+ *
+ * @param options the options to change; not NULL
+ * @param n_tokens tokens, rounded up to whole pages (page_len of
+ *   ember_context_info); 0, the default: 256
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_snapshot_distance(
     struct ember_context_options *options,
@@ -1641,10 +2381,19 @@ ember_status ember_context_options_set_snapshot_distance(
     struct ember_error **err);
 
 /**
- * The most bytes that the large buffers of a context may have: KV cache,
- * activations, logits. A limit of the model
- * (ember_model_options_set_memory_limit) counts as well. 0, the default: no
- * limit of its own.
+ * Limits the large buffers of a context: KV cache, activations, logits. A limit
+ * of the model (ember_model_options_set_memory_limit) counts as well.
+ *
+ * @param options the options to change; not NULL
+ * @param bytes the most bytes of these buffers; 0, the default: no limit of its
+ *   own
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_options_set_memory_limit(
     struct ember_context_options *options,
@@ -1652,12 +2401,23 @@ ember_status ember_context_options_set_memory_limit(
     struct ember_error **err);
 
 /**
- * Makes a context over `model` and writes it to `out`; free it with
- * ember_context_free. The context keeps the model alive. `options` may be NULL
- * and may be freed afterwards. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for
- * options that contradict the model, or a CPU that may not be used;
- * EMBER_E_NOMEM; EMBER_E_UNSUPPORTED for CPUs where the system cannot bind
- * threads.
+ * Makes a context over a model.
+ *
+ * @param model the model; not NULL
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the context; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_context_free. `options` may
+ *   be freed after the call. The context keeps the model alive.
+ * - Threads: Any thread for `model`; one call at a time for `options`, a second
+ *   gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or
+ *   a CPU that may not be used; EMBER_E_UNSUPPORTED for CPUs where the system
+ *   cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_new(
     const struct ember_model *model,
@@ -1666,15 +2426,30 @@ ember_status ember_context_new(
     struct ember_error **err);
 
 /**
- * Frees a context; a generator made with it keeps what it needs of it. NULL is
- * fine. While a call is using the context (from that call's callback, or on
- * another thread) it is not freed, and the log says so: free it afterwards.
+ * Frees a context.
+ *
+ * @param context the context; may be NULL
+ *
+ * - Ownership: A generator, completions or a conversation made with the context
+ *   keep what they need of it.
+ * - Threads: Any thread. While a call is using the context (from that call's
+ *   callback, or on another thread) it is not freed, and the log says so: free
+ *   it afterwards.
  */
 void ember_context_free(struct ember_context *context);
 
 /**
- * Writes the options in force to `out`, whose struct_size must be set. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes the options in force in a context.
+ *
+ * @param context the context; not NULL
+ * @param out receives them; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_info_get(
     const struct ember_context *context,
@@ -1682,12 +2457,22 @@ ember_status ember_context_info_get(
     struct ember_error **err);
 
 /**
- * The token that may end the context's calls early from now on. Decoding,
- * embedding and scoring then give EMBER_E_CANCELLED, and generation ends with
+ * Sets the token that may end the context's calls early from now on. Decoding,
+ * embedding and scoring then give EMBER_E_CANCELLED, and a generation ends with
  * EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring
- * lets its sequence forget. The logits of the call before are gone. The context
- * keeps what it needs of the token. NULL: none. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * lets its sequence forget. The logits of the call before are gone.
+ *
+ * @param context the context; not NULL
+ * @param token the token; NULL: none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The context keeps what it needs of `token`; the caller may free
+ *   it.
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_set_cancel_token(
     struct ember_context *context,
@@ -1695,20 +2480,30 @@ ember_status ember_context_set_cancel_token(
     struct ember_error **err);
 
 /**
- * Runs `n` tokens through the model. All arrays have `n` elements, and all but
- * `tokens` may be NULL:
- * - `positions`, to check that the caller and the context agree on where each
- *   token goes (the end of its sequence);
- * - `sequences`, the sequence of each token (NULL: all in sequence 0);
- * - `want_logits`, non-zero where logits are wanted (NULL: for the last token
- *   only).
+ * Runs tokens through the model and puts them behind their sequences. On any
+ * error the sequences are as before.
  *
- * On any error the sequences are as before. Errors: EMBER_E_INVALID_ARGUMENT
- * for a token, position or sequence out of range, n of 0, or a context with
- * threads that the parent process made before fork(); EMBER_E_CONTEXT_FULL;
- * EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_NOMEM;
- * EMBER_E_BUSY; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the
- * model's file can no longer be read (ember_model_options_set_use_mmap).
+ * @param context the context; not NULL
+ * @param tokens the token ids; not NULL
+ * @param positions the place of each token, checked against the end of its
+ *   sequence; NULL: not checked
+ * @param sequences the sequence of each token; NULL: all in sequence 0
+ * @param want_logits non-zero for each token whose logits are wanted; NULL: for
+ *   the last token only
+ * @param n number of tokens, and of elements of each array that is not NULL; at
+ *   least 1
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of
+ *   range, and for a context with threads that the parent process made before
+ *   fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
+ *   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
+ *   the model's file can no longer be read (ember_model_options_set_use_mmap);
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_decode(
     struct ember_context *context,
@@ -1720,16 +2515,25 @@ ember_status ember_context_decode(
     struct ember_error **err);
 
 /**
- * Writes the address of the logits of token `index` of the last
- * ember_context_decode, n_vocab floats, to `out`. They belong to the context
- * and stay as they are until its next decode, generate, score, rewind,
- * sequence_reuse, state_load or free. After a state was loaded, `index` counts
- * the sequences of it whose state has logits, the first being 0. After
- * ember_generate and ember_generator_next an index means nothing: which tokens
- * their last decode had is theirs to choose. Errors: EMBER_E_NOT_FOUND when
- * nothing was decoded yet, when that token does not exist or did not ask for
- * logits, and when the logits are gone; EMBER_E_UNSUPPORTED for an encoder,
- * EMBER_E_BUSY.
+ * Gives the logits of a token of the last ember_context_decode. After
+ * ember_context_state_load, `index` counts the sequences of the state that have
+ * logits. After ember_generate and ember_generator_next it means nothing.
+ *
+ * @param context the context; not NULL
+ * @param index number of the token in that call, from 0
+ * @param out receives the address of n_vocab floats (ember_model_info); not
+ *   NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The logits belong to the context. They stay until its next
+ *   decode, generate, score, rewind, sequence_reuse, state_load or free.
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does
+ *   not exist or did not ask for logits, and when the logits are gone;
+ *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_logits(
     const struct ember_context *context,
@@ -1738,9 +2542,20 @@ ember_status ember_context_logits(
     struct ember_error **err);
 
 /**
- * Writes the number of tokens in `sequence`, which is the position of its next
- * token, to `out`. Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does
- * not exist, EMBER_E_BUSY.
+ * Counts the tokens of a sequence. The number is the position of its next
+ * token.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param out receives the number of tokens; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_n_past(
     const struct ember_context *context,
@@ -1749,12 +2564,23 @@ ember_status ember_context_n_past(
     struct ember_error **err);
 
 /**
- * Writes the tokens of `sequence`, in order, to `tokens`, which holds
- * `capacity` of them, and their number to `n_needed`; a first call with
- * capacity 0 asks for the number. They are what decoding, generating and
- * loading a state brought there: after a shift those that are left. Errors:
- * EMBER_E_INVALID_ARGUMENT for a sequence that does not exist,
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ * Writes the tokens of a sequence, in order. They are those that decoding,
+ * generating and loading a state put there; after a shift, those that are left.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_tokens(
     const struct ember_context *context,
@@ -1765,10 +2591,20 @@ ember_status ember_context_tokens(
     struct ember_error **err);
 
 /**
- * Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The
- * logits of the last decode are gone. Errors: EMBER_E_INVALID_ARGUMENT when the
- * sequence does not exist or is shorter, or has given back what its next token
- * would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ * Forgets the end of a sequence. The logits of the last decode are gone.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param n_past how many tokens stay, from the first on; 0 empties the sequence
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
+ *   shorter, or has given back what its next token would see
+ *   (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_rewind(
     struct ember_context *context,
@@ -1777,14 +2613,24 @@ ember_status ember_context_rewind(
     struct ember_error **err);
 
 /**
- * Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to`
- * held is gone. The two share the memory of the KV cache until they differ, so
- * this costs next to nothing: for several answers to one prompt. Where the
- * logits behind the last of these tokens are there, they are `to`'s as well, so
- * that an empty prompt goes on from there. Errors: EMBER_E_INVALID_ARGUMENT
- * when a sequence does not exist, `from` is shorter, both are the same, or
- * `from` has given back what the next token would see
- * (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ * Copies the beginning of a sequence into another, for several answers to one
+ * prompt. The two share the memory of the KV cache until they differ, so this
+ * costs next to nothing. If the logits behind the last of these tokens are
+ * there, `to` has them too, and an empty prompt goes on from there.
+ *
+ * @param context the context; not NULL
+ * @param from number of the sequence to copy from
+ * @param to number of the sequence to copy into; what it held is gone
+ * @param n_tokens how many tokens to copy, from the first on
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is
+ *   shorter, both are the same, or `from` has given back what the next token
+ *   would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_sequence_copy(
     struct ember_context *context,
@@ -1794,14 +2640,28 @@ ember_status ember_context_sequence_copy(
     struct ember_error **err);
 
 /**
- * Makes `sequence` as much of the beginning of the `n` tokens as the KV cache
- * has, `most` tokens at most, and writes their number to `n_reused`. That is
- * what the sequence has of it already, or whole pages that were kept of other
- * texts, if that is more (ember_context_options_set_keep_prefixes). Decode the
- * rest, then; leave one token at least, for its logits. Of what the sequence
- * has, none is reused where it has given back what its next token would see
- * (ember_context_options_set_keep_all_positions). Errors:
- * EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+ * Makes a sequence as much of the beginning of a text as the KV cache has
+ * already. That is what the sequence itself has of it, or whole pages that were
+ * kept of other texts, if that is more
+ * (ember_context_options_set_keep_prefixes). Decode the rest then. A sequence
+ * that has given back what its next token would see
+ * (ember_context_options_set_keep_all_positions) reuses nothing of its own.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param tokens the token ids of the text; may be NULL if `n` is 0
+ * @param n number of `tokens`
+ * @param most the most tokens to reuse; leave one token at least to decode, for
+ *   its logits
+ * @param n_reused receives how many tokens the sequence has now; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_sequence_reuse(
     struct ember_context *context,
@@ -1813,20 +2673,32 @@ ember_status ember_context_sequence_reuse(
     struct ember_error **err);
 
 /**
- * Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, where a text
- * has become too long. The tokens behind them move forward to their places, and
- * their keys in the KV cache are re-rotated to the new positions, which takes
- * about as long as reading them. What was computed from the forgotten tokens
- * stays in what follows, so this is cheaper than running the rest anew and not
- * quite the same. Each time the moved keys are rounded once more. The logits
- * behind the last token stay, unless it is forgotten. Prefixes that are kept
- * (ember_context_options_set_keep_prefixes) never have moved tokens. Errors:
- * EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or
- * of its first `n_keep` tokens would be seen again what was given back
- * (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
- * model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and
- * for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left
- * to copy those that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Forgets tokens within a sequence, where a text has become too long. The
+ * tokens behind them move forward, and their keys in the KV cache are
+ * re-rotated to the new positions, which takes about as long as reading them.
+ * What was computed from the forgotten tokens stays in what follows: this is
+ * cheaper than running the rest anew, and not quite the same. Each shift rounds
+ * the moved keys once more. The logits behind the last token stay, unless it is
+ * forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes)
+ * never have moved tokens.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param n_keep how many tokens stay at the beginning
+ * @param n_drop how many tokens behind these are forgotten
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
+ *   shorter, or the first `n_keep` tokens would see again what was given back
+ *   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
+ *   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5)
+ *   and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few
+ *   pages to copy those that other sequences have too; EMBER_E_NOMEM;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_sequence_shift(
     struct ember_context *context,
@@ -1836,9 +2708,18 @@ ember_status ember_context_sequence_shift(
     struct ember_error **err);
 
 /**
- * Empties all sequences but `sequence`. (ember_context_rewind to 0 empties
- * one.) Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist,
- * EMBER_E_BUSY.
+ * Empties all sequences but one. (ember_context_rewind to 0 empties one.)
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence that stays
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_sequence_keep(
     struct ember_context *context,
@@ -1846,8 +2727,17 @@ ember_status ember_context_sequence_keep(
     struct ember_error **err);
 
 /**
- * Writes to `out` what the context has done, and how long it took. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes what a context has done, and how long it took.
+ *
+ * @param context the context; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_timings_get(
     const struct ember_context *context,
@@ -1855,8 +2745,16 @@ ember_status ember_context_timings_get(
     struct ember_error **err);
 
 /**
- * Sets the counters of the context to 0; load_ns stays. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets the counters of a context to 0; load_ns stays.
+ *
+ * @param context the context; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_timings_reset(
     struct ember_context *context,
@@ -2090,31 +2988,82 @@ typedef int32_t (*ember_event_callback)(
     void *user_data);
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_generate_options_free.
+ * Makes options for a generation, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_generate_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_new(
     struct ember_generate_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options. Generations made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_generate_options_free(struct ember_generate_options *options);
 
-/** Most tokens to generate. Default: 128. */
+/**
+ * Sets how many tokens a generation may have.
+ *
+ * @param options the options to change; not NULL
+ * @param max_tokens the most tokens; default: 128
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_generate_options_set_max_tokens(
     struct ember_generate_options *options,
     uint32_t max_tokens,
     struct ember_error **err);
 
-/** The sequence of the context to continue. Default: 0. */
+/**
+ * Sets which sequence of the context a generation continues.
+ *
+ * @param options the options to change; not NULL
+ * @param sequence number of the sequence, from 0; default: 0
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_generate_options_set_sequence(
     struct ember_generate_options *options,
     uint32_t sequence,
     struct ember_error **err);
 
 /**
- * Whether the text of control tokens in the prompt stands for these tokens.
- * Default: false, as is right for text that users type.
+ * Sets whether the text of a control token in the prompt stands for that token.
+ * A prompt made by ember_chat_apply_template needs it. Text that users type
+ * must not have it: they could spell the marks of turns.
+ *
+ * @param options the options to change; not NULL
+ * @param parse_special true: control tokens are recognized; false, the default:
+ *   all is plain text
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_parse_special(
     struct ember_generate_options *options,
@@ -2122,28 +3071,61 @@ ember_status ember_generate_options_set_parse_special(
     struct ember_error **err);
 
 /**
- * Whether control tokens that the model generates appear in the text. Default:
- * false.
+ * Sets whether control tokens that the model generates appear in the text.
+ *
+ * @param options the options to change; not NULL
+ * @param render_special true: they appear; false, the default: they are left
+ *   out
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_render_special(
     struct ember_generate_options *options,
     bool render_special,
     struct ember_error **err);
 
-/** Whether to go on after an end-of-generation token. Default: false. */
+/**
+ * Sets whether a generation goes on after an end-of-generation token.
+ *
+ * @param options the options to change; not NULL
+ * @param ignore_eog true: it goes on; false, the default: it ends
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_generate_options_set_ignore_eog(
     struct ember_generate_options *options,
     bool ignore_eog,
     struct ember_error **err);
 
 /**
- * Adds a stop string, `stop_len` bytes of UTF-8: generation ends where it has
- * been generated, with EMBER_FINISH_STOP_STRING, and the text ends before it.
- * Text that may be the beginning of a stop string is held back until that is
- * certain, however the model cuts it into tokens. Of several stop strings the
- * one that is complete first counts, of those complete at once the longest.
- * Errors: EMBER_E_INVALID_ARGUMENT for an empty one, EMBER_E_UTF8,
- * EMBER_E_BUSY.
+ * Adds a stop string. A generation ends where it has been generated, with
+ * EMBER_FINISH_STOP_STRING, and the text ends before it. Text that may be the
+ * beginning of a stop string is held back until that is certain, however the
+ * model cuts it into tokens. Of several stop strings the one that is complete
+ * first counts, of those complete with the same token the longest.
+ *
+ * @param options the options to change; not NULL
+ * @param stop the stop string, not empty, UTF-8; not NULL
+ * @param stop_len length of `stop` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `stop`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty one; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_add_stop(
     struct ember_generate_options *options,
@@ -2152,8 +3134,18 @@ ember_status ember_generate_options_add_stop(
     struct ember_error **err);
 
 /**
- * Whether the stop string that ended a generation is the end of its text.
- * Default: false.
+ * Sets whether the stop string that ended a generation is part of its text.
+ *
+ * @param options the options to change; not NULL
+ * @param include_stop true: the text ends with it; false, the default: the text
+ *   ends before it
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_include_stop(
     struct ember_generate_options *options,
@@ -2161,27 +3153,59 @@ ember_status ember_generate_options_set_include_stop(
     struct ember_error **err);
 
 /**
- * Whether the prompt is the whole of what the sequence shall hold, from its
- * first token on. Ember keeps what the sequence begins with already, forgets
- * the rest of it, and runs only the new part of the prompt (its last token in
- * any case). This is for conversations: give all of it each time and pay for
- * what was added. Default: false, the prompt goes behind what the sequence
- * holds.
+ * Sets whether the prompt is the whole text of the sequence, from its first
+ * token on. Ember then keeps what the sequence begins with already, forgets the
+ * rest of it, and runs only the new part of the prompt (its last token in any
+ * case). This is for conversations: give all of it each time and pay for what
+ * was added.
+ *
+ * @param options the options to change; not NULL
+ * @param reuse_prefix true: the prompt is the whole text; false, the default:
+ *   it goes behind what the sequence holds
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_reuse_prefix(
     struct ember_generate_options *options,
     bool reuse_prefix,
     struct ember_error **err);
 
-/** Whether the first event is the prompt's text. Default: false. */
+/**
+ * Sets whether the first event is the prompt's text.
+ *
+ * @param options the options to change; not NULL
+ * @param echo true: it is; false, the default: it is not
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_generate_options_set_echo(
     struct ember_generate_options *options,
     bool echo,
     struct ember_error **err);
 
 /**
- * Whether events carry the log-probability of their token: that of the model's
- * own distribution, before the sampler's stages. Default: false.
+ * Sets whether events carry the log-probability of their token, in the model's
+ * own distribution, before the sampler's stages.
+ *
+ * @param options the options to change; not NULL
+ * @param logprobs true: they do; false, the default: they do not
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_logprobs(
     struct ember_generate_options *options,
@@ -2189,10 +3213,18 @@ ember_status ember_generate_options_set_logprobs(
     struct ember_error **err);
 
 /**
- * How many of the likeliest tokens each event carries with their
- * log-probabilities, at most 64; more than 0 means
- * ember_generate_options_set_logprobs too. Default: 0. Errors:
- * EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
+ * Sets how many of the likeliest tokens each event carries, with their
+ * log-probabilities. More than 0 means ember_generate_options_set_logprobs too.
+ *
+ * @param options the options to change; not NULL
+ * @param n_top tokens, 64 at most; default: 0
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for more than 64; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_n_top(
     struct ember_generate_options *options,
@@ -2200,12 +3232,22 @@ ember_status ember_generate_options_set_n_top(
     struct ember_error **err);
 
 /**
- * How many milliseconds the generation may take, from the making of its
- * generator or its submission to an engine on; it ends with
- * EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt
- * that runs already is run to its end, or, by an engine, to the end of the
- * step. A limit that is over before the first step ends it there, and the
- * prompt is not run. 0: any. Default: 0.
+ * Limits how long a generation may take. It ends with EMBER_FINISH_TIME_LIMIT
+ * when another token would come later. The time counts from the making of the
+ * generator, or from the submission to an engine. A prompt that runs already is
+ * run to its end, or, by an engine, to the end of the step. A limit that is
+ * over before the first step ends the generation there, and the prompt is not
+ * run.
+ *
+ * @param options the options to change; not NULL
+ * @param time_limit_ms milliseconds; 0, the default: no limit
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_time_limit(
     struct ember_generate_options *options,
@@ -2213,14 +3255,24 @@ ember_status ember_generate_options_set_time_limit(
     struct ember_error **err);
 
 /**
- * Which of the requests that wait in an engine's queue begins first: that of
- * the highest priority, of equal ones the one that came first. Nobody waits for
- * ever. Of the requests that 32 later ones have passed, the one that came first
- * is next all the same, and all others are counted from 0 again. So an urgent
- * request behind a long queue waits for one of these at most, and then 32 go by
- * priority. Where pages of the KV cache are few, requests give theirs up in the
- * opposite order and are run again later. Requests that came later and stay
- * have passed them too. Default: 0.
+ * Sets which of the requests that wait in an engine's queue begins first: the
+ * one of the highest priority, of equal ones the one that came first. Nobody
+ * waits for ever. Of the requests that 32 later ones have passed, the one that
+ * came first is next all the same, and all others are counted from 0 again. So
+ * an urgent request behind a long queue waits for one of these at most, and
+ * then 32 go by priority. Where pages of the KV cache are few, requests give
+ * theirs up in the opposite order and are run again later. Requests that came
+ * later and stay have passed them too.
+ *
+ * @param options the options to change; not NULL
+ * @param priority any number, higher first; default: 0
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_priority(
     struct ember_generate_options *options,
@@ -2228,11 +3280,21 @@ ember_status ember_generate_options_set_priority(
     struct ember_error **err);
 
 /**
- * The token that ends the generation early, with EMBER_FINISH_CANCELLED and no
- * error. The options keep what they need of it. NULL, the default: none. The
- * context's own token ends it too. A request of an engine ends with the
- * engine's next step, as with ember_request_cancel. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets the token that ends a generation early, with EMBER_FINISH_CANCELLED and
+ * no error. The context's own token ends it too. A request of an engine ends
+ * with the engine's next step, as with ember_request_cancel.
+ *
+ * @param options the options to change; not NULL
+ * @param token the token; NULL, the default: none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The options keep what they need of `token`; the caller may free
+ *   it.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_cancel_token(
     struct ember_generate_options *options,
@@ -2240,19 +3302,28 @@ ember_status ember_generate_options_set_cancel_token(
     struct ember_error **err);
 
 /**
- * What a generation does where its sequence is full (n_ctx): it forgets
- * `n_drop` tokens behind the first `n_keep` and goes on, each time that
- * happens, as ember_context_sequence_shift does it; ember_generate_result
- * counts them. `n_drop` of 0, the default: it ends with
- * EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the
- * same. If the KV cache has no pages left to copy those that other sequences
- * have too, the step gives EMBER_E_CONTEXT_FULL. Errors here:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins:
- * EMBER_E_INVALID_ARGUMENT when the two numbers together are not below n_ctx,
- * or of the first `n_keep` tokens would be seen again what was given back
- * (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
- * model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5),
- * and in an engine.
+ * Sets what a generation forgets where its sequence is full (n_ctx). Each time
+ * it then forgets tokens as ember_context_sequence_shift does, and goes on;
+ * ember_generate_result counts them. A prompt that does not fit is an error all
+ * the same. If the KV cache has no pages to copy those that other sequences
+ * have too, the step gives EMBER_E_CONTEXT_FULL.
+ *
+ * @param options the options to change; not NULL
+ * @param n_keep how many tokens stay at the beginning
+ * @param n_drop how many tokens behind these are forgotten each time; 0, the
+ *   default: none, and the generation ends with EMBER_FINISH_CONTEXT_FULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
+ *   begins: EMBER_E_INVALID_ARGUMENT when both numbers together are not below
+ *   n_ctx, or the first `n_keep` tokens would see again what was given back
+ *   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
+ *   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5),
+ *   and in an engine.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_shift(
     struct ember_generate_options *options,
@@ -2261,19 +3332,32 @@ ember_status ember_generate_options_set_shift(
     struct ember_error **err);
 
 /**
- * Takes draft tokens from the text itself: up to `n_draft` (at most 32; 0, the
- * default: none), which run together with the token before them. They are what
- * followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they
- * stood in the text before. That pays where texts repeat what they have said or
- * were given, as summaries, corrections and code do. Where drafts are rejected
- * Ember makes fewer, down to none for up to 32 tokens. The tokens are the same
- * as without: each is still chosen by the sampler from the model's logits, one
- * for each event, and with the default types of the KV cache these have the
- * same bits. Between two events the sequence holds what it would hold without.
- * A call that decodes on the same context between two events discards the
- * drafts made before it, so generators that take turns gain nothing; an engine
- * does without them. Takes memory for the logits of `n_draft` tokens more.
- * Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
+ * Takes draft tokens from the text itself, to run several tokens in one step.
+ * The drafts are what followed the last tokens where these stood in the text
+ * before. That pays where texts repeat what they have said or were given, as
+ * summaries, corrections and code do. Where drafts are rejected Ember makes
+ * fewer, down to none for up to 32 tokens.
+ *
+ * The tokens are the same as without: the sampler still chooses each from the
+ * model's logits, one for each event, and with the default types of the KV
+ * cache these have the same bits. Between two events the sequence holds what it
+ * would hold without. A call that decodes on the same context between two
+ * events discards the drafts made before it, so generators that take turns gain
+ * nothing. An engine does without drafts. They take memory for the logits of
+ * `n_draft` tokens more.
+ *
+ * @param options the options to change; not NULL
+ * @param n_draft the most draft tokens of a step, 32 at most; 0, the default:
+ *   none
+ * @param ngram how many of the last tokens have to match, 1 to 16, 3 is good;
+ *   where there is no match fewer are tried, down to 2
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_lookup(
     struct ember_generate_options *options,
@@ -2282,23 +3366,36 @@ ember_status ember_generate_options_set_lookup(
     struct ember_error **err);
 
 /**
- * Takes draft tokens from a smaller model with the same vocabulary: up to
- * `n_draft` (at most 32), which run together with the token before them. Where
- * a lookup (ember_generate_options_set_lookup) finds some, those are taken. All
- * said there holds here. `draft` is a context of the smaller model, whose
- * sequence `sequence` becomes the beginning of the text, whatever it held; it
- * needs about the n_ctx of the other, or drafts end where it is full. Several
- * generators may share it, each with a sequence of its own. The options, and
- * generators made with them, keep it alive, so it may be freed at any time. It
- * is used while a generator is made and during its steps: they give
- * EMBER_E_BUSY when another call is using it then, and can be tried again. What
- * is wrong with `draft` alone ends no generation: when it is full, short of
- * memory or cancelled by its own token (ember_context_set_cancel_token), there
- * are no drafts. `draft` NULL, the default, or `n_draft` 0: none. Errors here:
- * EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors
- * where the generation begins: EMBER_E_INVALID_ARGUMENT for a sequence that
- * does not exist, for a model with other tokens, and when `draft` is the
- * context of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
+ * Takes draft tokens from a smaller model with the same vocabulary, to run
+ * several tokens in one step. Where a lookup
+ * (ember_generate_options_set_lookup) finds some, those are taken. All that is
+ * said there of drafts holds here. What is wrong with `draft` alone ends no
+ * generation: when it is full, short of memory or cancelled by its own token
+ * (ember_context_set_cancel_token), there are no drafts.
+ *
+ * @param options the options to change; not NULL
+ * @param draft a context of the smaller model, with about the n_ctx of the
+ *   other, or drafts end where it is full; several generators may share it,
+ *   each with a sequence of its own; NULL, the default: none
+ * @param sequence the sequence of `draft` that becomes the beginning of the
+ *   text, whatever it held
+ * @param n_draft the most draft tokens of a step, 32 at most; 0: none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The options, and generators made with them, keep `draft` alive;
+ *   the caller may free it at any time.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ *   `draft` is used while a generator is made and during its steps. When
+ *   another call is using it then, they give EMBER_E_BUSY and can be tried
+ *   again.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an `n_draft` out of range,
+ *   EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT
+ *   for a sequence that does not exist, for a model with other tokens, and when
+ *   `draft` is the context of the generation itself; EMBER_E_UNSUPPORTED for an
+ *   encoder.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_draft(
     struct ember_generate_options *options,
@@ -2308,21 +3405,32 @@ ember_status ember_generate_options_set_draft(
     struct ember_error **err);
 
 /**
- * What the generated text has to follow: only tokens that it allows are
- * candidates, before all stages of the sampler, and the generation ends with
- * it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins
- * with the first generated token, or behind its trigger. ember_generate_result
- * says whether the text is complete: one that is cut off, by max_tokens, a stop
- * string, a full context or a cancel token, is EMBER_CONSTRAINT_UNFINISHED.
- * Tokens that it leaves no choice for are run together with the one before
- * them, in one batch; each has its event all the same. Draft tokens
- * (ember_generate_options_set_lookup, ember_generate_options_set_draft) that it
- * does not allow are not run. NULL, the default: none. Errors here:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins:
- * EMBER_E_INVALID_ARGUMENT for a constraint of another model, and with
- * ember_generate_options_set_ignore_eog. Errors of a step:
- * EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the
- * sampler's stages rule out all that it allows.
+ * Sets what generated text has to follow. Only tokens that the constraint
+ * allows are candidates, before all stages of the sampler, and the generation
+ * ends with it, as EMBER_FINISH_EOG. It begins with the first generated token,
+ * or behind its trigger. ember_generate_result says whether the text is
+ * complete: one that is cut off, by max_tokens, a stop string, a full context
+ * or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint
+ * leaves no choice for are run together with the one before them, in one batch;
+ * each has its event all the same. Draft tokens that it does not allow are not
+ * run.
+ *
+ * @param options the options to change; not NULL
+ * @param constraint the constraint, made for the same model; NULL, the default:
+ *   none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The options keep what they need of `constraint`; the caller may
+ *   free it.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
+ *   begins: EMBER_E_INVALID_ARGUMENT for a constraint of another model, and
+ *   with ember_generate_options_set_ignore_eog. Errors of a step:
+ *   EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the
+ *   sampler's stages rule out all that it allows.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_options_set_constraint(
     struct ember_generate_options *options,
@@ -2330,41 +3438,64 @@ ember_status ember_generate_options_set_constraint(
     struct ember_error **err);
 
 /**
- * Continues a sequence of `context` by `prompt` and then by generated tokens,
- * and hands every event to `callback` with `user_data`: one call for each
- * token, with its text. **A prompt made by a chat template needs
- * ember_generate_options_set_parse_special.** Without it, the template's marks
- * are plain text to the model. An empty sequence begins with the special tokens
- * the file asks for (BOS). Behind what a sequence holds, none is put before the
- * prompt. The space that texts of some models begin with is there where the
- * whole text would have it: at the start and behind a special token, never
- * behind text. Afterwards the sequence holds the prompt and the generated
- * tokens, except an end-of-generation token. So the next call goes on from
- * there, and an empty prompt continues the text itself if nothing else was
- * decoded in between. ember_context_rewind starts anew.
- * ember_generate_options_set_reuse_prefix takes the prompt for the whole. A
- * callback that ends it before the first token (at EMBER_EVENT_ECHO) leaves the
- * sequence without the prompt. EMBER_FINISH_CANCELLED leaves the sequence with
- * what was run by then (ember_context_n_past gives the number):
+ * Generates text behind a prompt, and hands each event to a callback.
+ *
+ * **A prompt made by ember_chat_apply_template needs
+ * ember_generate_options_set_parse_special.** Without it the template's marks
+ * are plain text to the model, and the answer is poor without an error.
+ * ember_chat_tokenize with ember_generate_tokens, and ember_conversation_send,
+ * have no such trap.
+ *
+ * An empty sequence begins with the special tokens that the file asks for
+ * (BOS). None is put before a prompt behind what a sequence holds. The space
+ * that texts of some models begin with is there where the whole text would have
+ * it: at the start and behind a special token, never behind text.
+ *
+ * Afterwards the sequence holds the prompt and the generated tokens, without an
+ * end-of-generation token. The next call goes on from there, and an empty
+ * prompt continues the text itself if nothing else was decoded in between.
+ * ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix
+ * takes the prompt for the whole text.
+ *
+ * A callback that ends the generation at EMBER_EVENT_ECHO leaves the sequence
+ * without the prompt. EMBER_FINISH_CANCELLED leaves it with what was run by
+ * then (ember_context_n_past gives the number):
+ *
  * - nothing of the prompt where that was not run to its end; with reuse_prefix
  *   perhaps what both have in common;
  * - all but the last token where that was to be run;
  * - all where a stage of the sampler ended the choice of the next token.
  *
- * The sampler accepts the tokens of the prompt (ember_sampler_accept), and each
- * token as it is generated: penalties count them all. With reuse_prefix the
- * prompt takes the place of all that was accepted before. `options` NULL: the
- * defaults. `sampler` NULL: greedy. `out_result` NULL: not wanted. The context
- * and the sampler are in use until the call returns. In the callback, using
- * either gives EMBER_E_BUSY, and freeing either does nothing but write a line
- * to the log. The same generation in pull form: ember_generator_new. Errors:
- * EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before,
- * but for what reuse_prefix lets it forget); EMBER_E_CONTEXT_FULL when the
- * pages of the KV cache (ember_context_options_set_kv_limit) are used up later,
- * where what was run stays; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
- * EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer,
- * EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no error: finish_reason says
- * so.
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept) and each
+ * token that is generated: penalties count them all. With reuse_prefix the
+ * prompt takes the place of all that was accepted before. ember_generator_new
+ * is the same generation in pull form.
+ *
+ * @param context the context; not NULL
+ * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ *   be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out_result receives what the generation did; set its struct_size
+ *   first; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `sampler`; a second gives
+ *   EMBER_E_BUSY, from the callback too. Freeing either in the callback does
+ *   nothing but write a line to the log.
+ * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is
+ *   as before, but for what reuse_prefix lets it forget), or when the pages of
+ *   the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
+ *   for an encoder or a model without a tokenizer; EMBER_E_INVALID_ARGUMENT,
+ *   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no error:
+ *   finish_reason says so.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate(
     struct ember_context *context,
@@ -2378,10 +3509,29 @@ ember_status ember_generate(
     struct ember_error **err);
 
 /**
- * As ember_generate for a prompt of `n_tokens` token ids, to which nothing is
- * added; the model needs no tokenizer, unless there are stop strings or an
- * echo. Errors: as ember_generate, and EMBER_E_INVALID_ARGUMENT for a token
- * that does not exist.
+ * Generates text behind a prompt of token ids, and hands each event to a
+ * callback; see ember_generate. Nothing is added to the prompt. The model needs
+ * no tokenizer, unless there are stop strings or an echo.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out_result receives what the generation did; set its struct_size
+ *   first; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `sampler`; a second gives
+ *   EMBER_E_BUSY, from the callback too.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_generate.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generate_tokens(
     struct ember_context *context,
@@ -2395,17 +3545,33 @@ ember_status ember_generate_tokens(
     struct ember_error **err);
 
 /**
- * Prepares a generation as ember_generate does it, and writes it to `out`; free
- * it with ember_generator_free. Its events come from ember_generator_next, the
- * first of which runs the prompt. The generator keeps the context and the
- * sampler alive, so they may be freed in any order. It uses them during
- * ember_generator_next only: between two of those the context may do other
- * work, such as generators on its other sequences. If the generator's own
- * sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
- * `options` NULL: the defaults, and they may be freed afterwards; `sampler`
- * NULL: greedy. Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a
- * sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a
- * model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Prepares a generation whose events ember_generator_next gives one by one; it
+ * does what ember_generate does. **A prompt made by ember_chat_apply_template
+ * needs ember_generate_options_set_parse_special.** The first event runs the
+ * prompt. Between two events the context may do other work, such as generators
+ * on its other sequences. If the generator's own sequence is changed meanwhile,
+ * the next event is EMBER_E_INVALID_ARGUMENT.
+ *
+ * @param context the context; not NULL
+ * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ *   be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param out receives the generator; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
+ *   be freed after the call. The generator keeps `context` and `sampler` alive;
+ *   they may be freed in any order.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the
+ *   sequence is out of range; EMBER_E_UNSUPPORTED for an encoder or a model
+ *   without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generator_new(
     struct ember_context *context,
@@ -2417,10 +3583,28 @@ ember_status ember_generator_new(
     struct ember_error **err);
 
 /**
- * As ember_generator_new for a prompt of `n_tokens` token ids, to which nothing
- * is added; the model needs no tokenizer, unless there are stop strings or an
- * echo. Errors: as ember_generator_new, and EMBER_E_INVALID_ARGUMENT for a
- * token that does not exist.
+ * Prepares a generation behind a prompt of token ids; see ember_generator_new.
+ * Nothing is added to the prompt. The model needs no tokenizer, unless there
+ * are stop strings or an echo.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param out receives the generator; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
+ *   be freed after the call. The generator keeps `context` and `sampler` alive;
+ *   they may be freed in any order.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_generator_new.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generator_new_tokens(
     struct ember_context *context,
@@ -2432,26 +3616,40 @@ ember_status ember_generator_new_tokens(
     struct ember_error **err);
 
 /**
- * Frees a generator. NULL is fine. What was generated stays in the context's
- * sequence, but for the token of the last event, which the next call would have
- * run: begin the next prompt with it where no token shall be missing. While a
- * call is using the generator (on another thread) it is not freed, and the log
- * says so: free it afterwards.
+ * Frees a generator. What was generated stays in the context's sequence, but
+ * for the token of the last event, which the next call would have run: begin
+ * the next prompt with it where no token shall be missing.
+ *
+ * @param generator the generator; may be NULL
+ *
+ * - Threads: Any thread. While a call is using the generator (on another
+ *   thread) it is not freed, and the log says so: free it afterwards.
  */
 void ember_generator_free(struct ember_generator *generator);
 
 /**
- * Writes the next event to `event`, whose struct_size must be set; what it
- * points to stays until the next call with this generator, or its free. The
- * first call runs the prompt, and each call the token of the event before; so
- * take events until EMBER_EVENT_END if the sequence shall hold all of them.
- * After EMBER_EVENT_END it comes again and again. Errors leave the sequence as
+ * Writes the next event of a generation. The first call runs the prompt, and
+ * each call the token of the event before. So take events until EMBER_EVENT_END
+ * if the sequence shall hold all of them. After EMBER_EVENT_END it comes again
+ * and again. After an error the next call tries again. The sequence is then as
  * it was, but for what reuse_prefix and a shift let it forget, and for what was
- * run already where choosing the next token fails; the next call tries again:
- * EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
- * EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and
- * for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY when the context or the
- * sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
+ * run already where choosing the next token fails.
+ *
+ * @param generator the generator; not NULL
+ * @param event receives the event; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   generator, or its free.
+ * - Threads: One call at a time for `generator`, its context and its sampler; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
+ *   left; EMBER_E_INVALID_ARGUMENT when the sequence was changed by other
+ *   calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel
+ *   token is no error: it gives EMBER_EVENT_END.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generator_next(
     struct ember_generator *generator,
@@ -2459,9 +3657,18 @@ ember_status ember_generator_next(
     struct ember_error **err);
 
 /**
- * Writes what the generation did so far to `out`, whose struct_size must be
- * set; its finish_reason is EMBER_FINISH_NONE before EMBER_EVENT_END. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes what a generation did so far. Its finish_reason is EMBER_FINISH_NONE
+ * before EMBER_EVENT_END.
+ *
+ * @param generator the generator; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_generator_usage(
     const struct ember_generator *generator,
@@ -2493,31 +3700,42 @@ ember_status ember_generator_usage(
  */
 
 /**
- * Prepares `n` completions of `prompt`, and writes them to `out`; free them
- * with ember_completions_free. Their events come from ember_completions_next.
- * The prompt runs once, and each step runs a token of every completion, which
- * takes far less time than one after the other.
+ * Prepares several completions of a prompt, whose events ember_completions_next
+ * gives. The prompt runs once, and each step runs a token of every completion,
+ * which takes far less time than one after the other. Completion i is in
+ * sequence s + i, where s is that of the options
+ * (ember_generate_options_set_sequence). The prompt is the whole of the text,
+ * as with ember_generate_options_set_reuse_prefix; the other sequences forget
+ * what they held. Afterwards each sequence holds the prompt and its completion.
+ * Completion 0 draws as `sampler` would; completion i has a seed that is i
+ * larger. Options hold for each completion; lookup and draft tokens are left
+ * out.
  *
- * Completion i is in sequence s + i of the context, where s is that of the
- * options (ember_generate_options_set_sequence), so the context needs s + `n`
- * sequences (ember_context_options_set_n_seq). The prompt is the whole of the
- * text, as with ember_generate_options_set_reuse_prefix: Ember runs only what
- * sequence s does not begin with already, and the other sequences forget what
- * they held. Afterwards each sequence holds the prompt and its completion.
+ * @param context the context; not NULL
+ * @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param n number of completions; the context needs s + `n` sequences
+ *   (ember_context_options_set_n_seq)
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy, so that all completions are
+ *   the same
+ * @param out receives the completions; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
  *
- * Each completion draws with a copy of `sampler`. Completion 0 draws as
- * `sampler` would; completion i has a seed that is i larger. `sampler` itself
- * stays as it is and may be freed, and so may `options`. `options` NULL: the
- * defaults; `sampler` NULL: greedy, so that all completions are the same. The
- * completions keep the context alive, and use it in ember_completions_next
- * only.
+ * - Ownership: The caller frees `*out` with ember_completions_free. `options`
+ *   may be freed after the call. The completions keep `context` alive and use
+ *   it in ember_completions_next only. They draw with copies of `sampler`,
+ *   which stays as it is and may be freed.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when `n` is 0, the prompt is empty, or the
+ *   context has too few sequences; EMBER_E_CONTEXT_FULL for more tokens than a
+ *   sequence holds; EMBER_E_UNSUPPORTED for an encoder, a model without a
+ *   tokenizer, and ember_generate_options_set_shift; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
- * Options hold for each completion: each may have so many tokens, and each text
- * ends at stop strings. Lookup and draft tokens are left out. Errors:
- * EMBER_E_INVALID_ARGUMENT (`n` is 0, too few sequences, an empty prompt),
- * EMBER_E_UTF8, EMBER_E_CONTEXT_FULL for more tokens than a sequence holds,
- * EMBER_E_UNSUPPORTED for an encoder, a model without a tokenizer, and
- * ember_generate_options_set_shift; EMBER_E_NOMEM, EMBER_E_BUSY.
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_new(
     struct ember_context *context,
@@ -2530,9 +3748,30 @@ ember_status ember_completions_new(
     struct ember_error **err);
 
 /**
- * As ember_completions_new for a prompt of `n_tokens` token ids, to which
- * nothing is added. Errors: as ember_completions_new, and
- * EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+ * Prepares several completions of a prompt of token ids; see
+ * ember_completions_new. Nothing is added to the prompt.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt, at least one; may be NULL if
+ *   `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param n number of completions
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy, so that all completions are
+ *   the same
+ * @param out receives the completions; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_completions_free. `options`
+ *   may be freed after the call. The completions keep `context` alive and draw
+ *   with copies of `sampler`.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_completions_new.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_new_tokens(
     struct ember_context *context,
@@ -2545,23 +3784,37 @@ ember_status ember_completions_new_tokens(
     struct ember_error **err);
 
 /**
- * Frees completions. NULL is fine. What was generated stays in the context's
- * sequences. While a call is using the completions (on another thread) they are
- * not freed, and the log says so: free them afterwards.
+ * Frees completions. What was generated stays in the context's sequences.
+ *
+ * @param completions the completions; may be NULL
+ *
+ * - Threads: Any thread. While a call is using the completions (on another
+ *   thread) they are not freed, and the log says so: free them afterwards.
  */
 void ember_completions_free(struct ember_completions *completions);
 
 /**
- * Writes the next event to `event`, whose struct_size must be set, and to
- * `out_index` which completion it is of, from 0 on. What the event points to
- * stays until the next call with these completions, or their free. The
- * completions take turns, a token each; each ends with one EMBER_EVENT_END.
- * When all have ended the event is EMBER_EVENT_NONE. Errors leave all as it
- * was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does
- * not fit, or no page is left; EMBER_E_INVALID_ARGUMENT when a sequence was
- * changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
- * EMBER_E_BUSY when the context is in use. A cancel token is no error: each
- * completion ends with EMBER_FINISH_CANCELLED.
+ * Writes the next event of a completion. The completions take turns, a token
+ * each; each ends with one EMBER_EVENT_END. When all have ended the event is
+ * EMBER_EVENT_NONE. After an error all is as it was, and the next call tries
+ * again.
+ *
+ * @param completions the completions; not NULL
+ * @param event receives the event; set its struct_size first; not NULL
+ * @param out_index receives which completion the event is of, from 0; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   completions, or their free.
+ * - Threads: One call at a time for `completions` and their context; a second
+ *   gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
+ *   left; EMBER_E_INVALID_ARGUMENT when a sequence was changed by other calls,
+ *   and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
+ *   no error: each completion ends with EMBER_FINISH_CANCELLED.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_next(
     struct ember_completions *completions,
@@ -2570,9 +3823,19 @@ ember_status ember_completions_next(
     struct ember_error **err);
 
 /**
- * Writes what completion `index` did so far to `out`, whose struct_size must be
- * set; its finish_reason is EMBER_FINISH_NONE before its end. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes what one completion did so far. Its finish_reason is EMBER_FINISH_NONE
+ * before its end.
+ *
+ * @param completions the completions; not NULL
+ * @param index number of the completion, from 0
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_usage(
     const struct ember_completions *completions,
@@ -2581,9 +3844,22 @@ ember_status ember_completions_usage(
     struct ember_error **err);
 
 /**
- * Writes the text of completion `index` so far, that of all its events, to
- * `buffer` of `capacity` bytes, and its length to `n_needed`. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ * Writes the text of one completion so far, that of all its events.
+ *
+ * @param completions the completions; not NULL
+ * @param index number of the completion, from 0
+ * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
+ *   is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_text(
     const struct ember_completions *completions,
@@ -2594,13 +3870,26 @@ ember_status ember_completions_text(
     struct ember_error **err);
 
 /**
- * Writes the indices of all completions to `buffer` of `capacity` elements,
- * from the likeliest to the least likely, and their number to `n_needed`. The
- * measure is the mean log-probability of the tokens (mean_logprob of
- * ember_completions_usage), so the first is the best of `n`. Needs
- * ember_generate_options_set_logprobs. Errors: EMBER_E_INVALID_ARGUMENT while
- * one has not ended, and where log-probabilities were not asked for;
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Ranks all completions from the likeliest to the least likely. The measure is
+ * the mean log-probability of the tokens (mean_logprob of
+ * ember_completions_usage), so the first is the best of all. Needs
+ * ember_generate_options_set_logprobs.
+ *
+ * @param completions the completions; not NULL
+ * @param buffer receives the numbers of the completions; may be NULL if
+ *   `capacity` is 0
+ * @param capacity numbers that `buffer` can take; 0 to ask for their number
+ * @param n_needed receives the number of completions, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where
+ *   log-probabilities were not asked for; EMBER_E_NOMEM;
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_completions_rank(
     const struct ember_completions *completions,
@@ -2647,12 +3936,22 @@ typedef int32_t (*ember_candidates_callback)(
     void *user_data);
 
 /**
- * Writes a new sampler without stages to `out`; free it with
- * ember_sampler_free. Without a stage it draws from the softmax of the logits;
- * it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random
- * one, which ember_sampler_seed gives. The random numbers are those of
- * xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on
- * every platform for the same logits.
+ * Makes a sampler without stages, which draws from the softmax of the logits.
+ * It can have 1000 stages. The random numbers are those of xoshiro256++ seeded
+ * through SplitMix64, so a seed gives the same choices on every platform for
+ * the same logits.
+ *
+ * @param seed any number; EMBER_SEED_RANDOM: a random one, which
+ *   ember_sampler_seed gives
+ * @param out receives the sampler; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_sampler_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_new(
     uint64_t seed,
@@ -2660,16 +3959,27 @@ ember_status ember_sampler_new(
     struct ember_error **err);
 
 /**
- * Writes a new sampler to `out` with the stages that the model's file proposes;
- * free it with ember_sampler_free. A GGUF file does so by its keys
- * `general.sampling.*`, in the order of their "sequence" or llama.cpp's. A
- * folder does by its generation_config.json, read as `generate` of the Python
- * package transformers does: greedy unless `do_sample` is true, and 50 for an
- * absent `top_k` if it is. What a file proposes beyond that, and what it
- * proposes without an effect, is named in a warning of the log. `seed` is as
- * for ember_sampler_new. Any thread. Errors: EMBER_E_NOT_FOUND for a file that
- * proposes nothing, EMBER_E_FORMAT for a proposal that is wrong,
- * EMBER_E_UNSUPPORTED, EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ * Makes a sampler with the stages that a model's file proposes. A GGUF file
+ * proposes them by its keys `general.sampling.*`, in the order of their
+ * "sequence" or llama.cpp's. A folder does by its generation_config.json, read
+ * as `generate` of the Python package transformers does: greedy unless
+ * `do_sample` is true, and 50 for an absent `top_k` if it is. A warning of the
+ * log names what a file proposes beyond that, and what it proposes without an
+ * effect.
+ *
+ * @param model the model; not NULL
+ * @param seed any number; EMBER_SEED_RANDOM: a random one
+ * @param out receives the sampler; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_sampler_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a file that proposes nothing; EMBER_E_FORMAT
+ *   for a proposal that is wrong; EMBER_E_UNSUPPORTED for one that Ember cannot
+ *   follow; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_sampler(
     const struct ember_model *model,
@@ -2678,25 +3988,46 @@ ember_status ember_model_sampler(
     struct ember_error **err);
 
 /**
- * Frees a sampler; a generator made with it keeps what it needs of it. NULL is
- * fine. While a call is using the sampler (from that call's callback, or on
- * another thread) it is not freed, and the log says so: free it afterwards.
+ * Frees a sampler.
+ *
+ * @param sampler the sampler; may be NULL
+ *
+ * - Ownership: A generator made with the sampler keeps what it needs of it.
+ * - Threads: Any thread. While a call is using the sampler (from that call's
+ *   callback, or on another thread) it is not freed, and the log says so: free
+ *   it afterwards.
  */
 void ember_sampler_free(struct ember_sampler *sampler);
 
 /**
- * Appends a stage that keeps the most probable token only; of equals the one
- * with the lowest id. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that keeps only the most probable token; of equals the one with
+ * the lowest id.
+ *
+ * @param sampler the sampler; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_greedy(
     struct ember_sampler *sampler,
     struct ember_error **err);
 
 /**
- * Appends a stage that divides the logits by `temperature`, a finite number not
- * below 0; 0 is greedy. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that divides the logits by a temperature.
+ *
+ * @param sampler the sampler; not NULL
+ * @param temperature a finite number, at least 0; 0 is greedy
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_temperature(
     struct ember_sampler *sampler,
@@ -2704,8 +4035,17 @@ ember_status ember_sampler_add_temperature(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the `k` most probable tokens; 0 keeps all. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that keeps the most probable tokens.
+ *
+ * @param sampler the sampler; not NULL
+ * @param k how many tokens stay; 0 keeps all
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_top_k(
     struct ember_sampler *sampler,
@@ -2713,9 +4053,18 @@ ember_status ember_sampler_add_top_k(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the most probable tokens whose probabilities add
- * up to `p` (above 0, at most 1), at least one. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that keeps the most probable tokens whose probabilities add up
+ * to a sum, at least one.
+ *
+ * @param sampler the sampler; not NULL
+ * @param p the sum, above 0, at most 1
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_top_p(
     struct ember_sampler *sampler,
@@ -2723,9 +4072,19 @@ ember_status ember_sampler_add_top_p(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as
- * the likeliest; 0 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that keeps tokens that are probable enough as against the
+ * likeliest.
+ *
+ * @param sampler the sampler; not NULL
+ * @param p the least share of the likeliest token's probability, 0 to 1; 0
+ *   keeps all
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_min_p(
     struct ember_sampler *sampler,
@@ -2733,10 +4092,19 @@ ember_status ember_sampler_add_min_p(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the tokens whose surprise is closest to the
- * expected one, until their probabilities add up to more than `p` (above 0, at
- * most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that keeps the tokens whose surprise is closest to the expected
+ * one.
+ *
+ * @param sampler the sampler; not NULL
+ * @param p the sum of probabilities that the tokens kept have to exceed, above
+ *   0, at most 1; 1 keeps all
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_typical_p(
     struct ember_sampler *sampler,
@@ -2744,10 +4112,19 @@ ember_status ember_sampler_add_typical_p(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the tokens whose logits are at most `n` (finite,
- * not below 0) standard deviations of all candidates' logits below the largest
- * (top-n-sigma); 0 keeps all. A temperature before it changes nothing about
- * what is kept. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that keeps the tokens whose logits are near the largest
+ * (top-n-sigma). A temperature before it changes nothing about what is kept.
+ *
+ * @param sampler the sampler; may be NULL if `n` is 0
+ * @param n the most standard deviations of all candidates' logits below the
+ *   largest, finite, at least 0; 0 keeps all
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_top_n_sigma(
     struct ember_sampler *sampler,
@@ -2755,10 +4132,21 @@ ember_status ember_sampler_add_top_n_sigma(
     struct ember_error **err);
 
 /**
- * Appends a stage with a temperature between `temperature - range` (at least 0)
- * and `temperature + range`, which grows with the entropy of the distribution
- * to the power `exponent`. All are finite and at least 0. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage whose temperature grows with the entropy of the distribution.
+ *
+ * @param sampler the sampler; not NULL
+ * @param temperature the middle of the temperatures, finite, at least 0
+ * @param range how far the temperature goes below (to 0 at most) and above the
+ *   middle, finite, at least 0
+ * @param exponent the power of the entropy that it grows with, finite, at least
+ *   0
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_dynamic_temperature(
     struct ember_sampler *sampler,
@@ -2768,12 +4156,22 @@ ember_status ember_sampler_add_dynamic_temperature(
     struct ember_error **err);
 
 /**
- * Appends a stage that, as often as `probability` (0 to 1) says, removes all
- * tokens at least as probable as `threshold` (0 to 1) but the least likely of
- * them ("exclude top choices"). It takes a random number each time that it may
- * change something (above a threshold of 0.5 it never does), also where a later
- * stage makes the choice fail; tried again, that goes on with the next. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that removes at random all tokens above a threshold but the
+ * least likely of them ("exclude top choices"). It takes a random number each
+ * time that it may change something, also where a later stage makes the choice
+ * fail. Tried again, it goes on with the next random number.
+ *
+ * @param sampler the sampler; not NULL
+ * @param probability how often it removes tokens, 0 to 1
+ * @param threshold the probability from which on tokens are removed, 0 to 1;
+ *   above 0.5 the stage does nothing
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_xtc(
     struct ember_sampler *sampler,
@@ -2782,13 +4180,23 @@ ember_status ember_sampler_add_xtc(
     struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely that are among the `last_n` (at
- * most 1048576) accepted latest. A positive logit is divided by `repeat` (above
- * 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off
- * for each time the token occurred, and `presence` once. ember_sampler_accept
- * gives tokens to the sampler. It remembers as many of them as its stages look
- * back at by then; so add such stages first. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that makes tokens less likely that were accepted lately.
+ * ember_sampler_accept gives tokens to the sampler. The sampler remembers as
+ * many of them as its stages look back at by then; so add such stages first.
+ *
+ * @param sampler the sampler; not NULL
+ * @param last_n how many of the tokens accepted latest count, 1048576 at most
+ * @param repeat a positive logit is divided by it, another one multiplied;
+ *   above 0, 1 changes nothing
+ * @param frequency taken off a logit for each time the token occurred
+ * @param presence taken off a logit once
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_penalties(
     struct ember_sampler *sampler,
@@ -2799,19 +4207,35 @@ ember_status ember_sampler_add_penalties(
     struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens less likely which would carry on a passage
- * that is among the latest `last_n` accepted tokens already (DRY). If the
- * passage has `allowed_length` tokens at least, `multiplier` times `base` to
- * the power of (length of the passage − `allowed_length`) is taken off their
- * logits. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n` are at most
- * 1048576. No passage goes beyond one of the `n_breakers` texts, 128 different
- * ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`, 1 to
- * 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end,
- * colon, quotation mark, asterisk. `model` is the one to sample for, whose
- * tokens the breakers are looked up in. As for ember_sampler_add_penalties,
- * tokens that were accepted before the stage was added may not be remembered.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a
- * model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage against repeated passages (DRY). It makes tokens less likely
+ * which would carry on a passage that is among the accepted tokens already. If
+ * the passage has `allowed_length` tokens at least, `multiplier` times `base`
+ * to the power of (length of the passage − `allowed_length`) is taken off their
+ * logits. No passage goes beyond a breaker. Tokens that were accepted before
+ * the stage was added may not be remembered.
+ *
+ * @param sampler the sampler; not NULL
+ * @param model the model to sample for, whose tokens the breakers are looked up
+ *   in; not NULL
+ * @param multiplier the penalty of a passage of `allowed_length`; 0.8 is usual
+ * @param base how fast the penalty grows; 1.75 is usual
+ * @param allowed_length the length from which on passages count, 1048576 at
+ *   most; 2 is usual
+ * @param last_n how many of the tokens accepted latest are searched, 1048576 at
+ *   most
+ * @param breakers texts of 1 to 40 bytes of UTF-8; NULL: line end, colon,
+ *   quotation mark, asterisk
+ * @param lengths length of each breaker in bytes; NULL: each ends at its NUL
+ * @param n_breakers number of `breakers`, 128 different ones at most
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `breakers` and keeps nothing of `model`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_dry(
     struct ember_sampler *sampler,
@@ -2826,10 +4250,21 @@ ember_status ember_sampler_add_dry(
     struct ember_error **err);
 
 /**
- * Appends a stage of the caller's own: `callback` may change the logits of the
- * candidates. It and `user_data` must be usable as long as the sampler, its
- * clones and generators made with it. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage of the caller's own, which may change the logits of the
+ * candidates.
+ *
+ * @param sampler the sampler; not NULL
+ * @param callback receives the candidates, on the thread that samples; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `callback` and `user_data` must stay valid as long as the
+ *   sampler, its clones and generators made with it.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_callback(
     struct ember_sampler *sampler,
@@ -2838,10 +4273,20 @@ ember_status ember_sampler_add_callback(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps tokens whose surprise is below a bound, which
- * follows the surprise that is wanted, `tau` in bits, at the rate `eta`
- * (Mirostat 2). It is the last stage as a rule, and there is one at most.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that keeps tokens whose surprise is below a bound, which follows
+ * the surprise that is wanted (Mirostat 2). It is the last stage as a rule, and
+ * there is one of Mirostat's at most.
+ *
+ * @param sampler the sampler; not NULL
+ * @param tau the wanted surprise in bits
+ * @param eta the rate at which the bound follows
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_mirostat(
     struct ember_sampler *sampler,
@@ -2850,11 +4295,22 @@ ember_status ember_sampler_add_mirostat(
     struct ember_error **err);
 
 /**
- * Appends a stage of Mirostat's first version. It keeps a number of tokens that
- * follows the wanted surprise, `tau` in bits, at the rate `eta`. The number is
- * estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is
- * the last stage as a rule, and there is one of Mirostat's at most. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage of Mirostat's first version, which keeps a number of tokens that
+ * follows the surprise that is wanted. It is the last stage as a rule, and
+ * there is one of Mirostat's at most.
+ *
+ * @param sampler the sampler; not NULL
+ * @param tau the wanted surprise in bits
+ * @param eta the rate at which the number follows
+ * @param m from how many of the likeliest tokens the number is estimated, 2 to
+ *   1048576; 100 is usual
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_mirostat_1(
     struct ember_sampler *sampler,
@@ -2864,13 +4320,23 @@ ember_status ember_sampler_add_mirostat_1(
     struct ember_error **err);
 
 /**
- * Appends a stage that makes tokens the likelier, the nearer their probability
- * is to a target, which moves so that accepted tokens have the probability
- * `target` (0 to 1) on average (adaptive-p). An accepted token counts `decay`
- * times (0 to 0.99) as much as the one behind it. It is the last stage as a
- * rule, behind min-p, and there is one at most. It learns from a token that
- * ember_sampler_sample gave last and ember_sampler_accept takes; generations do
- * both. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that makes tokens the likelier, the nearer their probability is
+ * to a target (adaptive-p). The target moves so that accepted tokens have the
+ * wanted probability on average. It is the last stage as a rule, behind min-p,
+ * and there is one at most. It learns from a token that ember_sampler_sample
+ * gave last and ember_sampler_accept takes; generations do both.
+ *
+ * @param sampler the sampler; not NULL
+ * @param target the wanted probability, 0 to 1
+ * @param decay how much an accepted token counts as against the one behind it,
+ *   0 to 0.99
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_adaptive_p(
     struct ember_sampler *sampler,
@@ -2879,11 +4345,24 @@ ember_status ember_sampler_add_adaptive_p(
     struct ember_error **err);
 
 /**
- * Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n`
- * tokens; -INFINITY rules a token out. A token that comes several times gets
- * the sum. Tokens that have no logit are passed over. Errors:
- * EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves
- * the range of floats; EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds a stage that adds numbers to the logits of tokens. Tokens that have no
+ * logit are passed over.
+ *
+ * @param sampler the sampler; not NULL
+ * @param tokens the token ids; one that comes several times gets the sum; not
+ *   NULL
+ * @param biases a number for each of `tokens`; -INFINITY rules the token out;
+ *   may be NULL if `n` is 0
+ * @param n number of `tokens` and `biases`
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tokens` and `biases`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that
+ *   leaves the range of floats; EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_bias(
     struct ember_sampler *sampler,
@@ -2893,9 +4372,20 @@ ember_status ember_sampler_add_bias(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the `n` tokens at `tokens` only. When none of them
- * is left, sampling fails. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that keeps the given tokens only. When none of them is left,
+ * sampling fails.
+ *
+ * @param sampler the sampler; not NULL
+ * @param tokens the token ids that stay; may be NULL if `n` is 0
+ * @param n number of `tokens`
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tokens`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_allow(
     struct ember_sampler *sampler,
@@ -2904,9 +4394,20 @@ ember_status ember_sampler_add_allow(
     struct ember_error **err);
 
 /**
- * Appends a stage that rules the `n` tokens at `tokens` out. When no other is
- * left, sampling fails. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Adds a stage that rules the given tokens out. When no other is left, sampling
+ * fails.
+ *
+ * @param sampler the sampler; not NULL
+ * @param tokens the token ids that go; may be NULL if `n` is 0
+ * @param n number of `tokens`
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tokens`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_deny(
     struct ember_sampler *sampler,
@@ -2915,21 +4416,32 @@ ember_status ember_sampler_add_deny(
     struct ember_error **err);
 
 /**
- * Appends a stage that keeps the tokens which may be next in a text that
- * follows `constraint`, of which the sampler keeps what it needs. Add it first:
- * what other stages have left before it may be none of these. Where the
- * constraint is complete it leaves the tokens that end a text, and nothing
- * else. It is about the tokens that ember_sampler_sample gives and
- * ember_sampler_accept accepts next; other tokens that are accepted are a
- * prompt, and the text under the constraint begins anew behind them, as it does
- * with ember_sampler_reset. In a generation it begins behind the prompt, and
- * goes on where the prompt is empty. A clone of the sampler goes on by itself.
- * Tokens that the constraint leaves no choice for are run together by
- * generations. A sampler may have several such stages. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Sampling and
- * generation give EMBER_E_INVALID_ARGUMENT where a token was accepted that does
- * not fit, where a limit of the constraint is reached, for a constraint of
- * another model, and with ember_generate_options_set_ignore_eog.
+ * Adds a stage that keeps the tokens which may be next in a text that follows a
+ * constraint. Add it first: what other stages left before it may be none of
+ * these. Where the constraint is complete it leaves the tokens that end a text,
+ * and nothing else. The text is made of the tokens that ember_sampler_sample
+ * gives and ember_sampler_accept accepts next. Other tokens that are accepted
+ * are a prompt, and the text under the constraint begins anew behind them, as
+ * it does with ember_sampler_reset. In a generation it begins behind the
+ * prompt, and goes on where the prompt is empty. A clone of the sampler goes on
+ * by itself. Generations run tokens together that the constraint leaves no
+ * choice for. A sampler may have several such stages.
+ *
+ * @param sampler the sampler; not NULL
+ * @param constraint the constraint, made for the same model; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The sampler keeps what it needs of `constraint`; the caller may
+ *   free it.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Errors of
+ *   sampling and generation: EMBER_E_INVALID_ARGUMENT where a token was
+ *   accepted that does not fit, where a limit of the constraint is reached, for
+ *   a constraint of another model, and with
+ *   ember_generate_options_set_ignore_eog.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_constraint(
     struct ember_sampler *sampler,
@@ -2937,16 +4449,26 @@ ember_status ember_sampler_add_constraint(
     struct ember_error **err);
 
 /**
- * Appends a stage for filling a gap in a text, which ends a generation where no
+ * Adds a stage for filling a gap in a text, which ends a generation where no
  * continuation is likely. Where the tokens that end one are likely as against
  * the number of candidates, they alone are left. Otherwise tokens whose texts
  * begin with another candidate's are merged with it, and tokens with less than
  * a fifth of the probability go. When none is left, the end of a turn (or of
- * the text) is chosen, whether it was among the candidates or not. It stands
- * behind top-k and top-p as a rule. `model` is the one to sample for, and need
- * not be kept. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a
- * model without a tokenizer or without such a token, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * the text) is chosen, whether it was among the candidates or not. The stage
+ * stands behind top-k and top-p as a rule.
+ *
+ * @param sampler the sampler; not NULL
+ * @param model the model to sample for; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember keeps nothing of `model`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
+ *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_add_infill(
     struct ember_sampler *sampler,
@@ -2954,10 +4476,19 @@ ember_status ember_sampler_add_infill(
     struct ember_error **err);
 
 /**
- * Sets whether `frequency` and `presence` of ember_sampler_add_penalties count
- * the tokens that were generated since the last one of a prompt and no others,
- * as OpenAI's API has them; false: all that were accepted. `repeat` always
- * counts all. Errors: EMBER_E_BUSY.
+ * Sets which tokens `frequency` and `presence` of ember_sampler_add_penalties
+ * count. `repeat` always counts all.
+ *
+ * @param sampler the sampler; not NULL
+ * @param generated_only true: those generated since the last one of a prompt,
+ *   as OpenAI's API has it; false, the default: all that were accepted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_set_penalties_generated_only(
     struct ember_sampler *sampler,
@@ -2965,9 +4496,18 @@ ember_status ember_sampler_set_penalties_generated_only(
     struct ember_error **err);
 
 /**
- * Writes an ember_constraint_progress to `out`: how far the text is that
- * follows a constraint of the sampler, of several the one that is furthest from
- * its end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Says how far the text is that follows a constraint of the sampler; of several
+ * constraints, the one furthest from its end.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives an ember_constraint_progress; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_progress(
     const struct ember_sampler *sampler,
@@ -2975,10 +4515,20 @@ ember_status ember_sampler_progress(
     struct ember_error **err);
 
 /**
- * Reports to the stages that look back that `token` is now part of the text:
- * one that ember_sampler_sample gave, which accepts nothing by itself, or one
- * of a prompt. A stage that is added later does not see it, unless an earlier
- * one looks back as far. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Tells the stages that look back that a token is now part of the text.
+ * ember_sampler_sample accepts nothing by itself; a prompt's tokens may be
+ * accepted too. A stage that is added later does not see the token, unless an
+ * earlier one looks back as far.
+ *
+ * @param sampler the sampler; not NULL
+ * @param token the token id
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_accept(
     struct ember_sampler *sampler,
@@ -2986,9 +4536,19 @@ ember_status ember_sampler_accept(
     struct ember_error **err);
 
 /**
- * Writes a copy of a sampler to `out`: its stages and their state, its random
- * numbers where they stand. Free it with ember_sampler_free. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Copies a sampler: its stages and their state, its random numbers where they
+ * stand.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives the copy; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_sampler_free.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_clone(
     const struct ember_sampler *sampler,
@@ -2996,9 +4556,18 @@ ember_status ember_sampler_clone(
     struct ember_error **err);
 
 /**
- * Writes the seed of the random numbers to `out`; for a sampler made with
- * EMBER_SEED_RANDOM the one that was taken. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUSY.
+ * Gives the seed of a sampler's random numbers.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives the seed; for a sampler made with EMBER_SEED_RANDOM the
+ *   one that was taken; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_seed(
     const struct ember_sampler *sampler,
@@ -3006,19 +4575,39 @@ ember_status ember_sampler_seed(
     struct ember_error **err);
 
 /**
- * Starts over, as if the sampler were new: the random numbers and what was
- * accepted; the stages stay. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Starts a sampler over, as if it were new: the random numbers, and what was
+ * accepted. The stages stay.
+ *
+ * @param sampler the sampler; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_reset(
     struct ember_sampler *sampler,
     struct ember_error **err);
 
 /**
- * Chooses a token from `n` logits, 1 to 16777215 (the index is the token id),
- * and writes it to `out`. -INFINITY rules a token out, and +INFINITY all tokens
- * that have less. Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a
- * NaN, or logits that rule every token out; EMBER_E_CANCELLED by a stage's
- * callback; EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Chooses a token from logits. ember_sampler_accept makes it part of the text.
+ *
+ * @param sampler the sampler; not NULL
+ * @param logits a number for each token id; -INFINITY rules a token out, and
+ *   +INFINITY all tokens that have less; not NULL
+ * @param n number of `logits`, 1 to 16777215
+ * @param out receives the token id; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or
+ *   logits that rule every token out; EMBER_E_CANCELLED by a stage's callback;
+ *   EMBER_E_NOMEM; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_sampler_sample(
     struct ember_sampler *sampler,
@@ -3117,21 +4706,46 @@ typedef int32_t ember_constraint_progress;
 #endif // __cplusplus
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_constraint_options_free.
+ * Makes options for a constraint, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_new(
     struct ember_constraint_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options. Constraints made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_constraint_options_free(struct ember_constraint_options *options);
 
 /**
- * Most characters of white space between two parts of JSON, at most 256; 0:
- * none, so that JSON is as short as it can be. White space within strings is
- * text. Default: 32. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY; a number
- * above 256 where the constraint is made.
+ * Limits white space between two parts of JSON. White space within strings is
+ * text.
+ *
+ * @param options the options to change; not NULL
+ * @param whitespace the most characters, 256 at most; 0: none, so that JSON is
+ *   as short as it can be; default: 32
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an
+ *   error where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_set_whitespace(
     struct ember_constraint_options *options,
@@ -3139,17 +4753,29 @@ ember_status ember_constraint_options_set_whitespace(
     struct ember_error **err);
 
 /**
- * Adds a trigger, `text_len` bytes of UTF-8 at `text`, 256 at most: the text is
- * free until this was generated, and the constraint begins behind it. For text
- * behind what a model thinks give the mark that ends its thought (`</think>`).
- * It is found however the model cuts it into tokens, also where it is the text
- * of a control token; what follows it within its last token is the beginning of
- * what the constraint describes. Of several triggers, 16 at most, the one that
- * is complete first counts. A text without a trigger is never under the
- * constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Default:
- * none, it begins with the first token. Errors: EMBER_E_INVALID_ARGUMENT for an
- * empty text, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY; a text that is too
- * long, or too many, where the constraint is made.
+ * Adds a text that starts the constraint: what comes before it is free. For
+ * text behind what a model thinks give the mark that ends its thought
+ * (`</think>`). Ember finds it however the model cuts it into tokens, also
+ * where it is the text of a control token. What follows it within its last
+ * token is the beginning of what the constraint describes. Of several triggers,
+ * 16 at most, the one that is complete first counts. A text without a trigger
+ * is never under the constraint: ember_generate_result says
+ * EMBER_CONSTRAINT_WAITING. Without triggers the constraint begins with the
+ * first token.
+ *
+ * @param options the options to change; not NULL
+ * @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY. A text that is too long, or too many, are
+ *   errors where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_add_trigger_text(
     struct ember_constraint_options *options,
@@ -3158,9 +4784,19 @@ ember_status ember_constraint_options_add_trigger_text(
     struct ember_error **err);
 
 /**
- * Adds a trigger: as ember_constraint_options_add_trigger_text for the token
- * `token`, which does not end a text. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUSY; for a token that does not exist where the constraint is made.
+ * Adds a token that starts the constraint; see
+ * ember_constraint_options_add_trigger_text.
+ *
+ * @param options the options to change; not NULL
+ * @param token the token id; no token that ends a text
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist
+ *   is an error where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_add_trigger_token(
     struct ember_constraint_options *options,
@@ -3168,10 +4804,18 @@ ember_status ember_constraint_options_add_trigger_token(
     struct ember_error **err);
 
 /**
- * Whether the text is free again where the constraint is complete, until the
- * next trigger, behind which it holds anew. Otherwise the text ends there.
- * Needs a trigger. Default: false. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUSY.
+ * Sets what follows a complete constraint. Needs a trigger.
+ *
+ * @param options the options to change; not NULL
+ * @param repeat true: the text is free again until the next trigger, behind
+ *   which the constraint holds anew; false, the default: the text ends
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_set_repeat(
     struct ember_constraint_options *options,
@@ -3179,10 +4823,20 @@ ember_status ember_constraint_options_set_repeat(
     struct ember_error **err);
 
 /**
- * Sets a bound on work or memory, `limit` of ember_constraint_limit. Where one
- * is reached, making the constraint fails, or the generation ends with an
- * error. Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist,
- * EMBER_E_BUSY.
+ * Limits the work or memory of a constraint. Where a limit is reached, making
+ * the constraint fails, or the generation ends with an error.
+ *
+ * @param options the options to change; not NULL
+ * @param limit an ember_constraint_limit
+ * @param value the limit, in the unit that ember_constraint_limit says
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_options_set_limit(
     struct ember_constraint_options *options,
@@ -3191,24 +4845,38 @@ ember_status ember_constraint_options_set_limit(
     struct ember_error **err);
 
 /**
- * Makes a constraint: the text is JSON that the JSON Schema at `schema`
- * describes, `schema_len` bytes of JSON itself (drafts 4 to 2020-12), and
- * writes it to `out`; free it with ember_constraint_free. It is made once and
- * used by many generations of the model, also at the same time. What `model`
- * has of tokens is arranged with its first constraint, which takes about a
- * second for a large vocabulary. `options` NULL: the defaults. Members of
- * objects come in the order of `properties`. Keywords that only describe
- * (title, default …) are passed over, and so are unknown ones, as JSON Schema
- * says. Understood are type, const, enum, anyOf, allOf, $ref; oneOf, if it is
- * certain that its parts exclude each other; properties, required,
+ * Makes a constraint: the text is JSON that a JSON Schema describes (drafts 4
+ * to 2020-12). It is made once and used by many generations of the model, also
+ * at the same time. The first constraint of a model arranges its tokens, which
+ * takes about a second for a large vocabulary.
+ *
+ * Members of objects come in the order of `properties`. Keywords that only
+ * describe (title, default …) are passed over, and so are unknown ones, as JSON
+ * Schema says. Understood are type, const, enum, anyOf, allOf, $ref; oneOf, if
+ * it is certain that its parts exclude each other; properties, required,
  * additionalProperties, patternProperties, minProperties, maxProperties; items,
  * prefixItems, additionalItems, minItems, maxItems; minLength, maxLength,
  * pattern, format; minimum, maximum, exclusiveMinimum, exclusiveMaximum,
- * multipleOf. Nothing is fetched for a $ref. Errors: EMBER_E_UNSUPPORTED for
- * another keyword or format, by its name, for a model without a tokenizer, for
- * tokens that cannot spell JSON, and without the feature "constraints";
- * EMBER_E_INVALID_ARGUMENT for what is no schema, or too large, and for a
- * schema that no JSON meets; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * multipleOf. Nothing is fetched for a $ref.
+ *
+ * @param model the model; not NULL
+ * @param schema the schema, JSON itself; not NULL
+ * @param schema_len length of `schema` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the constraint; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call. `model` may be released after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for
+ *   a model without a tokenizer, for tokens that cannot spell JSON, and without
+ *   the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no schema,
+ *   or too large, and for a schema that no JSON meets; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_new_json_schema(
     const struct ember_model *model,
@@ -3219,8 +4887,20 @@ ember_status ember_constraint_new_json_schema(
     struct ember_error **err);
 
 /**
- * Makes a constraint: the text is a JSON object, whatever it holds. All else as
- * ember_constraint_new_json_schema.
+ * Makes a constraint: the text is a JSON object, whatever it holds.
+ *
+ * @param model the model; not NULL
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the constraint; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_constraint_new_json_schema.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_new_json_object(
     const struct ember_model *model,
@@ -3229,10 +4909,24 @@ ember_status ember_constraint_new_json_object(
     struct ember_error **err);
 
 /**
- * Makes a constraint: the text is one that the regular expression at `regex`
- * matches as a whole, `regex_len` bytes of UTF-8 in the syntax of the Rust
- * crate regex; there is no look-around, and no anchor but at the ends. All else
- * as ember_constraint_new_json_schema.
+ * Makes a constraint: a regular expression matches the text as a whole.
+ *
+ * @param model the model; not NULL
+ * @param regex the expression, UTF-8, in the syntax of the Rust crate regex;
+ *   there is no look-around, and no anchor but at the ends; not NULL
+ * @param regex_len length of `regex` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the constraint; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for what is no such expression; else as
+ *   ember_constraint_new_json_schema.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_new_regex(
     const struct ember_model *model,
@@ -3243,12 +4937,26 @@ ember_status ember_constraint_new_regex(
     struct ember_error **err);
 
 /**
- * Makes a constraint: the text is one that the context-free grammar at
- * `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`. The
- * syntax is Lark's as the crate llguidance reads it: rules `name: "text"
- * /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`, `*`, `+`, `{n,m}`,
- * `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as
- * ember_constraint_new_json_schema.
+ * Makes a constraint: a context-free grammar derives the text from its rule
+ * `start`. The syntax is Lark's as the crate llguidance reads it: rules `name:
+ * "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`, `*`, `+`,
+ * `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`.
+ *
+ * @param model the model; not NULL
+ * @param grammar the grammar, UTF-8; not NULL
+ * @param grammar_len length of `grammar` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the constraint; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for what is no such grammar; else as
+ *   ember_constraint_new_json_schema.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_new_lark(
     const struct ember_model *model,
@@ -3259,9 +4967,24 @@ ember_status ember_constraint_new_lark(
     struct ember_error **err);
 
 /**
- * Makes a constraint: the text is one of the `n_texts` at `texts`, text i of
- * `lengths[i]` bytes of UTF-8, none of them empty; `lengths` NULL: each ends at
- * its NUL byte. All else as ember_constraint_new_json_schema.
+ * Makes a constraint: the text is one of several.
+ *
+ * @param model the model; not NULL
+ * @param texts the texts, UTF-8, none of them empty; not NULL
+ * @param lengths length of each text in bytes; NULL: each ends at its NUL
+ * @param n_texts number of `texts`
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the constraint; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for no texts or an empty one; else as
+ *   ember_constraint_new_json_schema.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_constraint_new_choices(
     const struct ember_model *model,
@@ -3273,8 +4996,13 @@ ember_status ember_constraint_new_choices(
     struct ember_error **err);
 
 /**
- * Frees a constraint; samplers, options and generations keep what they need of
- * it. NULL is fine.
+ * Frees a constraint.
+ *
+ * @param constraint the constraint; may be NULL
+ *
+ * - Ownership: Samplers, options and generations keep what they need of the
+ *   constraint.
+ * - Threads: Any thread; no other call may use the handle.
  */
 void ember_constraint_free(struct ember_constraint *constraint);
 
@@ -3452,20 +5180,48 @@ typedef struct ember_chat_format {
 } ember_chat_format;
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_chat_options_free. Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+ * Makes options for a chat template, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_chat_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_new(
     struct ember_chat_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options. What was made with them stays as it is.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_chat_options_free(struct ember_chat_options *options);
 
 /**
- * The tools that the model may call: a JSON array, as a rule of objects with
- * "type" and "function". An empty text, the default, means none. It is read
- * when a template is applied. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+ * Sets the tools that the model may call. They are read when a template is
+ * applied.
+ *
+ * @param options the options to change; not NULL
+ * @param tools a JSON array, as a rule of objects with "type" and "function";
+ *   empty, the default: none; may be NULL if `tools_len` is 0
+ * @param tools_len length of `tools` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tools`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_tools(
     struct ember_chat_options *options,
@@ -3474,11 +5230,23 @@ ember_status ember_chat_options_set_tools(
     struct ember_error **err);
 
 /**
- * More variables for the template: a JSON object, for example
- * `{"enable_thinking": false}`; which ones matter is the template's to say. The
- * names "messages", "tools" and "add_generation_prompt", which are given
- * otherwise, are refused when a template is applied. An empty text, the
- * default, means none. Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Sets more variables for the template; which ones matter is the template's to
+ * say. They are read when a template is applied. The names "messages", "tools"
+ * and "add_generation_prompt", which are given otherwise, are then refused.
+ *
+ * @param options the options to change; not NULL
+ * @param variables a JSON object, for example `{"enable_thinking": false}`;
+ *   empty, the default: none; may be NULL if `variables_len` is 0
+ * @param variables_len length of `variables` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `variables`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_variables(
     struct ember_chat_options *options,
@@ -3487,9 +5255,22 @@ ember_status ember_chat_options_set_variables(
     struct ember_error **err);
 
 /**
- * A template to use instead of the model's: its text, in the Jinja language. An
- * empty text, the default, means the model's. Errors: EMBER_E_UTF8,
- * EMBER_E_BUSY.
+ * Sets a template to use instead of the model's.
+ *
+ * @param options the options to change; not NULL
+ * @param template_text the template in the Jinja language; empty, the default:
+ *   the model's; may be NULL if `template_len` is 0
+ * @param template_len length of `template_text` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `template_text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_template(
     struct ember_chat_options *options,
@@ -3498,10 +5279,23 @@ ember_status ember_chat_options_set_template(
     struct ember_error **err);
 
 /**
- * Which of the model's templates to use, for models with several. By default it
- * is "tool_use" when there are tools and the model has one of that name, and
- * else "default", which is also the name of a template without a name. Errors:
- * EMBER_E_UTF8, EMBER_E_BUSY.
+ * Sets which of the model's templates to use, for models with several.
+ *
+ * @param options the options to change; not NULL
+ * @param name the template's name; "default" is also the name of a template
+ *   without a name. Empty, the default: "tool_use" when there are tools and the
+ *   model has one of that name, and else "default", UTF-8; may be NULL if
+ *   `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `name`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_template_name(
     struct ember_chat_options *options,
@@ -3510,8 +5304,18 @@ ember_status ember_chat_options_set_template_name(
     struct ember_error **err);
 
 /**
- * Whether the text ends with what comes before an answer of the assistant.
- * Default: true.
+ * Sets whether the text ends with what comes before an answer of the assistant.
+ *
+ * @param options the options to change; not NULL
+ * @param add_generation_prompt true, the default: it does; false: it ends with
+ *   the last message
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_add_generation_prompt(
     struct ember_chat_options *options,
@@ -3519,14 +5323,26 @@ ember_status ember_chat_options_set_add_generation_prompt(
     struct ember_error **err);
 
 /**
- * Whether the model calls tools, for ember_chat_parser_new:
- * - "auto", the default, as is an empty text: it may;
- * - "none": what looks like a call is text;
- * - "required": it has to;
- * - a tool's name, or OpenAI's object `{"type": "function", "function":
- *   {"name": …}}`: it has to call this tool, and a call of another is broken.
+ * Sets whether the model calls tools, for ember_chat_parser_new,
+ * ember_chat_constraint and conversations.
  *
- * Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * @param options the options to change; not NULL
+ * @param tool_choice "auto", the default, as is an empty text: it may. "none":
+ *   what looks like a call is text. "required": it has to. A tool's name, or
+ *   OpenAI's JSON object `{"type": "function", "function": {"name": …}}`: it
+ *   has to call this tool, and a call of another is broken; may be NULL if
+ *   `tool_choice_len` is 0
+ * @param tool_choice_len length of `tool_choice` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tool_choice`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_tool_choice(
     struct ember_chat_options *options,
@@ -3535,10 +5351,20 @@ ember_status ember_chat_options_set_tool_choice(
     struct ember_error **err);
 
 /**
- * Whether a reply may have several calls, for ember_chat_parser_new. Default:
- * true. Else what comes behind the first is broken. Where calls are held to the
+ * Sets whether a reply may have several calls. Where calls are held to the
  * schemas of the tools (ember_chat_options_set_strict_tools), a reply has 32
- * calls at most, or one.
+ * calls at most.
+ *
+ * @param options the options to change; not NULL
+ * @param parallel_calls true, the default: it may; false: what comes behind the
+ *   first call is broken
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_parallel_calls(
     struct ember_chat_options *options,
@@ -3546,9 +5372,19 @@ ember_status ember_chat_options_set_parallel_calls(
     struct ember_error **err);
 
 /**
- * What time it is for templates that write the date: seconds since the start of
- * 1970 as the local clock shows them (universal time plus the zone's offset).
- * By default it is the system's universal time.
+ * Sets what time it is for templates that write the date.
+ *
+ * @param options the options to change; not NULL
+ * @param seconds seconds since the start of 1970 as the local clock shows them
+ *   (universal time plus the zone's offset); by default the system's universal
+ *   time
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_now(
     struct ember_chat_options *options,
@@ -3556,13 +5392,23 @@ ember_status ember_chat_options_set_now(
     struct ember_error **err);
 
 /**
- * Whether a conversation (ember_conversation_new) constrains calls to the
- * schemas of the tools, so that every call parses: from the mark of a call on,
- * or from the beginning of the answer where a call has to be made. True by
- * default. Calls of the form "llama3", which has no mark, are free as long as
- * none has to be made. A schema that has what constraints have not, or what the
- * form of calls cannot be held to, is refused by name: false leaves it to the
- * model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets whether a conversation (ember_conversation_new) constrains calls to the
+ * schemas of the tools, so that every call parses. The constraint holds from
+ * the mark of a call on, or from the beginning of the answer where a call has
+ * to be made. Calls of the form "llama3", which has no mark, are free as long
+ * as none has to be made. Ember refuses by name a schema that has what
+ * constraints have not, or what the form of calls cannot be held to.
+ *
+ * @param options the options to change; not NULL
+ * @param strict_tools true, the default: it does; false: the calls are left to
+ *   the model
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_strict_tools(
     struct ember_chat_options *options,
@@ -3570,11 +5416,20 @@ ember_status ember_chat_options_set_strict_tools(
     struct ember_error **err);
 
 /**
- * Whether the model thinks before it answers: an ember_thinking. It sets the
- * variable of the template that switches thinking, which is found in the
- * template itself. Where the template has none, or no value for off, using the
- * options is EMBER_E_UNSUPPORTED. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUSY.
+ * Sets whether the model thinks before it answers. It sets the variable of the
+ * template that switches thinking, which is found in the template itself. Where
+ * the template has none, or no value for off, using the options is
+ * EMBER_E_UNSUPPORTED.
+ *
+ * @param options the options to change; not NULL
+ * @param thinking an ember_thinking
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_options_set_thinking(
     struct ember_chat_options *options,
@@ -3582,26 +5437,39 @@ ember_status ember_chat_options_set_thinking(
     struct ember_error **err);
 
 /**
- * Writes the text of a conversation, as `model` was trained on it, to `buffer`
- * of `capacity` bytes, without NUL, and its length to `n_needed`; a first call
- * with capacity 0 asks for the length. `messages` is a JSON array of objects
- * with "role", "content" and what else the template looks at ("tool_calls",
- * "name", "reasoning_content").
+ * Writes the text of a conversation as the model was trained on it. The text is
+ * what `apply_chat_template` of the Python package transformers gives.
+ * Templates are bounded in work and memory, whatever a file holds.
  *
- * The text is what `apply_chat_template` of the Python package transformers
- * gives. It spells control tokens, and BOS where the template says so: tokenize
+ * **The text spells control tokens**, and BOS where the template says so.
+ * Generate from it with ember_generate_options_set_parse_special, or tokenize
  * it with parse_special true and add_special false. Texts of users that spell
- * control tokens become these tokens; a host that minds must look for them
- * first.
+ * control tokens then become these tokens. ember_chat_tokenize has neither
+ * trap.
  *
- * `options` NULL: the defaults. Templates are bounded in work and memory,
- * whatever a file holds. Any thread. Errors: EMBER_E_INVALID_ARGUMENT for what
- * is not the JSON it must be and for messages that the template refuses (the
- * sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a
- * model without a template and a build without the feature "chat";
- * EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
- * template that is broken or takes too much; EMBER_E_UTF8,
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ * @param model the model; not NULL
+ * @param messages a JSON array of objects with "role", "content" and what else
+ *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
+ * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+ * @param options the template, tools and variables; NULL: the defaults
+ * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
+ *   is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and
+ *   for messages that the template refuses (the sentence has the template's own
+ *   words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
+ *   in a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no
+ *   template has; EMBER_E_FORMAT for a template that is broken or takes too
+ *   much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_apply_template(
     const struct ember_model *model,
@@ -3614,13 +5482,29 @@ ember_status ember_chat_apply_template(
     struct ember_error **err);
 
 /**
- * As ember_chat_apply_template, but gives the tokens of the conversation:
- * `n_needed` of them, written to `tokens`, which holds `capacity`. Generate
+ * Writes the tokens of a conversation as the model was trained on it. Generate
  * from them with ember_generate_tokens. **No text of a message or tool can
  * spell a control token**: "<|im_end|>" in what a user typed is text. A
  * template that looks for such marks in messages ("</think>" in an answer) does
- * not find them. BOS comes first where the file asks for it, once. `options`
- * NULL: the defaults. Any thread. Errors: as ember_chat_apply_template.
+ * not find them. BOS comes first where the file asks for it, once.
+ *
+ * @param model the model; not NULL
+ * @param messages a JSON array of objects with "role", "content" and what else
+ *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
+ * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+ * @param options the template, tools and variables; NULL: the defaults
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_tokenize(
     const struct ember_model *model,
@@ -3633,24 +5517,37 @@ ember_status ember_chat_tokenize(
     struct ember_error **err);
 
 /**
- * Makes the constraint of a reply that may call tools, and writes it to `out`.
- * Every call follows the schema of its tool. Where the options' tool choice
- * asks for a call, the reply is one. Give it to
- * ember_generate_options_set_constraint. A conversation
- * (ember_conversation_new) does this by itself. `out` is NULL where there is
- * nothing to constrain: without tools, with the choice "none", and where no
- * call has to be made in the form "llama3", which has no mark. `prompt` is the
- * text that ember_chat_apply_template gave with the same options. It may end
- * inside a thought: then the constraint begins behind it. Empty: as the
- * template ends it when it has no variables. The reply's marks are often
- * special tokens: see ember_chat_parser_new. `options` NULL: the defaults,
- * which have no tools. Any thread. Errors: EMBER_E_UNSUPPORTED, by name, for
- * schemas that have what constraints or the form of calls have not; where a
- * call has to be made and Ember knows no form of the template; for a model
- * without a template; in builds without the features "chat" and "constraints".
- * EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must
- * be. EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Makes the constraint of a reply that may call tools, for
+ * ember_generate_options_set_constraint. Every call follows the schema of its
+ * tool. Where the options' tool choice asks for a call, the reply is one. A
+ * conversation (ember_conversation_new) does this by itself. The reply's marks
+ * are often special tokens: see ember_chat_parser_new.
+ *
+ * @param model the model; not NULL
+ * @param options tools and tool choice; NULL: the defaults, which have no tools
+ * @param prompt the text that ember_chat_apply_template gave with the same
+ *   options, which may end inside a thought: then the constraint begins behind
+ *   it; empty: as the template ends it when it has no variables, UTF-8; may be
+ *   NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the constraint; or NULL where there is nothing to
+ *   constrain: without tools, with the choice "none", and where no call has to
+ *   be made in the form "llama3", which has no mark
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what
+ *   constraints or the form of calls have not; EMBER_E_UNSUPPORTED where a call
+ *   has to be made and Ember knows no form of the template, for a model without
+ *   a template, and in builds without the features "chat" and "constraints";
+ *   EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must
+ *   be; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
+ *   broken template; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_constraint(
     const struct ember_model *model,
@@ -3661,25 +5558,34 @@ ember_status ember_chat_constraint(
     struct ember_error **err);
 
 /**
- * Prepares to read a reply of `model`, and writes the parser to `out`; free it
- * with ember_chat_parser_free. What the reply looks like is found in the chat
- * template: the model's, or the one that `options` say. The options are best
- * those that the prompt was written with: of the tools in them the names are
- * known then, and the types of arguments where the format writes none down.
- * `options` NULL: the defaults; they may be freed afterwards.
+ * Makes a parser for one reply of a model. It finds in the chat template what
+ * the reply looks like: the model's, or that of `options`. Marks are often
+ * special tokens, whose text a generation leaves out by itself: have it write
+ * them with ember_generate_options_set_render_special.
  *
- * `prompt` is the text that ember_chat_apply_template gave, which may end
- * inside a thought; empty: as the template ends it when it has no variables. It
- * is also what ids of calls are made from.
+ * @param model the model; not NULL
+ * @param options best those that the prompt was written with, so that the names
+ *   of tools are known, and the types of arguments where the format writes none
+ *   down; NULL: the defaults
+ * @param prompt the text that ember_chat_apply_template gave, which may end
+ *   inside a thought; empty: as the template ends it when it has no variables;
+ *   ids of calls are made from it too, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the parser; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
  *
- * Marks are often special tokens, whose text a generation leaves out by itself:
- * have it write them (ember_generate_options_set_render_special). Errors:
- * EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they
- * must be, and a choice of a tool that is none of the tools;
- * EMBER_E_UNSUPPORTED for a model without a template and a build without the
- * feature "chat"; EMBER_E_NOT_FOUND for a name that no template has;
- * EMBER_E_FORMAT for a template that is broken; EMBER_E_UTF8, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * - Ownership: The caller frees `*out` with ember_chat_parser_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not
+ *   what they must be, and for the choice of a tool that is none of the tools;
+ *   EMBER_E_UNSUPPORTED for a model without a template, and in a build without
+ *   the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has;
+ *   EMBER_E_FORMAT for a broken template; EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_new(
     const struct ember_model *model,
@@ -3689,14 +5595,32 @@ ember_status ember_chat_parser_new(
     struct ember_chat_parser **out,
     struct ember_error **err);
 
-/** Frees a parser. NULL is fine. */
+/**
+ * Frees a parser.
+ *
+ * @param parser the parser; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the parser.
+ */
 void ember_chat_parser_free(struct ember_chat_parser *parser);
 
 /**
- * More of the reply, in chunks of any length that end between two code points,
- * as those of ember_event do. Then take events with ember_chat_parser_next
- * until there is none. After ember_chat_parser_finish text is ignored. Errors:
- * EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Gives a parser more of the reply. Then take events with
+ * ember_chat_parser_next until there is none. Text after
+ * ember_chat_parser_finish is ignored.
+ *
+ * @param parser the parser; not NULL
+ * @param text the text, of any length, which ends between two code points as
+ *   that of an ember_event does, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_push(
     struct ember_chat_parser *parser,
@@ -3705,10 +5629,19 @@ ember_status ember_chat_parser_push(
     struct ember_error **err);
 
 /**
- * The reply is over, for this ember_finish_reason. Text that waited for more
- * comes now, and a call that is not complete is broken. Errors:
- * EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no reason;
- * EMBER_E_BUSY.
+ * Tells a parser that the reply is over. Text that waited for more comes now,
+ * and a call that is not complete is broken.
+ *
+ * @param parser the parser; not NULL
+ * @param finish_reason the ember_finish_reason of the reply
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no
+ *   reason; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_finish(
     struct ember_chat_parser *parser,
@@ -3716,9 +5649,20 @@ ember_status ember_chat_parser_finish(
     struct ember_error **err);
 
 /**
- * Writes the next event to `event`, whose struct_size must be set;
- * EMBER_CHAT_EVENT_NONE when there is none now. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes the next event of a reply.
+ *
+ * @param parser the parser; not NULL
+ * @param event receives the event, EMBER_CHAT_EVENT_NONE when there is none
+ *   now; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   parser.
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_next(
     struct ember_chat_parser *parser,
@@ -3726,8 +5670,17 @@ ember_status ember_chat_parser_next(
     struct ember_error **err);
 
 /**
- * Writes to `out` whether the reply is inside a thought now. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Says whether the reply is inside a thought now.
+ *
+ * @param parser the parser; not NULL
+ * @param out receives 1 or 0; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_is_thinking(
     const struct ember_chat_parser *parser,
@@ -3735,10 +5688,19 @@ ember_status ember_chat_parser_is_thinking(
     struct ember_error **err);
 
 /**
- * Writes to `out`, whose struct_size must be set, how the replies of the
- * parser's template are written: what form calls have, what is around thoughts,
- * and which variable switches them. Errors: EMBER_E_INVALID_ARGUMENT,
- * EMBER_E_BUSY.
+ * Says how the replies of a template are written: what form calls have, what is
+ * around thoughts, and which variable switches them.
+ *
+ * @param parser the parser; not NULL
+ * @param out receives the description; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What `out` points to stays as long as the parser.
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_chat_parser_format(
     const struct ember_chat_parser *parser,
@@ -3746,11 +5708,27 @@ ember_status ember_chat_parser_format(
     struct ember_error **err);
 
 /**
- * Writes the text of the model's chat template `name` ("default" if the name is
- * empty) to `buffer` of `capacity` bytes, without NUL, and its length to
- * `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without
- * templates, EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8,
- * EMBER_E_BUFFER_TOO_SMALL.
+ * Writes the text of a model's chat template.
+ *
+ * @param model the model; not NULL
+ * @param name the template's name; empty: "default", UTF-8; may be NULL if
+ *   `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
+ *   is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without templates;
+ *   EMBER_E_NOT_FOUND for a name that it does not have;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_chat_template(
     const struct ember_model *model,
@@ -3871,23 +5849,36 @@ typedef uint32_t (*ember_full_callback)(
     void *user_data);
 
 /**
- * Makes a conversation in a sequence of `context` and writes it to `out`; free
- * it with ember_conversation_free. It keeps the context alive.
- * - `system`: the system text; empty: none.
- * - `chat_options`: the template, variables, tools and thinking; NULL: the
- *   defaults. add_generation_prompt means nothing here.
- * - `generate_options`: how replies are generated, such as most tokens, the
- *   sequence, stop strings, a cancel token and a time limit; NULL: the
- *   defaults. echo, shift, ignore_eog and log-probabilities are refused.
+ * Makes a conversation in a sequence of a context. Each reply runs only what
+ * the sequence does not hold. Use the sequence for nothing else: what others
+ * put there has to be run again. **What a user types can never spell a control
+ * token**: see ember_chat_tokenize.
  *
- * Both options may be freed afterwards. Each reply runs only what the sequence
- * does not hold. Use the sequence for nothing else: what others put there has
- * to be run again. **What a user types can never spell a control token**: see
- * ember_chat_tokenize. Errors: EMBER_E_UNSUPPORTED for a model without a
- * template or a tokenizer, for tools whose calls the template does not write,
- * for thinking that it cannot switch, and in a build without the feature
- * "chat"; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOT_FOUND, EMBER_E_FORMAT,
- * EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * @param context the context; not NULL
+ * @param system the system text; empty: none, UTF-8; may be NULL if
+ *   `system_len` is 0
+ * @param system_len length of `system` in bytes, or EMBER_NUL_TERMINATED
+ * @param chat_options the template, variables, tools and thinking; NULL: the
+ *   defaults; add_generation_prompt means nothing here
+ * @param generate_options how replies are generated: most tokens, the sequence,
+ *   stop strings, a cancel token, a time limit and so on; NULL: the defaults;
+ *   echo, shift, ignore_eog and log-probabilities are refused
+ * @param out receives the conversation; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_conversation_free.
+ *   `chat_options` and `generate_options` may be freed after the call. The
+ *   conversation keeps `context` alive.
+ * - Threads: One call at a time for `context`, `chat_options` and
+ *   `generate_options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer,
+ *   for tools whose calls the template does not write, for thinking that it
+ *   cannot switch, and in a build without the feature "chat"; EMBER_E_NOT_FOUND
+ *   for a name that no template has; EMBER_E_FORMAT for a broken template;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_new(
     struct ember_context *context,
@@ -3899,19 +5890,34 @@ ember_status ember_conversation_new(
     struct ember_error **err);
 
 /**
- * Frees a conversation. NULL is fine. What its sequence holds stays there.
- * While a call is using the conversation (from that call's callback, or on
- * another thread) it is not freed, and the log says so: free it afterwards.
+ * Frees a conversation. What its sequence holds stays there.
+ *
+ * @param conversation the conversation; may be NULL
+ *
+ * - Threads: Any thread. While a call is using the conversation (from that
+ *   call's callback, or on another thread) it is not freed, and the log says
+ *   so: free it afterwards.
  */
 void ember_conversation_free(struct ember_conversation *conversation);
 
 /**
- * Adds a message without having it answered: a JSON object with `role` (system,
- * developer, user, assistant, tool) and what else the template takes:
- * `content`, `tool_calls`, `tool_call_id`, `name`. The result of a tool is
- * added so, and a conversation that was held elsewhere. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUSY while a reply is under
- * way.
+ * Adds a message without having it answered, such as the result of a tool, or
+ * the messages of a conversation that was held elsewhere.
+ *
+ * @param conversation the conversation; not NULL
+ * @param message a JSON object with `role` (system, developer, user, assistant,
+ *   tool) and what else the template takes: `content`, `tool_calls`,
+ *   `tool_call_id`, `name`; not NULL
+ * @param message_len length of `message` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_BUSY while a reply is under way, too;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_add(
     struct ember_conversation *conversation,
@@ -3920,19 +5926,35 @@ ember_status ember_conversation_add(
     struct ember_error **err);
 
 /**
- * Adds a user's message with this text and has it answered; empty `text`: has
- * the messages answered that were added. Hands every event to `callback` with
- * `user_data`, the last of which is EMBER_CHAT_EVENT_END; then the reply is a
+ * Adds a user's message, has it answered, and hands each event of the reply to
+ * a callback. The last event is EMBER_CHAT_EVENT_END; then the reply is a
  * message. A call of a tool ends a reply as a rule: add its result, and ask for
- * the reply to that. `sampler` NULL: greedy; `out_usage` NULL: not wanted. On
- * an error, and where the callback ends it, the reply is no message. A user's
- * message stays once its reply began; where it could not begin, it is taken
- * back. Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its
- * sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when there is nothing
- * to reply to, or the template refuses the messages; EMBER_E_UTF8,
- * EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no error: finish_reason tells.
- * A prompt of more than 4 KiB is the exception: EMBER_E_CANCELLED where the
- * token ends its encoding.
+ * the reply to that. On an error, and where the callback ends it, the reply is
+ * no message. The user's message stays once its reply began; where it could not
+ * begin, it is taken back.
+ *
+ * @param conversation the conversation; not NULL
+ * @param text the user's message; empty: have the messages answered that were
+ *   added, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out_usage receives what the reply took; set its struct_size first;
+ *   NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`, its context and `sampler`;
+ *   a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its
+ *   sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when there is
+ *   nothing to reply to, or the template refuses the messages;
+ *   EMBER_E_CANCELLED where a token ends the encoding of a prompt of more than
+ *   4 KiB; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. Otherwise a cancel token
+ *   is no error: finish_reason says so.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_send(
     struct ember_conversation *conversation,
@@ -3945,9 +5967,24 @@ ember_status ember_conversation_send(
     struct ember_error **err);
 
 /**
- * The pull form of ember_conversation_send: begins a reply, whose events come
- * from ember_conversation_next. The conversation keeps the sampler as long as
- * the reply is under way. Errors: as ember_conversation_send.
+ * Begins the reply to a user's message; its events come from
+ * ember_conversation_next. This is the pull form of ember_conversation_send.
+ *
+ * @param conversation the conversation; not NULL
+ * @param text the user's message; empty: have the messages answered that were
+ *   added, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The conversation keeps `sampler` as long as the reply is under
+ *   way.
+ * - Threads: One call at a time for `conversation`, its context and `sampler`;
+ *   a second gives EMBER_E_BUSY.
+ * - Errors: as ember_conversation_send.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_begin(
     struct ember_conversation *conversation,
@@ -3957,11 +5994,23 @@ ember_status ember_conversation_begin(
     struct ember_error **err);
 
 /**
- * Writes the next event of the reply to `event`, whose struct_size must be set;
- * what it points to stays until the next call with this conversation. After
- * EMBER_CHAT_EVENT_END it comes again and again; before the first reply
- * EMBER_CHAT_EVENT_NONE. Errors leave the reply where it was: try again, or
- * ember_conversation_abandon. As ember_generator_next.
+ * Writes the next event of a reply. After EMBER_CHAT_EVENT_END it comes again
+ * and again; before the first reply the event is EMBER_CHAT_EVENT_NONE. An
+ * error leaves the reply where it was: try again, or
+ * ember_conversation_abandon.
+ *
+ * @param conversation the conversation; not NULL
+ * @param event receives the event; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   conversation.
+ * - Threads: One call at a time for `conversation`, its context and the sampler
+ *   of the reply; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_generator_next.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_next(
     struct ember_conversation *conversation,
@@ -3969,26 +6018,58 @@ ember_status ember_conversation_next(
     struct ember_error **err);
 
 /**
- * Gives the reply under way up: it becomes no message. Fine when there is none.
- * Errors: EMBER_E_BUSY.
+ * Gives a reply that is under way up: it becomes no message. Without one the
+ * call does nothing.
+ *
+ * @param conversation the conversation; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_abandon(
     struct ember_conversation *conversation,
     struct ember_error **err);
 
 /**
- * Forgets the last turn: the user's last message and all behind it. Errors:
- * EMBER_E_INVALID_ARGUMENT when there is none, EMBER_E_BUSY while a reply is
- * under way.
+ * Forgets the last turn: the user's last message and all behind it.
+ *
+ * @param conversation the conversation; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when there is none; EMBER_E_BUSY while a
+ *   reply is under way, too.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_undo(
     struct ember_conversation *conversation,
     struct ember_error **err);
 
 /**
- * Writes all messages so far, those that were dropped included, to `buffer` of
- * `capacity` bytes as a JSON array, without NUL, and its length to `n_needed`.
- * Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ * Writes all messages so far, those that were dropped included.
+ *
+ * @param conversation the conversation; not NULL
+ * @param buffer receives a JSON array, UTF-8 without NUL; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_messages(
     const struct ember_conversation *conversation,
@@ -3998,8 +6079,18 @@ ember_status ember_conversation_messages(
     struct ember_error **err);
 
 /**
- * Writes what the last reply took to `out`, whose struct_size must be set.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes what the last reply took.
+ *
+ * @param conversation the conversation; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_usage_get(
     const struct ember_conversation *conversation,
@@ -4007,9 +6098,20 @@ ember_status ember_conversation_usage_get(
     struct ember_error **err);
 
 /**
- * Most tokens of a thought from now on: then it is closed by the template's own
- * mark, and the answer comes. 0: as many as it takes, the default. Errors:
- * EMBER_E_UNSUPPORTED when the template has no marks of thoughts, EMBER_E_BUSY.
+ * Limits the tokens of a thought from now on. Then the thought is closed by the
+ * template's own mark, and the answer comes.
+ *
+ * @param conversation the conversation; not NULL
+ * @param n_tokens the most tokens; 0, the default: as many as it takes
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_set_thinking_budget(
     struct ember_conversation *conversation,
@@ -4017,10 +6119,21 @@ ember_status ember_conversation_set_thinking_budget(
     struct ember_error **err);
 
 /**
- * What happens from now on where the conversation becomes longer than its
- * sequence: an ember_when_full, and how many tokens must be free for a reply
- * when it begins; 0: max_tokens, and a quarter of the sequence at most. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets what happens from now on where the conversation becomes longer than its
+ * sequence.
+ *
+ * @param conversation the conversation; not NULL
+ * @param when_full an ember_when_full
+ * @param n_reserve how many tokens must be free for a reply when it begins; 0:
+ *   max_tokens, and a quarter of the sequence at most
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_set_when_full(
     struct ember_conversation *conversation,
@@ -4029,9 +6142,24 @@ ember_status ember_conversation_set_when_full(
     struct ember_error **err);
 
 /**
- * Has `callback` say, with `user_data`, how many turns are dropped where the
- * conversation becomes too long; NULL: as few as need be. It is called by
- * ember_conversation_send and ember_conversation_begin. Errors: EMBER_E_BUSY.
+ * Sets a callback that says how many turns are dropped where the conversation
+ * becomes too long. ember_conversation_send and ember_conversation_begin call
+ * it.
+ *
+ * @param conversation the conversation; not NULL
+ * @param callback says how many turns are dropped, on the calling thread; NULL:
+ *   as few as need be
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `callback` and `user_data` must stay valid as long as the
+ *   conversation, or until others are set.
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_set_on_full(
     struct ember_conversation *conversation,
@@ -4040,10 +6168,23 @@ ember_status ember_conversation_set_on_full(
     struct ember_error **err);
 
 /**
- * Writes to `out` the same conversation in sequence `sequence` of the same
- * context, which gets what this one's holds: both go on by themselves. Its
- * callback for a full sequence is not copied. Errors: EMBER_E_INVALID_ARGUMENT
- * for a sequence that does not exist, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Copies a conversation into another sequence of the same context, which gets
+ * what this one's holds. Both go on by themselves. The callback for a full
+ * sequence is not copied.
+ *
+ * @param conversation the conversation; not NULL
+ * @param sequence number of the other sequence
+ * @param out receives the copy; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_conversation_free.
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_fork(
     const struct ember_conversation *conversation,
@@ -4052,11 +6193,24 @@ ember_status ember_conversation_fork(
     struct ember_error **err);
 
 /**
- * Writes the conversation as bytes to `buffer` of `capacity` bytes, and their
- * number to `n_needed`: its messages, and which tokens its sequence holds. Save
- * the sequence too (ember_context_save_sequence) where it shall not be run
- * again. Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY, also while a reply is
- * under way.
+ * Writes a conversation as bytes: its messages, and which tokens its sequence
+ * holds. Save the sequence too (ember_context_state_save) where it shall not be
+ * run again.
+ *
+ * @param conversation the conversation; not NULL
+ * @param buffer receives the bytes; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_BUSY while a reply is under way, too;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_save(
     const struct ember_conversation *conversation,
@@ -4066,12 +6220,29 @@ ember_status ember_conversation_save(
     struct ember_error **err);
 
 /**
- * Makes a conversation of the `len` bytes at `saved`, which
- * ember_conversation_save gave, as ember_conversation_new does: with options of
- * its own, which should be those that it had. Where the sequence does not hold
- * what it held, the next reply runs it again. Errors: EMBER_E_FORMAT for bytes
- * that are damaged, EMBER_E_UNSUPPORTED for those of a later version, and those
- * of ember_conversation_new.
+ * Makes a conversation of saved bytes. Where the sequence does not hold what it
+ * held, the next reply runs it again.
+ *
+ * @param context the context; not NULL
+ * @param saved what ember_conversation_save wrote; not NULL
+ * @param len number of bytes
+ * @param chat_options as for ember_conversation_new; best those that it had;
+ *   NULL: the defaults
+ * @param generate_options as for ember_conversation_new; best those that it
+ *   had; NULL: the defaults
+ * @param out receives the conversation; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_conversation_free.
+ *   `chat_options` and `generate_options` may be freed after the call. The
+ *   conversation keeps `context` alive.
+ * - Threads: One call at a time for `context`, `chat_options` and
+ *   `generate_options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_FORMAT for bytes that are damaged; EMBER_E_UNSUPPORTED for
+ *   those of a later version; else as ember_conversation_new.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_conversation_load(
     struct ember_context *context,
@@ -4142,20 +6313,43 @@ typedef int32_t ember_fim_order;
 #endif // __cplusplus
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_fim_options_free. Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL,
- * EMBER_E_NOMEM.
+ * Makes options for a prompt that asks to fill a gap, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_fim_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_fim_options_new(
     struct ember_fim_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_fim_options_free(struct ember_fim_options *options);
 
 /**
- * Sets in which order the parts stand: an ember_fim_order. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets in which order the parts of the prompt stand.
+ *
+ * @param options the options to change; not NULL
+ * @param order an ember_fim_order; default: EMBER_FIM_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_fim_options_set_order(
     struct ember_fim_options *options,
@@ -4163,9 +6357,21 @@ ember_status ember_fim_options_set_order(
     struct ember_error **err);
 
 /**
- * Sets the name of the repository, which stands first; an empty one, the
- * default, for none. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
- * EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Sets the name of the repository, which stands first in the prompt.
+ *
+ * @param options the options to change; not NULL
+ * @param name the name; empty, the default: none, UTF-8; may be NULL if
+ *   `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `name`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_fim_options_set_repository(
     struct ember_fim_options *options,
@@ -4174,9 +6380,21 @@ ember_status ember_fim_options_set_repository(
     struct ember_error **err);
 
 /**
- * Sets the name of the file that has the gap; an empty one, the default, for
- * none. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * Sets the name of the file that has the gap.
+ *
+ * @param options the options to change; not NULL
+ * @param name the name; empty, the default: none, UTF-8; may be NULL if
+ *   `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `name`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_fim_options_set_file(
     struct ember_fim_options *options,
@@ -4185,9 +6403,23 @@ ember_status ember_fim_options_set_file(
     struct ember_error **err);
 
 /**
- * Adds the name and the text of another file, to stand before the one with the
- * gap, in the order of the calls; 4096 at most. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Adds another file, to stand before the one with the gap, in the order of the
+ * calls; 4096 at most.
+ *
+ * @param options the options to change; not NULL
+ * @param name the name of the file, UTF-8; may be NULL if `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param text its text, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `name` and `text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_fim_options_add_file(
     struct ember_fim_options *options,
@@ -4198,16 +6430,34 @@ ember_status ember_fim_options_add_file(
     struct ember_error **err);
 
 /**
- * Writes the tokens of a prompt that asks for what stands between `prefix` and
- * `suffix` to `tokens`, which holds `capacity` of them, and their number to
- * `n_needed`; a first call with capacity 0 asks for the number. The control
- * tokens are the tokenizer's (ember_tokenizer_info); BOS comes first where it
- * asks for that. Texts spell no control tokens. Give the tokens to
- * ember_generator_new_tokens or ember_engine_submit_tokens; what is generated
- * fills the gap. `options` may be NULL. Any thread. Errors: EMBER_E_UNSUPPORTED
- * names the token that a prompt of this kind needs and the tokenizer lacks;
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
- * EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Writes the tokens of a prompt that asks for what stands between two texts.
+ * Give the tokens to ember_generator_new_tokens or ember_engine_submit_tokens;
+ * what is generated fills the gap. The control tokens are the tokenizer's
+ * (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell
+ * no control tokens.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param prefix the text in front of the gap, UTF-8; may be NULL if
+ *   `prefix_len` is 0
+ * @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
+ * @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is
+ *   0
+ * @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
+ * @param options file names and order; NULL: the defaults
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind
+ *   needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_tokenizer_fim_prompt(
     const struct ember_tokenizer *tokenizer,
@@ -4307,22 +6557,49 @@ typedef struct ember_engine_metrics {
 } ember_engine_metrics;
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_engine_options_free.
+ * Makes options for an engine, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_engine_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_new(
     struct ember_engine_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options. Engines made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_engine_options_free(struct ember_engine_options *options);
 
 /**
- * How the engine's context is made: n_ctx is the positions of each request,
- * n_batch the most rows of a step (prompts get 32 in any case). kv_limit and
- * threads are as in a context. The number of sequences and whether the engine
- * keeps prefixes are its own options. Copied. Default: those of
- * ember_context_options_new.
+ * Sets how the engine's context is made: n_ctx is the positions of each
+ * request, n_batch the most rows of a step (prompts get 32 in any case);
+ * kv_limit and threads are as in a context. The number of sequences, and
+ * whether prefixes are kept, are the engine's own options.
+ *
+ * @param options the options to change; not NULL
+ * @param context_options the options; default: those of
+ *   ember_context_options_new; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `context_options`.
+ * - Threads: One call at a time for `options` and `context_options`; a second
+ *   gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_set_context_options(
     struct ember_engine_options *options,
@@ -4330,8 +6607,18 @@ ember_status ember_engine_options_set_context_options(
     struct ember_error **err);
 
 /**
- * How many requests run together, 1 to 4096. More give more tokens in all,
- * fewer to each. Default: 8.
+ * Sets how many requests run together. More give more tokens in all, fewer to
+ * each.
+ *
+ * @param options the options to change; not NULL
+ * @param n_parallel 1 to 4096; default: 8
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_set_n_parallel(
     struct ember_engine_options *options,
@@ -4339,9 +6626,19 @@ ember_status ember_engine_options_set_n_parallel(
     struct ember_error **err);
 
 /**
- * How many requests may wait, at least 1, until one of those that run has
- * ended; more are refused with EMBER_E_QUEUE_FULL. A request waits until the
- * next step in any case. Default: 256.
+ * Sets how many requests may wait until one of those that run has ended; more
+ * are refused with EMBER_E_QUEUE_FULL. A request waits until the next step in
+ * any case.
+ *
+ * @param options the options to change; not NULL
+ * @param max_queue requests, at least 1; default: 256
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_set_max_queue(
     struct ember_engine_options *options,
@@ -4349,9 +6646,20 @@ ember_status ember_engine_options_set_max_queue(
     struct ember_error **err);
 
 /**
- * Whether requests that begin alike, such as with the same system prompt, share
- * what was computed for the first of them, as long as it is in the cache. What
- * they give does not change. Default: true.
+ * Sets whether requests that begin alike, such as with the same system prompt,
+ * share what was computed for the first of them, as long as it is in the cache.
+ * What they give does not change.
+ *
+ * @param options the options to change; not NULL
+ * @param share_prefixes true, the default: they do; false: each is computed
+ *   alone
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_set_share_prefixes(
     struct ember_engine_options *options,
@@ -4359,9 +6667,19 @@ ember_status ember_engine_options_set_share_prefixes(
     struct ember_error **err);
 
 /**
- * Whether a thread of the engine's own does all steps; callbacks then run on
- * it. Default: false: the caller's threads do, in ember_engine_step and
- * ember_request_next.
+ * Sets which threads do the engine's steps.
+ *
+ * @param options the options to change; not NULL
+ * @param thread true: one of the engine's own, on which callbacks then run;
+ *   false, the default: the caller's threads, in ember_engine_step and
+ *   ember_request_next
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_options_set_thread(
     struct ember_engine_options *options,
@@ -4369,13 +6687,24 @@ ember_status ember_engine_options_set_thread(
     struct ember_error **err);
 
 /**
- * Makes an engine over `model`, with a context of its own, and writes it to
- * `out`; free it with ember_engine_free. `options` NULL: the defaults. The
- * engine keeps the model alive. It takes its large buffers here: as much as
- * ember_memory_estimate says of a context whose n_seq is n_parallel. Errors:
- * EMBER_E_INVALID_ARGUMENT for options that contradict the model,
- * EMBER_E_UNSUPPORTED for an encoder and for a thread where there are none,
- * EMBER_E_NOMEM.
+ * Makes an engine over a model, with a context of its own. It takes its large
+ * buffers here: as much as ember_memory_estimate says of a context whose n_seq
+ * is n_parallel.
+ *
+ * @param model the model; not NULL
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the engine; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_engine_free. `options` may be
+ *   freed after the call. The engine keeps the model alive.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model;
+ *   EMBER_E_UNSUPPORTED for an encoder, and for a thread where there are none;
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_new(
     struct ember_model *model,
@@ -4385,37 +6714,58 @@ ember_status ember_engine_new(
 
 /**
  * Ends all requests as cancelled, waits for the engine's own thread if it has
- * one, and frees the engine. NULL is fine. Requests stay until they are freed
- * themselves, in any order, with the events that were not taken; the KV cache
- * goes with the engine. While a call of ember_engine_step is under way (in one
- * of its callbacks, or on another thread) it is not freed, and the log says so:
- * free it afterwards.
+ * one, and frees the engine. The KV cache goes with it.
+ *
+ * @param engine the engine; may be NULL
+ *
+ * - Ownership: Requests stay, with the events that were not taken, until they
+ *   are freed themselves, in any order.
+ * - Threads: Any thread. While a call of ember_engine_step is under way (in one
+ *   of its callbacks, or on another thread) the engine is not freed, and the
+ *   log says so: free it afterwards.
  */
 void ember_engine_free(struct ember_engine *engine);
 
 /**
- * Has `prompt` continued, and writes the request to `out`; free it with
- * ember_request_free. The prompt is the whole text: it is tokenized here (BOS
- * included), waits in the queue, and runs together with other requests. What it
- * gives is what it would give alone (with keys and values in EMBER_KV_F32, but
- * for the last digits of log-probabilities). Any thread, and callbacks too.
- * `options` NULL: the defaults; of them, the sequence and reuse_prefix mean
- * nothing here; priority does. `sampler` NULL: greedy; otherwise a copy is
- * taken as it is (ember_sampler_clone), random state and all, so that requests
- * which shall differ need samplers of different seeds; the prompt takes the
- * place of all that it had accepted. `callback` NULL: take the events with
- * ember_request_next. Otherwise it gets them, with `user_data`, on the thread
- * that does the step: one of the callers of ember_engine_step and
- * ember_request_next, or the engine's own. It may call Ember,
- * ember_engine_submit included, but nothing that waits for this engine's steps
- * (EMBER_E_BUSY). The last event is EMBER_EVENT_END, unless it returned
- * non-zero before; until then `user_data` must stay valid. A prompt for which
- * the whole KV cache has too few pages (ember_context_options_set_kv_limit)
- * ends with EMBER_FINISH_CONTEXT_FULL and no token when its turn comes. Errors:
- * EMBER_E_QUEUE_FULL when as many requests wait as may, EMBER_E_CONTEXT_FULL
- * for a prompt of more than n_ctx tokens, EMBER_E_INVALID_ARGUMENT (an empty
- * prompt), EMBER_E_UTF8, EMBER_E_UNSUPPORTED without a tokenizer, EMBER_E_BUSY
- * when the options or the sampler are in use.
+ * Has a prompt continued, together with other requests. The prompt is the whole
+ * text: it is tokenized here (BOS included) and waits in the queue. A request
+ * gives what it would give alone (with keys and values in EMBER_KV_F32, but for
+ * the last digits of log-probabilities). **A prompt made by
+ * ember_chat_apply_template needs ember_generate_options_set_parse_special.** A
+ * prompt for which the whole KV cache has too few pages
+ * (ember_context_options_set_kv_limit) ends with EMBER_FINISH_CONTEXT_FULL and
+ * no token when its turn comes.
+ *
+ * @param engine the engine; not NULL
+ * @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to generate; NULL: the defaults; the sequence and
+ *   reuse_prefix mean nothing here, and the priority does
+ * @param sampler chooses the tokens; NULL: greedy; requests that shall differ
+ *   need samplers of different seeds, since Ember takes a copy, random state
+ *   and all (ember_sampler_clone), in which the prompt takes the place of all
+ *   that was accepted
+ * @param callback receives each event, on the thread that does the step: a
+ *   caller of ember_engine_step or ember_request_next, or the engine's own;
+ *   NULL: take the events with ember_request_next
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out receives the request; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_request_free. `options` may
+ *   be freed after the call. `sampler` is copied. `user_data` must stay valid
+ *   until the last event, EMBER_EVENT_END, or until the callback returned
+ *   non-zero.
+ * - Threads: Any thread, and callbacks too; one call at a time for `options`
+ *   and `sampler`, a second gives EMBER_E_BUSY. A callback that waits for this
+ *   engine's steps gets EMBER_E_BUSY.
+ * - Errors: EMBER_E_QUEUE_FULL when as many requests wait as may;
+ *   EMBER_E_CONTEXT_FULL for a prompt of more than n_ctx tokens;
+ *   EMBER_E_INVALID_ARGUMENT for an empty prompt; EMBER_E_UNSUPPORTED without a
+ *   tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_submit(
     struct ember_engine *engine,
@@ -4429,9 +6779,32 @@ ember_status ember_engine_submit(
     struct ember_error **err);
 
 /**
- * As ember_engine_submit for a prompt of `n_tokens` token ids, to which nothing
- * is added. Errors: as ember_engine_submit, and EMBER_E_INVALID_ARGUMENT for a
- * token that does not exist.
+ * Has a prompt of token ids continued, together with other requests; see
+ * ember_engine_submit. Nothing is added to the prompt.
+ *
+ * @param engine the engine; not NULL
+ * @param tokens the token ids of the prompt, at least one; may be NULL if
+ *   `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the thread that does the step; NULL:
+ *   take the events with ember_request_next
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out receives the request; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_request_free. `options` may
+ *   be freed after the call. `sampler` is copied. `user_data` must stay valid
+ *   until the last event, EMBER_EVENT_END, or until the callback returned
+ *   non-zero.
+ * - Threads: Any thread, and callbacks too; one call at a time for `options`
+ *   and `sampler`, a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_engine_submit.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_submit_tokens(
     struct ember_engine *engine,
@@ -4446,16 +6819,24 @@ ember_status ember_engine_submit_tokens(
 
 /**
  * Does one step on the calling thread: a batch with the next token of each
- * request that runs and chunks of prompts, whose events it gives to callbacks
- * and requests. Before that it waits up to `timeout_ms` milliseconds for
- * something to do (0: not at all, EMBER_FOREVER: without end), and for another
- * thread that does a step. Writes to `out_more` whether there is more to do
- * now; it may be NULL. A pump is a thread that calls this in a loop, with a
- * timeout after which it looks whether the host has it stop: nothing but a
- * request ends a longer wait. Errors: EMBER_E_BUSY when another thread is at it
- * all the while, the engine has a thread of its own, or the caller is a
- * callback of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single
- * request is reported to that request.
+ * request that runs, and chunks of prompts. Callbacks and requests get its
+ * events. A pump is a thread that calls this in a loop, with a timeout after
+ * which it looks whether the host has it stop: nothing but a request ends a
+ * longer wait. What ends a single request is reported to that request.
+ *
+ * @param engine the engine; not NULL
+ * @param timeout_ms milliseconds to wait for something to do, and for another
+ *   thread that does a step; 0: not at all; EMBER_FOREVER: without end
+ * @param out_more receives whether there is more to do now; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_BUSY when another thread does steps all the while, the
+ *   engine has a thread of its own, or the caller is a callback of the step
+ *   under way; EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_step(
     struct ember_engine *engine,
@@ -4464,8 +6845,17 @@ ember_status ember_engine_step(
     struct ember_error **err);
 
 /**
- * Writes what the engine has done to `out`, whose struct_size must be set. Any
- * thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Writes what an engine has done since it was made, and how things stand.
+ *
+ * @param engine the engine; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_metrics_get(
     const struct ember_engine *engine,
@@ -4473,10 +6863,19 @@ ember_status ember_engine_metrics_get(
     struct ember_error **err);
 
 /**
- * Writes the options in force in the engine's context to `out`, whose
- * struct_size must be set: n_ctx are the positions of each request, for its
- * prompt and what is generated, n_seq how many requests run together. Any
- * thread. Errors: EMBER_E_INVALID_ARGUMENT.
+ * Writes the options in force in the engine's context. n_ctx are the positions
+ * of each request, for its prompt and what is generated; n_seq is how many
+ * requests run together.
+ *
+ * @param engine the engine; not NULL
+ * @param out receives them; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_engine_info_get(
     const struct ember_engine *engine,
@@ -4484,18 +6883,28 @@ ember_status ember_engine_info_get(
     struct ember_error **err);
 
 /**
- * Writes the next event of a request without a callback to `event`, whose
- * struct_size must be set; what it points to stays until the next call with
- * this request, or its free. If there is none yet this waits up to `timeout_ms`
- * milliseconds (0: not at all, EMBER_FOREVER: without end) and then gives
- * EMBER_EVENT_NONE. While it waits and no other thread does the engine's steps
- * it does them, so that a host needs no other thread; a step that has begun is
- * done to its end, which may be later. After EMBER_EVENT_END it comes again and
- * again; of a request with a callback it is the only event, and comes when the
- * callback is not called any more. Errors: what ended the request, behind its
- * events and then each time; EMBER_E_BUSY when another thread waits for this
- * request, or the caller is a callback of the step under way, which it would
- * wait for; EMBER_E_INVALID_ARGUMENT.
+ * Writes the next event of a request. While it waits and no other thread does
+ * the engine's steps, it does them, so that a host needs no other thread; a
+ * step that has begun is done to its end, which may be later than the timeout.
+ * After EMBER_EVENT_END it comes again and again. Of a request with a callback
+ * it is the only event, and comes when the callback is not called any more.
+ *
+ * @param request the request; not NULL
+ * @param timeout_ms milliseconds to wait for an event; 0: not at all;
+ *   EMBER_FOREVER: without end
+ * @param event receives the event, EMBER_EVENT_NONE when there was none in
+ *   time; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   request, or its free.
+ * - Threads: One call at a time for `request`; a second gives EMBER_E_BUSY, and
+ *   so does a callback of the step under way.
+ * - Errors: what ended the request, behind its events and then each time;
+ *   EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_request_next(
     struct ember_request *request,
@@ -4504,18 +6913,29 @@ ember_status ember_request_next(
     struct ember_error **err);
 
 /**
- * Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A
- * step under way is done to its end, unless all requests that it runs tokens of
- * are cancelled: then it ends before the model's next layer. Any thread. NULL,
- * or what is no request, is left alone.
+ * Ends a request with the engine's next step, as EMBER_FINISH_CANCELLED. A step
+ * under way is done to its end, unless all requests that it runs tokens of are
+ * cancelled: then it ends before the model's next layer.
+ *
+ * @param request the request; NULL, or what is no request, is left alone
+ *
+ * - Threads: Any thread, also several at the same time.
  */
 void ember_request_cancel(const struct ember_request *request);
 
 /**
- * Writes what the request did so far to `out`, whose struct_size must be set;
- * its finish_reason is EMBER_FINISH_NONE before the end. Its nanoseconds are
- * those of the steps that it was part of. Any thread. Errors:
- * EMBER_E_INVALID_ARGUMENT.
+ * Writes what a request did so far. Its finish_reason is EMBER_FINISH_NONE
+ * before the end. Its nanoseconds are those of the steps that it was part of.
+ *
+ * @param request the request; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_request_usage(
     const struct ember_request *request,
@@ -4523,10 +6943,13 @@ ember_status ember_request_usage(
     struct ember_error **err);
 
 /**
- * Frees a request; one that has not ended is cancelled, and its callback gets
- * EMBER_EVENT_END with the engine's next step. NULL is fine. While a call is
- * using the request (on another thread) it is not freed, and the log says so:
- * free it afterwards.
+ * Frees a request. One that has not ended is cancelled, and its callback gets
+ * EMBER_EVENT_END with the engine's next step.
+ *
+ * @param request the request; may be NULL
+ *
+ * - Threads: Any thread. While a call is using the request (on another thread)
+ *   it is not freed, and the log says so: free it afterwards.
  */
 void ember_request_free(struct ember_request *request);
 
@@ -4551,20 +6974,43 @@ void ember_request_free(struct ember_request *request);
  */
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_embed_options_free. Errors: EMBER_E_INVALID_ARGUMENT when `out` is
- * NULL.
+ * Makes options for embedding, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_embed_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_new(
     struct ember_embed_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_embed_options_free(struct ember_embed_options *options);
 
 /**
- * Which hidden states make a text's vector, an ember_pooling. Default:
- * EMBER_POOLING_AUTO. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+ * Sets which hidden states make a text's vector.
+ *
+ * @param options the options to change; not NULL
+ * @param pooling an ember_pooling; default: EMBER_POOLING_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_set_pooling(
     struct ember_embed_options *options,
@@ -4572,9 +7018,20 @@ ember_status ember_embed_options_set_pooling(
     struct ember_error **err);
 
 /**
- * Whether each vector is scaled to length 1, so that the dot product of two is
- * their cosine similarity. Default: true for one vector per text, unless the
- * modules.json of a folder lists no Normalize; false for one per token.
+ * Sets whether each vector is scaled to length 1, so that the dot product of
+ * two is their cosine similarity.
+ *
+ * @param options the options to change; not NULL
+ * @param normalize true: it is; false: it is not; default: true for one vector
+ *   per text, unless the modules.json of a folder lists no Normalize, and false
+ *   for one per token
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_set_normalize(
     struct ember_embed_options *options,
@@ -4582,10 +7039,20 @@ ember_status ember_embed_options_set_normalize(
     struct ember_error **err);
 
 /**
- * Whether Ember cuts a text that is too long instead of refusing it. It takes
- * the first tokens (ember_embed: and the special token at the end): as many as
- * a text may have and as the free pages of the KV cache hold, if that is one at
- * least. Default: false.
+ * Sets whether Ember cuts a text that is too long instead of refusing it. It
+ * takes the first tokens (ember_embed: and the special token at the end): as
+ * many as a text may have and as the free pages of the KV cache hold, if that
+ * is one at least.
+ *
+ * @param options the options to change; not NULL
+ * @param truncate true: the text is cut; false, the default: the call fails
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_set_truncate(
     struct ember_embed_options *options,
@@ -4593,10 +7060,20 @@ ember_status ember_embed_options_set_truncate(
     struct ember_error **err);
 
 /**
- * How many numbers of each vector are kept: the first ones. The vector is
- * scaled to length 1 after that, where it is scaled at all. So models that were
- * trained for it (Matryoshka) give shorter vectors. 0: all, the default.
- * ember_embed refuses more than a vector has (n_embd_out of ember_model_info).
+ * Sets how many numbers of each vector are kept: the first ones. Models that
+ * were trained for it (Matryoshka) give shorter vectors so. Where vectors are
+ * scaled to length 1, that comes afterwards. ember_embed refuses more numbers
+ * than a vector has (n_embd_out of ember_model_info).
+ *
+ * @param options the options to change; not NULL
+ * @param dimensions numbers of a vector; 0, the default: all
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_set_dimensions(
     struct ember_embed_options *options,
@@ -4604,14 +7081,25 @@ ember_status ember_embed_options_set_dimensions(
     struct ember_error **err);
 
 /**
- * Puts the prompt called `name` before each text that ember_embed embeds, in
- * place of the model's default prompt. Prompts and their names, such as "query"
- * and "document", are in the config_sentence_transformers.json of a folder;
- * GGUF files have none. An empty name: the model's default prompt, if it has
- * one; this is the default. `name` is `length` bytes of UTF-8, or
- * EMBER_NUL_TERMINATED. ember_embed refuses a name that the model does not have
- * (EMBER_E_INVALID_ARGUMENT, with the names that there are). Errors:
- * EMBER_E_UTF8.
+ * Sets the prompt that ember_embed puts before each text, by its name. Prompts
+ * and their names, such as "query" and "document", are in the
+ * config_sentence_transformers.json of a folder; GGUF files have none.
+ * ember_embed refuses a name that the model does not have, with the names that
+ * there are.
+ *
+ * @param options the options to change; not NULL
+ * @param name the name; empty, the default: the model's default prompt, if it
+ *   has one, UTF-8; may be NULL if `length` is 0
+ * @param length length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `name`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_options_set_prompt(
     struct ember_embed_options *options,
@@ -4620,27 +7108,42 @@ ember_status ember_embed_options_set_prompt(
     struct ember_error **err);
 
 /**
- * Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at
- * `texts[i]`; `lengths` NULL: each ends at its NUL byte. A text gets the
- * special tokens its model's texts begin and end with; the text of a control
- * token is plain text. The vectors go to `vectors`, whose capacity is
- * `capacity` numbers, one after the other in the order of the texts. Each has
- * n_embd_out (of ember_model_info) numbers, or as many as
- * ember_embed_options_set_dimensions says. With EMBER_POOLING_NONE there is one
- * of n_embd numbers for each token of each text. `n_needed` receives their
- * number; a first call with capacity 0 asks for it. `options` NULL: the
- * defaults. Texts run in batches of as many as fit n_batch, without padding.
- * The tokens and logits of the context's sequences stay as they are, and texts
- * cannot use their pages. Encoders see a text as a whole, so there it may have
- * n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A
- * folder of sentence-transformers may name a default prompt, which is put
- * before each text, and a max_seq_length, which a text may have at most.
- * Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8,
- * EMBER_E_INVALID_ARGUMENT for a text without any token and for a vector that
- * would hold NaN or infinity (the model's weights overflow), each naming the
- * text by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model
- * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the
- * context's token, EMBER_E_IO when the model's file can no longer be read.
+ * Makes vectors of texts. A text gets the special tokens that the model's texts
+ * begin and end with; the text of a control token is plain text. Texts run in
+ * batches of as many as fit n_batch, without padding. The tokens and logits of
+ * the context's sequences stay as they are, and texts cannot use their pages.
+ * Encoders see a text as a whole, so there it may have n_batch tokens at most
+ * (if n_batch was not set, that is n_ctx up to 65536). A folder of
+ * sentence-transformers may name a default prompt, which is put before each
+ * text, and a max_seq_length, which a text may have at most.
+ *
+ * @param context the context; not NULL
+ * @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
+ * @param lengths length of each text in bytes; NULL: each ends at its NUL
+ * @param n_texts number of `texts`
+ * @param options pooling and so on; NULL: the defaults
+ * @param vectors receives the vectors in the order of the texts, each of
+ *   n_embd_out numbers (ember_model_info), or as many as
+ *   ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd
+ *   numbers for each token of each text; may be NULL if `capacity` is 0
+ * @param capacity numbers that `vectors` can take; 0 to ask for the number
+ * @param n_needed receives the number of numbers, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and
+ *   EMBER_E_INVALID_ARGUMENT for a text without any token and for a vector that
+ *   would hold NaN or infinity (the model's weights overflow), each by the
+ *   text's index; EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file
+ *   can no longer be read; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed(
     struct ember_context *context,
@@ -4654,11 +7157,32 @@ ember_status ember_embed(
     struct ember_error **err);
 
 /**
- * As ember_embed for texts that are token ids already, to which nothing is
- * added, no prompt either: the texts stand one after the other in `tokens`,
- * `n_tokens` ids in all, and text i has `lengths[i]` of them. Errors: as
- * ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to
- * n_tokens and for a token that does not exist.
+ * Makes vectors of texts that are token ids already; see ember_embed. Nothing
+ * is added to them, no prompt either.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of all texts, one text behind the other; may be
+ *   NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`, of all texts together
+ * @param lengths number of tokens of each text; not NULL
+ * @param n_texts number of texts, and of `lengths`
+ * @param options pooling and so on; NULL: the defaults
+ * @param vectors receives the vectors in the order of the texts, as from
+ *   ember_embed; may be NULL if `capacity` is 0
+ * @param capacity numbers that `vectors` can take; 0 to ask for the number
+ * @param n_needed receives the number of numbers, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to
+ *   `n_tokens`, and for a token that does not exist; else as ember_embed;
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_embed_tokens(
     struct ember_context *context,
@@ -4719,20 +7243,43 @@ typedef int32_t ember_classify_activation;
 #endif // __cplusplus
 
 /**
- * Writes new options with their defaults to `out`; free them with
- * ember_classify_options_free. Errors: EMBER_E_INVALID_ARGUMENT when `out` is
- * NULL, EMBER_E_NOMEM.
+ * Makes options for classifying and reranking, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_classify_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify_options_new(
     struct ember_classify_options **out,
     struct ember_error **err);
 
-/** Frees options. NULL is fine. */
+/**
+ * Frees options.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
 void ember_classify_options_free(struct ember_classify_options *options);
 
 /**
- * Sets what is done to the head's outputs: an ember_classify_activation.
- * Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets what is done to the outputs of the model's head.
+ *
+ * @param options the options to change; not NULL
+ * @param activation an ember_classify_activation; default: EMBER_CLASSIFY_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify_options_set_activation(
     struct ember_classify_options *options,
@@ -4740,9 +7287,18 @@ ember_status ember_classify_options_set_activation(
     struct ember_error **err);
 
 /**
- * Sets whether of a text that is too long what fits is taken (true), or the
- * call fails (false, the default). Of a query and a document, the end of the
- * document is left out. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Sets whether Ember cuts a text that is too long instead of refusing it. Of a
+ * query and a document, it leaves the end of the document out.
+ *
+ * @param options the options to change; not NULL
+ * @param truncate true: the text is cut; false, the default: the call fails
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify_options_set_truncate(
     struct ember_classify_options *options,
@@ -4750,12 +7306,25 @@ ember_status ember_classify_options_set_truncate(
     struct ember_error **err);
 
 /**
- * Sets the prompt of rerankers that are decoders: a text with the places
- * `{query}` and `{document}`, each once, in which texts of control tokens stand
- * for these tokens. An empty one, the default, stands for the model's
- * `tokenizer.chat_template.rerank`, or for Qwen3-Reranker's where a model of
- * that architecture has none. Encoders have no prompt. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * Sets the prompt of rerankers that are decoders. Encoders have no prompt.
+ *
+ * @param options the options to change; not NULL
+ * @param template_text a text with the places `{query}` and `{document}`, each
+ *   once, in which texts of control tokens stand for these tokens. Empty, the
+ *   default: the model's `tokenizer.chat_template.rerank`, or Qwen3-Reranker's
+ *   where a model of that architecture has none; may be NULL if `template_len`
+ *   is 0
+ * @param template_len length of `template_text` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `template_text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify_options_set_template(
     struct ember_classify_options *options,
@@ -4765,9 +7334,18 @@ ember_status ember_classify_options_set_template(
 
 /**
  * Sets whether a model without a head is asked for "yes" or "no", and its score
- * is the probability of "yes" (false by default): Qwen3-Reranker's original
- * folder, which Ember recognizes by its name too. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * is the probability of "yes". Qwen3-Reranker's original folder is such a
+ * model; Ember recognizes it by its name too.
+ *
+ * @param options the options to change; not NULL
+ * @param yes_no true: it is asked; false, the default: it is not
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify_options_set_yes_no(
     struct ember_classify_options *options,
@@ -4775,17 +7353,32 @@ ember_status ember_classify_options_set_yes_no(
     struct ember_error **err);
 
 /**
- * Writes the scores of `n_texts` texts to `scores`, whose capacity is
- * `capacity` numbers: for each text one for each label (ember_model_label), and
- * their number to `n_needed`; a first call with capacity 0 asks for the number.
- * Text i is UTF-8 of `lengths[i]` bytes at `texts[i]`; `lengths` NULL: each
- * ends at its NUL byte. Texts run together, as with ember_embed; the context's
- * sequences stay as they are. `options` may be NULL. Errors:
- * EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without
- * a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_CONTEXT_FULL for
- * a text that is too long, by its index; EMBER_E_BUFFER_TOO_SMALL,
- * EMBER_E_NOMEM, EMBER_E_BUSY, EMBER_E_CANCELLED by the context's token,
- * EMBER_E_IO when the model's file can no longer be read.
+ * Gives each of several texts a score for each label of the model. Texts run
+ * together, as with ember_embed. The context's sequences stay as they are.
+ *
+ * @param context the context; not NULL
+ * @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
+ * @param lengths length of each text in bytes; NULL: each ends at its NUL
+ * @param n_texts number of `texts`
+ * @param options the activation and so on; NULL: the defaults
+ * @param scores receives, for each text in order, a number for each label
+ *   (ember_model_label); may be NULL if `capacity` is 0
+ * @param capacity scores that `scores` can take; 0 to ask for the number
+ * @param n_needed receives the number of scores, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts,
+ *   or without a tokenizer; EMBER_E_CONTEXT_FULL for a text that is too long,
+ *   by its index; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the
+ *   model's file can no longer be read; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_classify(
     struct ember_context *context,
@@ -4799,17 +7392,36 @@ ember_status ember_classify(
     struct ember_error **err);
 
 /**
- * Writes to `scores`, whose capacity is `capacity` numbers, how well each of
- * `n_documents` texts answers `query`: one score for each, in their order, the
- * higher the better; and their number to `n_needed`. Document i is UTF-8 of
- * `lengths[i]` bytes at `documents[i]`; `lengths` NULL: each ends at its NUL
- * byte. Encoders read a pair as they were trained to (`[CLS] query [SEP]
- * document [SEP]` with token types for BERT), decoders behind the prompt of the
- * model (ember_classify_options_set_template). Texts spell no control tokens.
- * Pairs run together, as texts do with ember_embed; the context's sequences
- * stay as they are. `options` may be NULL. Errors: EMBER_E_UNSUPPORTED for a
- * model that has no head, or one with several labels of which none is "yes";
- * else as ember_classify.
+ * Gives each of several documents a score for how well it answers a query, the
+ * higher the better. Encoders read a pair as they were trained to (`[CLS] query
+ * [SEP] document [SEP]` with token types for BERT), decoders behind the prompt
+ * of the model (ember_classify_options_set_template). Texts spell no control
+ * tokens. Pairs run together, as texts do with ember_embed. The context's
+ * sequences stay as they are.
+ *
+ * @param context the context; not NULL
+ * @param query the query, UTF-8; not NULL
+ * @param query_len length of `query` in bytes, or EMBER_NUL_TERMINATED
+ * @param documents the documents, UTF-8; may be NULL if `n_documents` is 0
+ * @param lengths length of each text in bytes; NULL: each ends at its NUL
+ * @param n_documents number of `documents`
+ * @param options the activation and so on; NULL: the defaults
+ * @param scores receives a number for each document, in their order; may be
+ *   NULL if `capacity` is 0
+ * @param capacity scores that `scores` can take; 0 to ask for the number
+ * @param n_needed receives the number of scores, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with
+ *   several labels of which none is "yes"; else as ember_classify;
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_rerank(
     struct ember_context *context,
@@ -4825,9 +7437,18 @@ ember_status ember_rerank(
     struct ember_error **err);
 
 /**
- * Writes the number of labels of a model that scores texts to `out`: the scores
- * of a text. Any thread. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED
- * for a model without a head that does.
+ * Counts the labels of a model that scores texts: the scores of a text.
+ *
+ * @param model the model; not NULL
+ * @param out receives the number of labels; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts;
+ *   EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_label_count(
     const struct ember_model *model,
@@ -4835,10 +7456,25 @@ ember_status ember_model_label_count(
     struct ember_error **err);
 
 /**
- * Writes label number `index` (as the model's source names it, without NUL) to
- * `buffer` of `capacity` bytes, and its length to `n_needed`. A label without a
- * name is `LABEL_0` and so on. Any thread. Errors: EMBER_E_NOT_FOUND,
- * EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED as ember_model_label_count.
+ * Writes the name of a label.
+ *
+ * @param model the model; not NULL
+ * @param index number of the label, from 0
+ * @param buffer receives the name as the model's source has it, UTF-8 without
+ *   NUL; a label without a name is `LABEL_0` and so on; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for an index that is too large;
+ *   EMBER_E_UNSUPPORTED for a model without a head that scores texts;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_label(
     const struct ember_model *model,
@@ -4903,25 +7539,47 @@ typedef struct ember_score_result {
 } ember_score_result;
 
 /**
- * Scores how likely `continuation` is behind `prompt`: the log-probability of
+ * Scores how likely a continuation is behind a prompt: the log-probability of
  * each of its tokens given all before it. Both together are tokenized as one
- * text, with the special tokens that texts begin with (BOS); scored are the
- * tokens from the first on that is not one of the prompt's alone. An empty
- * prompt needs a model that begins texts with BOS. Of `options` (NULL: the
- * defaults) the sequence, parse_special and the cancel token count. The
- * sequence keeps what it has in common with the prompt and forgets the rest;
- * afterwards it holds all but the last token, so that scoring many
- * continuations of one prompt runs the prompt once. Memory for logits does not
- * grow with the text. The tokens' scores go to `scores`, which holds `capacity`
- * of them, and their number to `n_needed`; a first call with capacity 0 asks
- * for it. `n_needed` NULL: they are not wanted, `scores` is not looked at.
- * `out_result` NULL: not wanted. Errors: EMBER_E_INVALID_ARGUMENT when there is
- * no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx
- * tokens, and one (the last is not run) and EMBER_E_BUFFER_TOO_SMALL, the
- * sequence being as before; EMBER_E_CONTEXT_FULL when no page is left,
- * EMBER_E_CANCELLED and others, the sequence having forgotten what it had not
- * in common; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
- * without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+ * text, with the special tokens that texts begin with (BOS). Scored are the
+ * tokens from the first on that is not one of the prompt's alone. The sequence
+ * keeps what it has in common with the prompt and forgets the rest. Afterwards
+ * it holds all but the last token, so that scoring many continuations of one
+ * prompt runs the prompt once. Memory for logits does not grow with the text.
+ *
+ * @param context the context; not NULL
+ * @param prompt the prompt; an empty one needs a model that begins texts with
+ *   BOS, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param continuation the continuation, UTF-8; may be NULL if
+ *   `continuation_len` is 0
+ * @param continuation_len length of `continuation` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param options of them the sequence, parse_special and the cancel token
+ *   count; NULL: the defaults
+ * @param scores receives the score of each token of the continuation; may be
+ *   NULL if `capacity` is 0
+ * @param capacity scores that `scores` can take; 0 to ask for the number
+ * @param n_needed receives the number of scores, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; NULL: they are not wanted, and `scores` is not
+ *   looked at
+ * @param out_result receives the sums; set its struct_size first; NULL: not
+ *   wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none
+ *   before it; EMBER_E_CONTEXT_FULL for more than n_ctx tokens, and one (the
+ *   last is not run), or when no page is left; EMBER_E_CANCELLED by the cancel
+ *   token; EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer;
+ *   EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY. For
+ *   too many tokens, and with EMBER_E_BUFFER_TOO_SMALL, the sequence is as
+ *   before; after other errors it has forgotten what it had not in common.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_score(
     struct ember_context *context,
@@ -4937,10 +7595,34 @@ ember_status ember_score(
     struct ember_error **err);
 
 /**
- * As ember_score for `n_tokens` token ids, of which the first `n_prompt`, at
- * least one, are the prompt. Nothing is added; the model needs no tokenizer.
- * Errors: as ember_score, and EMBER_E_INVALID_ARGUMENT for a token that does
- * not exist.
+ * Scores how likely the last of given tokens are; see ember_score. Nothing is
+ * added to the tokens. The model needs no tokenizer.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt and the continuation; may be NULL
+ *   if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param n_prompt how many of them are the prompt, at least one
+ * @param options of them the sequence and the cancel token count; NULL: the
+ *   defaults
+ * @param scores receives the score of each token of the continuation; may be
+ *   NULL if `capacity` is 0
+ * @param capacity scores that `scores` can take; 0 to ask for the number
+ * @param n_needed receives the number of scores, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; NULL: they are not wanted, and `scores` is not
+ *   looked at
+ * @param out_result receives the sums; set its struct_size first; NULL: not
+ *   wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_score; EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_score_tokens(
     struct ember_context *context,
@@ -5000,15 +7682,27 @@ typedef int64_t (*ember_read_callback)(
     void *user_data);
 
 /**
- * Writes the state of `sequence`, or of the whole context for
- * EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its length to
- * `n_needed`; a first call with capacity 0 asks for the length. A state holds
- * tokens, KV cache and the logits of the last token where they are there;
- * loading it in another process with the same model goes on with the same bits.
- * It holds no sampler: what that has accepted, and its random state, is the
- * host's to keep. Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not
- * exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an encoder,
- * EMBER_E_BUSY.
+ * Writes the state of a sequence, or of a whole context, as bytes. A state
+ * holds tokens, KV cache, and the logits of the last token where they are
+ * there. Loaded in another process with the same model it goes on with the same
+ * bits. It holds no sampler: the host keeps what that has accepted, and its
+ * random state.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole
+ *   context
+ * @param buffer receives the state; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_save(
     const struct ember_context *context,
@@ -5019,21 +7713,32 @@ ember_status ember_context_state_save(
     struct ember_error **err);
 
 /**
- * Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES
- * the whole context what a state of a context says, where sequences that the
- * state does not have become empty. `len` bytes at `data`. The state is looked
- * at whole before anything changes: on an error all is as it was. Its checksum
- * finds damage, not malice: load states of your own. With
- * ember_context_options_set_keep_prefixes no other sequence begins with pages
- * that came with a state of one sequence; where the cache has the same
- * beginning already, its pages take the place of the state's. Ember
+ * Loads the state of a sequence, or of a whole context, from bytes. Ember looks
+ * at the whole state before anything changes: on an error all is as it was. Its
+ * checksum finds damage, not malice: load only states of your own. Ember
  * distinguishes models by their dimensions, keys and tensors' names, and by
- * some bytes of each tensor, not by all. Errors: EMBER_E_FORMAT for a damaged
- * state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV
- * cache, more sequences or longer ones than the context has;
- * EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
- * EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM,
- * EMBER_E_BUSY.
+ * some bytes of each tensor, not by all. With
+ * ember_context_options_set_keep_prefixes no other sequence begins with pages
+ * that came with the state of one sequence. Where the cache has the same
+ * beginning already, its pages take the place of the state's.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, for the state of one; or
+ *   EMBER_ALL_SEQUENCES for the state of a context, where sequences that the
+ *   state does not have become empty
+ * @param data the state, as ember_context_state_save wrote it; not NULL
+ * @param len number of bytes
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for
+ *   one of another model, of another kind of KV cache, and for more or longer
+ *   sequences than the context has; EMBER_E_UNSUPPORTED for one of a later
+ *   version, and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too
+ *   few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_load(
     struct ember_context *context,
@@ -5043,13 +7748,29 @@ ember_status ember_context_state_load(
     struct ember_error **err);
 
 /**
- * As ember_context_state_save, to the file `path`. Whatever fails (a full disk,
- * say), a file that was there before is as it was: the state is written beside
- * it and takes its place when it is whole and on disk. Its permissions stay,
+ * Writes the state of a sequence, or of a whole context, to a file; see
+ * ember_context_state_save. Ember writes the state beside the file and puts it
+ * in the file's place when it is whole and on disk. Whatever fails (a full
+ * disk, say), a file that was there before is as it was. Its permissions stay,
  * and so does a symbolic link to it. A process that is killed meanwhile leaves
  * the file beside it (`.ember-` and more, `.tmp`), which goes when a state is
- * saved to `path` again. Errors: also EMBER_E_IO (a folder, pipe or device at
- * `path` too), EMBER_E_UTF8.
+ * saved to `path` again.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole
+ *   context
+ * @param path the file, UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_IO, for a folder, pipe or device at `path` too;
+ *   EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_save_file(
     const struct ember_context *context,
@@ -5059,8 +7780,22 @@ ember_status ember_context_state_save_file(
     struct ember_error **err);
 
 /**
- * As ember_context_state_load, from the file `path`. Errors: also EMBER_E_IO,
- * EMBER_E_UTF8.
+ * Loads the state of a sequence, or of a whole context, from a file; see
+ * ember_context_state_load.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the state
+ *   of a whole context
+ * @param path the file, UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_IO for a file that cannot be read; EMBER_E_UTF8; else as
+ *   ember_context_state_load.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_load_file(
     struct ember_context *context,
@@ -5070,8 +7805,23 @@ ember_status ember_context_state_load_file(
     struct ember_error **err);
 
 /**
- * As ember_context_state_save, to a callback, which gets the state part by
- * part; no copy of it is held. Errors: also EMBER_E_CANCELLED by the callback.
+ * Hands the state of a sequence, or of a whole context, to a callback, part by
+ * part; see ember_context_state_save. Ember holds no copy of the state.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole
+ *   context
+ * @param callback takes the parts, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when
+ *   the sequence does not exist; EMBER_E_UNSUPPORTED for an encoder;
+ *   EMBER_E_NOMEM; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_write(
     const struct ember_context *context,
@@ -5081,10 +7831,23 @@ ember_status ember_context_state_write(
     struct ember_error **err);
 
 /**
- * As ember_context_state_load, from a callback, which is called until it gives
- * no more. The state is held in memory until it is found to be whole. Errors:
- * also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it
- * returns more bytes than it was asked for.
+ * Loads the state of a sequence, or of a whole context, from a callback, which
+ * Ember calls until it gives no more; see ember_context_state_load. Ember holds
+ * the state in memory until it is found to be whole.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the state
+ *   of a whole context
+ * @param callback gives the parts, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when it
+ *   returns more bytes than it was asked for; else as ember_context_state_load.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_state_read(
     struct ember_context *context,
@@ -5113,16 +7876,41 @@ ember_status ember_context_state_read(
  * @{
  */
 
-/** Writes the number of metadata keys to `out`. Any thread. */
+/**
+ * Counts the metadata keys of a model.
+ *
+ * @param model the model; not NULL
+ * @param out receives the number of keys; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
 ember_status ember_model_meta_count(
     const struct ember_model *model,
     size_t *out,
     struct ember_error **err);
 
 /**
- * Writes key number `index` (in file order, without NUL) to `buffer` of
- * `capacity` bytes, and its length to `n_needed`. Any thread. Errors:
- * EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
+ * Writes the name of a metadata key.
+ *
+ * @param model the model; not NULL
+ * @param index number of the key in the order of the file, from 0
+ * @param buffer receives the name, without NUL; may be NULL if `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for an index that is too large;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_key(
     const struct ember_model *model,
@@ -5133,10 +7921,22 @@ ember_status ember_model_meta_key(
     struct ember_error **err);
 
 /**
- * Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1
- * int8, 2 uint16, 3 int16, 4 uint32, 5 int32, 6 float32, 7 bool, 8 string, 9
- * array, 10 uint64, 11 int64, 12 float64. Any thread. Errors:
- * EMBER_E_NOT_FOUND.
+ * Writes the type of a metadata key, numbered as in GGUF files.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the type: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32, 5
+ *   int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12
+ *   float64; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_type(
     const struct ember_model *model,
@@ -5146,10 +7946,25 @@ ember_status ember_model_meta_type(
     struct ember_error **err);
 
 /**
- * Writes the string of a key (bytes as in the file, without NUL) to `buffer` of
- * `capacity` bytes, and its length to `n_needed`. Any thread. Errors:
- * EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
- * EMBER_E_BUFFER_TOO_SMALL.
+ * Reads a metadata key that is a string.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param buffer receives the bytes as in the file, without NUL; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_string(
     const struct ember_model *model,
@@ -5161,9 +7976,21 @@ ember_status ember_model_meta_string(
     struct ember_error **err);
 
 /**
- * Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
- * Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type
- * or a value that does not fit.
+ * Reads a metadata key that is an integer, as 64 unsigned bits.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not
+ *   fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_u64(
     const struct ember_model *model,
@@ -5173,9 +8000,21 @@ ember_status ember_model_meta_u64(
     struct ember_error **err);
 
 /**
- * Writes an integer key that fits 64 signed bits to `out`. Any thread. Errors:
- * EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a
- * value that does not fit.
+ * Reads a metadata key that is an integer, as 64 signed bits.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not
+ *   fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_i64(
     const struct ember_model *model,
@@ -5185,8 +8024,21 @@ ember_status ember_model_meta_i64(
     struct ember_error **err);
 
 /**
- * Writes a floating-point key to `out`. Any thread. Errors: EMBER_E_NOT_FOUND,
- * EMBER_E_INVALID_ARGUMENT for a key of another type.
+ * Reads a metadata key that is a floating-point number.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_f64(
     const struct ember_model *model,
@@ -5196,8 +8048,21 @@ ember_status ember_model_meta_f64(
     struct ember_error **err);
 
 /**
- * Writes a boolean key to `out`. Any thread. Errors: EMBER_E_NOT_FOUND,
- * EMBER_E_INVALID_ARGUMENT for a key of another type.
+ * Reads a metadata key that is a boolean.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_bool(
     const struct ember_model *model,
@@ -5207,10 +8072,23 @@ ember_status ember_model_meta_bool(
     struct ember_error **err);
 
 /**
- * Writes the number of elements of an array to `n_elements`, and to
- * `element_type` their type, numbered as by ember_model_meta_type; 9 for an
- * array of arrays, whose elements cannot be read here. Any thread. Errors:
- * EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key that is no array.
+ * Writes the type and the number of the elements of an array.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param element_type receives the type, numbered as by ember_model_meta_type;
+ *   9 for an array of arrays, whose elements no function reads; not NULL
+ * @param n_elements receives the number of elements; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key that is no array; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array(
     const struct ember_model *model,
@@ -5221,10 +8099,26 @@ ember_status ember_model_meta_array(
     struct ember_error **err);
 
 /**
- * Writes element `index` of an array of strings (bytes as in the file, without
- * NUL) to `buffer` of `capacity` bytes, and its length to `n_needed`. Any
- * thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is not there,
- * EMBER_E_INVALID_ARGUMENT for a key of another type, EMBER_E_BUFFER_TOO_SMALL.
+ * Reads an element of an array of strings.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param index number of the element, from 0
+ * @param buffer receives the bytes as in the file, without NUL; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array_string(
     const struct ember_model *model,
@@ -5237,10 +8131,22 @@ ember_status ember_model_meta_array_string(
     struct ember_error **err);
 
 /**
- * Writes element `index` of an array of integers that fits 64 unsigned bits to
- * `out`. Any thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is
- * not there, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that
- * does not fit.
+ * Reads an element of an array of integers, as 64 unsigned bits.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param index number of the element, from 0
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not
+ *   fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array_u64(
     const struct ember_model *model,
@@ -5251,10 +8157,22 @@ ember_status ember_model_meta_array_u64(
     struct ember_error **err);
 
 /**
- * Writes element `index` of an array of integers that fits 64 signed bits to
- * `out`. Any thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is
- * not there, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that
- * does not fit.
+ * Reads an element of an array of integers, as 64 signed bits.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param index number of the element, from 0
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not
+ *   fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array_i64(
     const struct ember_model *model,
@@ -5265,9 +8183,22 @@ ember_status ember_model_meta_array_i64(
     struct ember_error **err);
 
 /**
- * Writes element `index` of an array of floating-point numbers to `out`. Any
- * thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is not there,
- * EMBER_E_INVALID_ARGUMENT for a key of another type.
+ * Reads an element of an array of floating-point numbers.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param index number of the element, from 0
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array_f64(
     const struct ember_model *model,
@@ -5278,9 +8209,22 @@ ember_status ember_model_meta_array_f64(
     struct ember_error **err);
 
 /**
- * Writes element `index` of an array of booleans to `out`. Any thread. Errors:
- * EMBER_E_NOT_FOUND for a key or an element that is not there,
- * EMBER_E_INVALID_ARGUMENT for a key of another type.
+ * Reads an element of an array of booleans.
+ *
+ * @param model the model; not NULL
+ * @param key the name of the key, UTF-8; not NULL
+ * @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+ * @param index number of the element, from 0
+ * @param out receives the value; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there;
+ *   EMBER_E_INVALID_ARGUMENT for a key of another type; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_meta_array_bool(
     const struct ember_model *model,
@@ -5342,12 +8286,28 @@ typedef struct ember_memory {
 } ember_memory;
 
 /**
- * Writes to `out` what the model at `path` and one context over it would take,
- * without loading it: little more than the header is read. Both options may be
- * NULL for the defaults; limits in them do not count. With a limit of so many
- * bytes both can be made. Any thread. Errors: as ember_model_load and
- * ember_context_new, but for the lack of memory and for what "supported" of
- * ember_model_inspect does not look at.
+ * Computes what a model and one context over it would take, without loading the
+ * model. Ember reads little more than the header. A memory limit of the bytes
+ * in `out` is enough for both.
+ *
+ * @param path as for ember_model_load, UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param model_options how the model would be loaded; NULL: the defaults; a
+ *   limit in them does not count
+ * @param context_options how the context would be made; NULL: the defaults; a
+ *   limit in them does not count
+ * @param out receives the bytes; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `model_options` and `context_options` may be freed after the
+ *   call.
+ * - Threads: One call at a time for `model_options` and `context_options`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: as ember_model_load and ember_context_new, but for a lack of memory
+ *   and for what "supported" of ember_model_inspect does not look at.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_memory_estimate(
     const char *path,
@@ -5358,8 +8318,17 @@ ember_status ember_memory_estimate(
     struct ember_error **err);
 
 /**
- * Writes to `out` what the model takes; nothing of contexts. Any thread.
- * Errors: EMBER_E_INVALID_ARGUMENT.
+ * Writes what a model takes, without its contexts.
+ *
+ * @param model the model; not NULL
+ * @param out receives the bytes; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_model_memory(
     const struct ember_model *model,
@@ -5367,8 +8336,17 @@ ember_status ember_model_memory(
     struct ember_error **err);
 
 /**
- * Writes to `out` what the context takes, and its model. Errors:
- * EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ * Writes what a context takes, and its model.
+ *
+ * @param context the context; not NULL
+ * @param out receives the bytes; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
  */
 ember_status ember_context_memory(
     const struct ember_context *context,

@@ -113,7 +113,7 @@ def sentences(text):
     text = re.sub(r"`[^`]*`", "CODE", text)
     found = re.split(r"(?<=[.!?])[)\"”]?\**\s+(?=[A-Z*(\"“\d])", text)
     # "Errors: A when …; B when …" is a list, whose items are sentences.
-    return [item for one in found for item in (one.split(";") if one.startswith("Errors") else [one])]
+    return [item for one in found for item in (one.split(";") if one.strip().startswith("Errors") else [one])]
 
 
 def is_list(text):

@@ -29,8 +29,13 @@ pub(super) fn token_or_none(token: *const ember_cancel_token) -> Result<Option<C
     }
 }
 
-/// Writes a new token, not cancelled, to `out`; free it with ember_cancel_token_free. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+/// Makes a cancel token, which is not cancelled.
+/// - @param out receives the token; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_cancel_token_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_new(
     out: *mut *mut ember_cancel_token,
@@ -39,24 +44,28 @@ pub unsafe extern "C" fn ember_cancel_token_new(
     guard(err, || output!(out).set(try_into_raw::<ember_cancel_token>(CancelToken::new())?))
 }
 
-/// Frees the token's handle. What it was given to keeps what it needs of it, and nobody can cancel that any more. A token that is cancelled
-/// stays so there until another, or NULL, takes its place. Reset it first if that is not wanted.
-/// This may come at any time, but nobody may use the handle meanwhile or afterwards. NULL is fine.
+/// Frees the handle of a cancel token. Nobody can then cancel what the token was given to. What was given a cancelled
+/// token stays cancelled until another token, or NULL, takes its place; reset the token first if that is not wanted.
+/// - @param token the token; may be NULL
+/// - Ownership: What was given the token keeps what it needs of it, so freeing may come at any time.
+/// - Threads: Any thread; no other call may use the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_free(token: *mut ember_cancel_token) {
     guard_value((), || free_handle!(token))
 }
 
-/// Ends the calls under way that were given the token, and those to come, until ember_cancel_token_reset. Generation ends with
-/// EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls return soon, since they look at the token often:
-///  - a forward pass before each task of a thread, within a layer too;
-///  - encoding a text every thousand steps;
-///  - loading and ember_memory_estimate at each tensor, at each half megabyte that is read or packed, and every few thousand elements of
-///    metadata and of the vocabulary.
+/// Ends the calls that were given the token: those under way, and those to come until ember_cancel_token_reset. A
+/// generation ends with EMBER_FINISH_CANCELLED, all else with EMBER_E_CANCELLED. The calls look at the token often
+/// and so return soon:
+/// - a forward pass before each task of a thread, within a layer too;
+/// - encoding a text every thousand steps;
+/// - loading and ember_memory_estimate at each tensor, at each half megabyte that is read or packed, and every few
+///   thousand elements of metadata and of the vocabulary.
 ///
-/// No token ends what is bounded otherwise: rendering chat templates, compiling constraints, saving and loading states, and the functions
-/// of tokenizers. This call does not wait for the others. Any thread, and a signal handler too: all it does is one store to memory. NULL, or
-/// what is no token, is left alone.
+/// Some calls are short by other bounds, and no token ends them: rendering chat templates, compiling constraints,
+/// saving and loading states, and the functions of tokenizers. Cancelling does not wait for the other calls.
+/// - @param token the token; NULL, or what is no token, is left alone
+/// - Threads: Any thread, and a signal handler too: all it does is one store to memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_cancel(token: *const ember_cancel_token) {
     guard_value((), || {
@@ -66,7 +75,9 @@ pub unsafe extern "C" fn ember_cancel_token_cancel(token: *const ember_cancel_to
     })
 }
 
-/// Makes a token fit for new calls. NULL, or what is no token, is left alone. Any thread, and a signal handler too.
+/// Takes a cancellation back, so that new calls run.
+/// - @param token the token; NULL, or what is no token, is left alone
+/// - Threads: Any thread, and a signal handler too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_reset(token: *const ember_cancel_token) {
     guard_value((), || {
@@ -76,7 +87,10 @@ pub unsafe extern "C" fn ember_cancel_token_reset(token: *const ember_cancel_tok
     })
 }
 
-/// Whether the token is cancelled; false for NULL and for what is no token. Any thread, and a signal handler too.
+/// Says whether a token is cancelled.
+/// - @param token the token; may be NULL
+/// - Threads: Any thread, and a signal handler too.
+/// - @return true when it is cancelled; false also for NULL and for what is no token
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_cancel_token_is_cancelled(token: *const ember_cancel_token) -> bool {
     // SAFETY: the header's contract: NULL, or a handle that lives while the call runs.

@@ -164,8 +164,13 @@ fn to_thinking(mode: i32) -> Result<Option<bool>> {
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_chat_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+/// Makes options for a chat template, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_chat_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_new(
     out: *mut *mut ember_chat_options,
@@ -176,14 +181,24 @@ pub unsafe extern "C" fn ember_chat_options_new(
     })
 }
 
-/// Frees options. NULL is fine.
+/// Frees options. What was made with them stays as it is.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_free(options: *mut ember_chat_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// The tools that the model may call: a JSON array, as a rule of objects with "type" and "function". An empty text, the
-/// default, means none. It is read when a template is applied. Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+/// Sets the tools that the model may call. They are read when a template is applied.
+/// - @param options the options to change; not NULL
+/// - @param tools a JSON array, as a rule of objects with "type" and "function"; empty, the default: none; may be
+///   NULL if `tools_len` is 0
+/// - @param tools_len length of `tools` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tools`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_tools(
     options: *mut ember_chat_options,
@@ -197,9 +212,17 @@ pub unsafe extern "C" fn ember_chat_options_set_tools(
     })
 }
 
-/// More variables for the template: a JSON object, for example `{"enable_thinking": false}`; which ones matter is the
-/// template's to say. The names "messages", "tools" and "add_generation_prompt", which are given otherwise, are refused when a
-/// template is applied. An empty text, the default, means none. Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Sets more variables for the template; which ones matter is the template's to say. They are read when a template is
+/// applied. The names "messages", "tools" and "add_generation_prompt", which are given otherwise, are then refused.
+/// - @param options the options to change; not NULL
+/// - @param variables a JSON object, for example `{"enable_thinking": false}`; empty, the default: none; may be NULL
+///   if `variables_len` is 0
+/// - @param variables_len length of `variables` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `variables`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_variables(
     options: *mut ember_chat_options,
@@ -213,8 +236,16 @@ pub unsafe extern "C" fn ember_chat_options_set_variables(
     })
 }
 
-/// A template to use instead of the model's: its text, in the Jinja language. An empty text, the default, means the model's.
-/// Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+/// Sets a template to use instead of the model's.
+/// - @param options the options to change; not NULL
+/// - @param template_text the template in the Jinja language; empty, the default: the model's; may be NULL if
+///   `template_len` is 0
+/// - @param template_len length of `template_text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `template_text`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_template(
     options: *mut ember_chat_options,
@@ -228,9 +259,17 @@ pub unsafe extern "C" fn ember_chat_options_set_template(
     })
 }
 
-/// Which of the model's templates to use, for models with several. By default it is "tool_use" when there are tools and
-/// the model has one of that name, and else "default", which is also the name of a template without a name.
-/// Errors: EMBER_E_UTF8, EMBER_E_BUSY.
+/// Sets which of the model's templates to use, for models with several.
+/// - @param options the options to change; not NULL
+/// - @param name the template's name; "default" is also the name of a template without a name. Empty, the default:
+///   "tool_use" when there are tools and the model has one of that name, and else "default", UTF-8; may be NULL if
+///   `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `name`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_template_name(
     options: *mut ember_chat_options,
@@ -244,7 +283,13 @@ pub unsafe extern "C" fn ember_chat_options_set_template_name(
     })
 }
 
-/// Whether the text ends with what comes before an answer of the assistant. Default: true.
+/// Sets whether the text ends with what comes before an answer of the assistant.
+/// - @param options the options to change; not NULL
+/// - @param add_generation_prompt true, the default: it does; false: it ends with the last message
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_add_generation_prompt(
     options: *mut ember_chat_options,
@@ -257,14 +302,17 @@ pub unsafe extern "C" fn ember_chat_options_set_add_generation_prompt(
     })
 }
 
-/// Whether the model calls tools, for ember_chat_parser_new:
-///  - "auto", the default, as is an empty text: it may;
-///  - "none": what looks like a call is text;
-///  - "required": it has to;
-///  - a tool's name, or OpenAI's object `{"type": "function", "function": {"name": …}}`: it has to call this tool, and a call of
-///    another is broken.
-///
-/// Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Sets whether the model calls tools, for ember_chat_parser_new, ember_chat_constraint and conversations.
+/// - @param options the options to change; not NULL
+/// - @param tool_choice "auto", the default, as is an empty text: it may. "none": what looks like a call is text.
+///   "required": it has to. A tool's name, or OpenAI's JSON object `{"type": "function", "function": {"name": …}}`:
+///   it has to call this tool, and a call of another is broken; may be NULL if `tool_choice_len` is 0
+/// - @param tool_choice_len length of `tool_choice` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tool_choice`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
     options: *mut ember_chat_options,
@@ -279,8 +327,14 @@ pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
     })
 }
 
-/// Whether a reply may have several calls, for ember_chat_parser_new. Default: true. Else what comes behind the first is broken.
-/// Where calls are held to the schemas of the tools (ember_chat_options_set_strict_tools), a reply has 32 calls at most, or one.
+/// Sets whether a reply may have several calls. Where calls are held to the schemas of the tools
+/// (ember_chat_options_set_strict_tools), a reply has 32 calls at most.
+/// - @param options the options to change; not NULL
+/// - @param parallel_calls true, the default: it may; false: what comes behind the first call is broken
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_parallel_calls(
     options: *mut ember_chat_options,
@@ -293,8 +347,14 @@ pub unsafe extern "C" fn ember_chat_options_set_parallel_calls(
     })
 }
 
-/// What time it is for templates that write the date: seconds since the start of 1970 as the local clock shows them
-/// (universal time plus the zone's offset). By default it is the system's universal time.
+/// Sets what time it is for templates that write the date.
+/// - @param options the options to change; not NULL
+/// - @param seconds seconds since the start of 1970 as the local clock shows them (universal time plus the zone's
+///   offset); by default the system's universal time
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_now(
     options: *mut ember_chat_options,
@@ -307,19 +367,28 @@ pub unsafe extern "C" fn ember_chat_options_set_now(
     })
 }
 
-/// Writes the text of a conversation, as `model` was trained on it, to `buffer` of `capacity` bytes, without NUL, and its
-/// length to `n_needed`; a first call with capacity 0 asks for the length. `messages` is a JSON array of objects with
-/// "role", "content" and what else the template looks at ("tool_calls", "name", "reasoning_content").
+/// Writes the text of a conversation as the model was trained on it. The text is what `apply_chat_template` of the
+/// Python package transformers gives. Templates are bounded in work and memory, whatever a file holds.
 ///
-/// The text is what `apply_chat_template` of the Python package transformers gives. It spells control tokens, and BOS
-/// where the template says so: tokenize it with parse_special true and add_special false. Texts of users that spell
-/// control tokens become these tokens; a host that minds must look for them first.
-///
-/// `options` NULL: the defaults. Templates are bounded in work and memory, whatever a file holds. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be and for messages that the template refuses (the
-/// sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a model without a template and a build
-/// without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a template that
-/// is broken or takes too much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// **The text spells control tokens**, and BOS where the template says so. Generate from it with
+/// ember_generate_options_set_parse_special, or tokenize it with parse_special true and add_special false. Texts of
+/// users that spell control tokens then become these tokens. ember_chat_tokenize has neither trap.
+/// - @param model the model; not NULL
+/// - @param messages a JSON array of objects with "role", "content" and what else the template looks at
+///   ("tool_calls", "name", "reasoning_content"); not NULL
+/// - @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options the template, tools and variables; NULL: the defaults
+/// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and for messages that the template refuses
+///   (the sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
+///   in a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
+///   template that is broken or takes too much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_apply_template(
     model: *const ember_model,
@@ -338,10 +407,16 @@ pub unsafe extern "C" fn ember_chat_apply_template(
     })
 }
 
-/// Whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every call parses: from the mark
-/// of a call on, or from the beginning of the answer where a call has to be made. True by default. Calls of the form "llama3", which has
-/// no mark, are free as long as none has to be made. A schema that has what constraints have not, or what the form of calls cannot be held
-/// to, is refused by name: false leaves it to the model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets whether a conversation (ember_conversation_new) constrains calls to the schemas of the tools, so that every
+/// call parses. The constraint holds from the mark of a call on, or from the beginning of the answer where a call has
+/// to be made. Calls of the form "llama3", which has no mark, are free as long as none has to be made. Ember refuses
+/// by name a schema that has what constraints have not, or what the form of calls cannot be held to.
+/// - @param options the options to change; not NULL
+/// - @param strict_tools true, the default: it does; false: the calls are left to the model
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_strict_tools(
     options: *mut ember_chat_options,
@@ -354,9 +429,15 @@ pub unsafe extern "C" fn ember_chat_options_set_strict_tools(
     })
 }
 
-/// Whether the model thinks before it answers: an ember_thinking. It sets the variable of the template that switches thinking, which is
-/// found in the template itself. Where the template has none, or no value for off, using the options is EMBER_E_UNSUPPORTED.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets whether the model thinks before it answers. It sets the variable of the template that switches thinking,
+/// which is found in the template itself. Where the template has none, or no value for off, using the options is
+/// EMBER_E_UNSUPPORTED.
+/// - @param options the options to change; not NULL
+/// - @param thinking an ember_thinking
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_options_set_thinking(
     options: *mut ember_chat_options,
@@ -369,11 +450,23 @@ pub unsafe extern "C" fn ember_chat_options_set_thinking(
     })
 }
 
-/// As ember_chat_apply_template, but gives the tokens of the conversation: `n_needed` of them, written to `tokens`, which holds
-/// `capacity`. Generate from them with ember_generate_tokens. **No text of a message or tool can spell a control token**: "<|im_end|>" in what
-/// a user typed is text. A template that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first
-/// where the file asks for it, once.
-/// `options` NULL: the defaults. Any thread. Errors: as ember_chat_apply_template.
+/// Writes the tokens of a conversation as the model was trained on it. Generate from them with ember_generate_tokens.
+/// **No text of a message or tool can spell a control token**: "<|im_end|>" in what a user typed is text. A template
+/// that looks for such marks in messages ("</think>" in an answer) does not find them. BOS comes first where the file
+/// asks for it, once.
+/// - @param model the model; not NULL
+/// - @param messages a JSON array of objects with "role", "content" and what else the template looks at
+///   ("tool_calls", "name", "reasoning_content"); not NULL
+/// - @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options the template, tools and variables; NULL: the defaults
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_tokenize(
     model: *const ember_model,
@@ -392,18 +485,27 @@ pub unsafe extern "C" fn ember_chat_tokenize(
     })
 }
 
-/// Makes the constraint of a reply that may call tools, and writes it to `out`. Every call follows the schema of its tool. Where the options'
-/// tool choice asks for a call, the reply is one. Give it to ember_generate_options_set_constraint. A conversation (ember_conversation_new) does
-/// this by itself.
-/// `out` is NULL where there is nothing to constrain: without tools, with the choice "none", and where no call has to be made in the form
-/// "llama3", which has no mark.
-/// `prompt` is the text that ember_chat_apply_template gave with the same options. It may end inside a thought: then the constraint begins behind
-/// it. Empty: as the template ends it when it has no variables.
-/// The reply's marks are often special tokens: see ember_chat_parser_new. `options` NULL: the defaults, which have no tools. Any thread.
-/// Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not; where a call has to be made and
-/// Ember knows no form of the template; for a model without a template; in builds without the features "chat" and "constraints".
-/// EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must be. EMBER_E_NOT_FOUND, EMBER_E_FORMAT, EMBER_E_UTF8,
-/// EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Makes the constraint of a reply that may call tools, for ember_generate_options_set_constraint. Every call follows
+/// the schema of its tool. Where the options' tool choice asks for a call, the reply is one. A conversation
+/// (ember_conversation_new) does this by itself. The reply's marks are often special tokens: see
+/// ember_chat_parser_new.
+/// - @param model the model; not NULL
+/// - @param options tools and tool choice; NULL: the defaults, which have no tools
+/// - @param prompt the text that ember_chat_apply_template gave with the same options, which may end inside a
+///   thought: then the constraint begins behind it; empty: as the template ends it when it has no variables, UTF-8;
+///   may be NULL if `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the constraint; or NULL where there is nothing to constrain: without tools, with the choice
+///   "none", and where no call has to be made in the form "llama3", which has no mark
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not;
+///   EMBER_E_UNSUPPORTED where a call has to be made and Ember knows no form of the template, for a model without a
+///   template, and in builds without the features "chat" and "constraints"; EMBER_E_INVALID_ARGUMENT for tools and
+///   choices that are not what they must be; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
+///   broken template; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_constraint(
     model: *const ember_model,
@@ -420,9 +522,18 @@ pub unsafe extern "C" fn ember_chat_constraint(
     })
 }
 
-/// Writes the text of the model's chat template `name` ("default" if the name is empty) to `buffer` of `capacity` bytes,
-/// without NUL, and its length to `n_needed`. Any thread. Errors: EMBER_E_UNSUPPORTED for a model without templates,
-/// EMBER_E_NOT_FOUND for a name that it does not have, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL.
+/// Writes the text of a model's chat template.
+/// - @param model the model; not NULL
+/// - @param name the template's name; empty: "default", UTF-8; may be NULL if `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without templates; EMBER_E_NOT_FOUND for a name that it does not have;
+///   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_chat_template(
     model: *const ember_model,

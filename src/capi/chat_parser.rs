@@ -175,19 +175,25 @@ fn is_whole(finish_reason: i32) -> Result<bool> {
     }
 }
 
-/// Prepares to read a reply of `model`, and writes the parser to `out`; free it with ember_chat_parser_free. What the reply looks
-/// like is found in the chat template: the model's, or the one that `options` say. The options are best those that the
-/// prompt was written with: of the tools in them the names are known then, and the types of arguments where the format writes
-/// none down. `options` NULL: the defaults; they may be freed afterwards.
-///
-/// `prompt` is the text that ember_chat_apply_template gave, which may end inside a thought; empty: as the template ends it
-/// when it has no variables. It is also what ids of calls are made from.
-///
-/// Marks are often special tokens, whose text a generation leaves out by itself: have it write them
-/// (ember_generate_options_set_render_special).
-/// Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be, and a choice of a tool that is none of
-/// the tools; EMBER_E_UNSUPPORTED for a model without a template and a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT
-/// for a template that is broken; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Makes a parser for one reply of a model. It finds in the chat template what the reply looks like: the model's, or
+/// that of `options`. Marks are often special tokens, whose text a generation leaves out by itself: have it write
+/// them with ember_generate_options_set_render_special.
+/// - @param model the model; not NULL
+/// - @param options best those that the prompt was written with, so that the names of tools are known, and the types
+///   of arguments where the format writes none down; NULL: the defaults
+/// - @param prompt the text that ember_chat_apply_template gave, which may end inside a thought; empty: as the
+///   template ends it when it has no variables; ids of calls are made from it too, UTF-8; may be NULL if `prompt_len`
+///   is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the parser; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_chat_parser_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be, and for the choice
+///   of a tool that is none of the tools; EMBER_E_UNSUPPORTED for a model without a template, and in a build without
+///   the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a broken template;
+///   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_new(
     model: *const ember_model,
@@ -204,15 +210,24 @@ pub unsafe extern "C" fn ember_chat_parser_new(
     })
 }
 
-/// Frees a parser. NULL is fine.
+/// Frees a parser.
+/// - @param parser the parser; may be NULL
+/// - Threads: Any thread; no other call may use the parser.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_free(parser: *mut ember_chat_parser) {
     guard_value((), || free_handle!(parser))
 }
 
-/// More of the reply, in chunks of any length that end between two code points, as those of ember_event do. Then take events
-/// with ember_chat_parser_next until there is none. After ember_chat_parser_finish text is ignored.
-/// Errors: EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Gives a parser more of the reply. Then take events with ember_chat_parser_next until there is none. Text after
+/// ember_chat_parser_finish is ignored.
+/// - @param parser the parser; not NULL
+/// - @param text the text, of any length, which ends between two code points as that of an ember_event does, UTF-8;
+///   may be NULL if `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_push(
     parser: *mut ember_chat_parser,
@@ -223,8 +238,14 @@ pub unsafe extern "C" fn ember_chat_parser_push(
     guard(err, || handle!(parser).lock("parser")?.push(text!(text, text_len)))
 }
 
-/// The reply is over, for this ember_finish_reason. Text that waited for more comes now, and a call that is not complete is
-/// broken. Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no reason; EMBER_E_BUSY.
+/// Tells a parser that the reply is over. Text that waited for more comes now, and a call that is not complete is
+/// broken.
+/// - @param parser the parser; not NULL
+/// - @param finish_reason the ember_finish_reason of the reply
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no reason; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_finish(
     parser: *mut ember_chat_parser,
@@ -238,8 +259,15 @@ pub unsafe extern "C" fn ember_chat_parser_finish(
     })
 }
 
-/// Writes the next event to `event`, whose struct_size must be set; EMBER_CHAT_EVENT_NONE when there is none now.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes the next event of a reply.
+/// - @param parser the parser; not NULL
+/// - @param event receives the event, EMBER_CHAT_EVENT_NONE when there is none now; set its struct_size first; not
+///   NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What the event points to stays until the next call with the parser.
+/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_next(
     parser: *mut ember_chat_parser,
@@ -252,7 +280,13 @@ pub unsafe extern "C" fn ember_chat_parser_next(
     })
 }
 
-/// Writes to `out` whether the reply is inside a thought now. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Says whether the reply is inside a thought now.
+/// - @param parser the parser; not NULL
+/// - @param out receives 1 or 0; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_is_thinking(
     parser: *const ember_chat_parser,
@@ -262,8 +296,15 @@ pub unsafe extern "C" fn ember_chat_parser_is_thinking(
     guard(err, || output!(out).set(u32::from(handle!(parser).lock("parser")?.is_thinking())))
 }
 
-/// Writes to `out`, whose struct_size must be set, how the replies of the parser's template are written: what form calls have,
-/// what is around thoughts, and which variable switches them. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Says how the replies of a template are written: what form calls have, what is around thoughts, and which variable
+/// switches them.
+/// - @param parser the parser; not NULL
+/// - @param out receives the description; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What `out` points to stays as long as the parser.
+/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_chat_parser_format(
     parser: *const ember_chat_parser,

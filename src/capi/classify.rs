@@ -74,8 +74,13 @@ fn label(model: &LoadedModel, index: usize) -> Result<&str> {
     })
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_classify_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+/// Makes options for classifying and reranking, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_classify_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_new(
     out: *mut *mut ember_classify_options,
@@ -86,13 +91,21 @@ pub unsafe extern "C" fn ember_classify_options_new(
     })
 }
 
-/// Frees options. NULL is fine.
+/// Frees options.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_free(options: *mut ember_classify_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Sets what is done to the head's outputs: an ember_classify_activation. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets what is done to the outputs of the model's head.
+/// - @param options the options to change; not NULL
+/// - @param activation an ember_classify_activation; default: EMBER_CLASSIFY_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_set_activation(
     options: *mut ember_classify_options,
@@ -105,8 +118,14 @@ pub unsafe extern "C" fn ember_classify_options_set_activation(
     })
 }
 
-/// Sets whether of a text that is too long what fits is taken (true), or the call fails (false, the default). Of a query and
-/// a document, the end of the document is left out. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets whether Ember cuts a text that is too long instead of refusing it. Of a query and a document, it leaves the
+/// end of the document out.
+/// - @param options the options to change; not NULL
+/// - @param truncate true: the text is cut; false, the default: the call fails
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_set_truncate(
     options: *mut ember_classify_options,
@@ -119,10 +138,17 @@ pub unsafe extern "C" fn ember_classify_options_set_truncate(
     })
 }
 
-/// Sets the prompt of rerankers that are decoders: a text with the places `{query}` and `{document}`, each once, in which texts of
-/// control tokens stand for these tokens. An empty one, the default, stands for the model's `tokenizer.chat_template.rerank`, or for
-/// Qwen3-Reranker's where a model of that architecture has none. Encoders have no prompt.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Sets the prompt of rerankers that are decoders. Encoders have no prompt.
+/// - @param options the options to change; not NULL
+/// - @param template_text a text with the places `{query}` and `{document}`, each once, in which texts of control
+///   tokens stand for these tokens. Empty, the default: the model's `tokenizer.chat_template.rerank`, or
+///   Qwen3-Reranker's where a model of that architecture has none; may be NULL if `template_len` is 0
+/// - @param template_len length of `template_text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `template_text`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_set_template(
     options: *mut ember_classify_options,
@@ -137,8 +163,14 @@ pub unsafe extern "C" fn ember_classify_options_set_template(
     })
 }
 
-/// Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes" (false by default):
-/// Qwen3-Reranker's original folder, which Ember recognizes by its name too. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets whether a model without a head is asked for "yes" or "no", and its score is the probability of "yes".
+/// Qwen3-Reranker's original folder is such a model; Ember recognizes it by its name too.
+/// - @param options the options to change; not NULL
+/// - @param yes_no true: it is asked; false, the default: it is not
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify_options_set_yes_no(
     options: *mut ember_classify_options,
@@ -151,8 +183,13 @@ pub unsafe extern "C" fn ember_classify_options_set_yes_no(
     })
 }
 
-/// Writes the number of labels of a model that scores texts to `out`: the scores of a text. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a head that does.
+/// Counts the labels of a model that scores texts: the scores of a text.
+/// - @param model the model; not NULL
+/// - @param out receives the number of labels; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts; EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_label_count(
     model: *const ember_model,
@@ -165,9 +202,18 @@ pub unsafe extern "C" fn ember_model_label_count(
     })
 }
 
-/// Writes label number `index` (as the model's source names it, without NUL) to `buffer` of `capacity` bytes, and its length to
-/// `n_needed`. A label without a name is `LABEL_0` and so on. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED as ember_model_label_count.
+/// Writes the name of a label.
+/// - @param model the model; not NULL
+/// - @param index number of the label, from 0
+/// - @param buffer receives the name as the model's source has it, UTF-8 without NUL; a label without a name is
+///   `LABEL_0` and so on; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for an index that is too large; EMBER_E_UNSUPPORTED for a model without a head that
+///   scores texts; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_label(
     model: *const ember_model,
@@ -183,13 +229,25 @@ pub unsafe extern "C" fn ember_model_label(
     })
 }
 
-/// Writes the scores of `n_texts` texts to `scores`, whose capacity is `capacity` numbers: for each text one for each label
-/// (ember_model_label), and their number to `n_needed`; a first call with capacity 0 asks for the number. Text i is UTF-8 of `lengths[i]` bytes
-/// at `texts[i]`; `lengths` NULL: each ends at its NUL byte. Texts run together, as with ember_embed; the context's sequences stay as they
-/// are. `options` may be NULL.
-/// Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
-/// EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY,
-/// EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
+/// Gives each of several texts a score for each label of the model. Texts run together, as with ember_embed. The
+/// context's sequences stay as they are.
+/// - @param context the context; not NULL
+/// - @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
+/// - @param lengths length of each text in bytes; NULL: each ends at its NUL
+/// - @param n_texts number of `texts`
+/// - @param options the activation and so on; NULL: the defaults
+/// - @param scores receives, for each text in order, a number for each label (ember_model_label); may be NULL if
+///   `capacity` is 0
+/// - @param capacity scores that `scores` can take; 0 to ask for the number
+/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer;
+///   EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_CANCELLED by the context's token;
+///   EMBER_E_IO when the model's file can no longer be read; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_classify(
     context: *mut ember_context,
@@ -211,12 +269,26 @@ pub unsafe extern "C" fn ember_classify(
     })
 }
 
-/// Writes to `scores`, whose capacity is `capacity` numbers, how well each of `n_documents` texts answers `query`: one score for
-/// each, in their order, the higher the better; and their number to `n_needed`. Document i is UTF-8 of `lengths[i]` bytes at
-/// `documents[i]`; `lengths` NULL: each ends at its NUL byte. Encoders read a pair as they were trained to (`[CLS] query [SEP] document [SEP]`
-/// with token types for BERT), decoders behind the prompt of the model (ember_classify_options_set_template). Texts spell no control tokens.
-/// Pairs run together, as texts do with ember_embed; the context's sequences stay as they are. `options` may be NULL.
-/// Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes"; else as ember_classify.
+/// Gives each of several documents a score for how well it answers a query, the higher the better. Encoders read a
+/// pair as they were trained to (`[CLS] query [SEP] document [SEP]` with token types for BERT), decoders behind the
+/// prompt of the model (ember_classify_options_set_template). Texts spell no control tokens. Pairs run together, as
+/// texts do with ember_embed. The context's sequences stay as they are.
+/// - @param context the context; not NULL
+/// - @param query the query, UTF-8; not NULL
+/// - @param query_len length of `query` in bytes, or EMBER_NUL_TERMINATED
+/// - @param documents the documents, UTF-8; may be NULL if `n_documents` is 0
+/// - @param lengths length of each text in bytes; NULL: each ends at its NUL
+/// - @param n_documents number of `documents`
+/// - @param options the activation and so on; NULL: the defaults
+/// - @param scores receives a number for each document, in their order; may be NULL if `capacity` is 0
+/// - @param capacity scores that `scores` can take; 0 to ask for the number
+/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes";
+///   else as ember_classify; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_rerank(
     context: *mut ember_context,

@@ -72,24 +72,28 @@ fn may_go(state: &Exclusive<CompletionsState>) -> bool {
     idle
 }
 
-/// Prepares `n` completions of `prompt`, and writes them to `out`; free them with ember_completions_free. Their events come from
-/// ember_completions_next. The prompt runs once, and each step runs a token of every completion, which takes far less time than
-/// one after the other.
-///
-/// Completion i is in sequence s + i of the context, where s is that of the options (ember_generate_options_set_sequence), so the
-/// context needs s + `n` sequences (ember_context_options_set_n_seq). The prompt is the whole of the text, as with
-/// ember_generate_options_set_reuse_prefix: Ember runs only what sequence s does not begin with already, and the other
-/// sequences forget what they held. Afterwards each sequence holds the prompt and its completion.
-///
-/// Each completion draws with a copy of `sampler`. Completion 0 draws as `sampler` would; completion i has a seed that is i larger.
-/// `sampler` itself stays as it is and may be freed, and so may `options`. `options` NULL: the defaults; `sampler` NULL: greedy, so that all
-/// completions are the same. The completions keep the context alive, and use it in ember_completions_next only.
-///
-/// Options hold for each completion: each may have so many tokens, and each text ends at stop strings. Lookup and draft tokens are
-/// left out.
-/// Errors: EMBER_E_INVALID_ARGUMENT (`n` is 0, too few sequences, an empty prompt), EMBER_E_UTF8, EMBER_E_CONTEXT_FULL for more tokens
-/// than a sequence holds, EMBER_E_UNSUPPORTED for an encoder, a model without a tokenizer, and
-/// ember_generate_options_set_shift; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Prepares several completions of a prompt, whose events ember_completions_next gives. The prompt runs once, and
+/// each step runs a token of every completion, which takes far less time than one after the other. Completion i is in
+/// sequence s + i, where s is that of the options (ember_generate_options_set_sequence). The prompt is the whole of
+/// the text, as with ember_generate_options_set_reuse_prefix; the other sequences forget what they held. Afterwards
+/// each sequence holds the prompt and its completion. Completion 0 draws as `sampler` would; completion i has a seed
+/// that is i larger. Options hold for each completion; lookup and draft tokens are left out.
+/// - @param context the context; not NULL
+/// - @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param n number of completions; the context needs s + `n` sequences (ember_context_options_set_n_seq)
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy, so that all completions are the same
+/// - @param out receives the completions; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_completions_free. `options` may be freed after the call. The
+///   completions keep `context` alive and use it in ember_completions_next only. They draw with copies of `sampler`,
+///   which stays as it is and may be freed.
+/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when `n` is 0, the prompt is empty, or the context has too few sequences;
+///   EMBER_E_CONTEXT_FULL for more tokens than a sequence holds; EMBER_E_UNSUPPORTED for an encoder, a model without
+///   a tokenizer, and ember_generate_options_set_shift; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_new(
     context: *mut ember_context,
@@ -107,8 +111,20 @@ pub unsafe extern "C" fn ember_completions_new(
     })
 }
 
-/// As ember_completions_new for a prompt of `n_tokens` token ids, to which nothing is added.
-/// Errors: as ember_completions_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// Prepares several completions of a prompt of token ids; see ember_completions_new. Nothing is added to the prompt.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids of the prompt, at least one; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param n number of completions
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy, so that all completions are the same
+/// - @param out receives the completions; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_completions_free. `options` may be freed after the call. The
+///   completions keep `context` alive and draw with copies of `sampler`.
+/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_completions_new.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_new_tokens(
     context: *mut ember_context,
@@ -126,19 +142,28 @@ pub unsafe extern "C" fn ember_completions_new_tokens(
     })
 }
 
-/// Frees completions. NULL is fine. What was generated stays in the context's sequences. While a call is using the completions (on
-/// another thread) they are not freed, and the log says so: free them afterwards.
+/// Frees completions. What was generated stays in the context's sequences.
+/// - @param completions the completions; may be NULL
+/// - Threads: Any thread. While a call is using the completions (on another thread) they are not freed, and the log
+///   says so: free them afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_free(completions: *mut ember_completions) {
     guard_value((), || free_handle!(completions, may_go))
 }
 
-/// Writes the next event to `event`, whose struct_size must be set, and to `out_index` which completion it is of, from 0 on. What the event
-/// points to stays until the next call with these completions, or their free. The completions take turns, a token each; each ends
-/// with one EMBER_EVENT_END. When all have ended the event is EMBER_EVENT_NONE.
-/// Errors leave all as it was, and the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
-/// EMBER_E_INVALID_ARGUMENT when a sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY
-/// when the context is in use. A cancel token is no error: each completion ends with EMBER_FINISH_CANCELLED.
+/// Writes the next event of a completion. The completions take turns, a token each; each ends with one
+/// EMBER_EVENT_END. When all have ended the event is EMBER_EVENT_NONE. After an error all is as it was, and the next
+/// call tries again.
+/// - @param completions the completions; not NULL
+/// - @param event receives the event; set its struct_size first; not NULL
+/// - @param out_index receives which completion the event is of, from 0; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What the event points to stays until the next call with the completions, or their free.
+/// - Threads: One call at a time for `completions` and their context; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left; EMBER_E_INVALID_ARGUMENT when a
+///   sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
+///   no error: each completion ends with EMBER_FINISH_CANCELLED.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_next(
     completions: *mut ember_completions,
@@ -154,8 +179,14 @@ pub unsafe extern "C" fn ember_completions_next(
     })
 }
 
-/// Writes what completion `index` did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE before its
-/// end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes what one completion did so far. Its finish_reason is EMBER_FINISH_NONE before its end.
+/// - @param completions the completions; not NULL
+/// - @param index number of the completion, from 0
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_usage(
     completions: *const ember_completions,
@@ -169,8 +200,16 @@ pub unsafe extern "C" fn ember_completions_usage(
     })
 }
 
-/// Writes the text of completion `index` so far, that of all its events, to `buffer` of `capacity` bytes, and its length to `n_needed`.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// Writes the text of one completion so far, that of all its events.
+/// - @param completions the completions; not NULL
+/// - @param index number of the completion, from 0
+/// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_text(
     completions: *const ember_completions,
@@ -186,11 +225,18 @@ pub unsafe extern "C" fn ember_completions_text(
     })
 }
 
-/// Writes the indices of all completions to `buffer` of `capacity` elements, from the likeliest to the least likely, and their number to
-/// `n_needed`. The measure is the mean log-probability of the tokens (mean_logprob of ember_completions_usage), so the first is the
-/// best of `n`. Needs ember_generate_options_set_logprobs.
-/// Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where log-probabilities were not asked for;
-/// EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Ranks all completions from the likeliest to the least likely. The measure is the mean log-probability of the
+/// tokens (mean_logprob of ember_completions_usage), so the first is the best of all. Needs
+/// ember_generate_options_set_logprobs.
+/// - @param completions the completions; not NULL
+/// - @param buffer receives the numbers of the completions; may be NULL if `capacity` is 0
+/// - @param capacity numbers that `buffer` can take; 0 to ask for their number
+/// - @param n_needed receives the number of completions, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where log-probabilities were not asked for;
+///   EMBER_E_NOMEM; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_completions_rank(
     completions: *const ember_completions,

@@ -165,7 +165,13 @@ fn compiled(
     try_into_raw::<ember_constraint>(Constraint::new(model.vocabulary()?, grammar, &options)?)
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_constraint_options_free.
+/// Makes options for a constraint, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_new(
     out: *mut *mut ember_constraint_options,
@@ -177,14 +183,21 @@ pub unsafe extern "C" fn ember_constraint_options_new(
     })
 }
 
-/// Frees options. NULL is fine.
+/// Frees options. Constraints made with them stay as they are.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_free(options: *mut ember_constraint_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Most characters of white space between two parts of JSON, at most 256; 0: none, so that JSON is as short as it can be. White
-/// space within strings is text. Default: 32. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY; a number above 256 where the constraint is made.
+/// Limits white space between two parts of JSON. White space within strings is text.
+/// - @param options the options to change; not NULL
+/// - @param whitespace the most characters, 256 at most; 0: none, so that JSON is as short as it can be; default: 32
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an error where the constraint is made.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
     options: *mut ember_constraint_options,
@@ -197,13 +210,21 @@ pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
     })
 }
 
-/// Adds a trigger, `text_len` bytes of UTF-8 at `text`, 256 at most: the text is free until this was generated, and the constraint
-/// begins behind it. For text behind what a model thinks give the mark that ends its thought (`</think>`). It is found however the
-/// model cuts it into tokens, also where it is the text of a control token; what follows it within its last token is the beginning of
-/// what the constraint describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger
-/// is never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Default: none, it begins with the first token.
-/// Errors: EMBER_E_INVALID_ARGUMENT for an empty text, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY; a text that is too long, or too many,
-/// where the constraint is made.
+/// Adds a text that starts the constraint: what comes before it is free. For text behind what a model thinks give the
+/// mark that ends its thought (`</think>`). Ember finds it however the model cuts it into tokens, also where it is
+/// the text of a control token. What follows it within its last token is the beginning of what the constraint
+/// describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger is
+/// never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Without triggers the constraint
+/// begins with the first token.
+/// - @param options the options to change; not NULL
+/// - @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `text`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A text that is
+///   too long, or too many, are errors where the constraint is made.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_add_trigger_text(
     options: *mut ember_constraint_options,
@@ -218,8 +239,14 @@ pub unsafe extern "C" fn ember_constraint_options_add_trigger_text(
     })
 }
 
-/// Adds a trigger: as ember_constraint_options_add_trigger_text for the token `token`, which does not end a text.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY; for a token that does not exist where the constraint is made.
+/// Adds a token that starts the constraint; see ember_constraint_options_add_trigger_text.
+/// - @param options the options to change; not NULL
+/// - @param token the token id; no token that ends a text
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist is an error where the constraint is
+///   made.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_add_trigger_token(
     options: *mut ember_constraint_options,
@@ -232,8 +259,14 @@ pub unsafe extern "C" fn ember_constraint_options_add_trigger_token(
     })
 }
 
-/// Whether the text is free again where the constraint is complete, until the next trigger, behind which it holds anew. Otherwise
-/// the text ends there. Needs a trigger. Default: false. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets what follows a complete constraint. Needs a trigger.
+/// - @param options the options to change; not NULL
+/// - @param repeat true: the text is free again until the next trigger, behind which the constraint holds anew;
+///   false, the default: the text ends
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_set_repeat(
     options: *mut ember_constraint_options,
@@ -246,8 +279,15 @@ pub unsafe extern "C" fn ember_constraint_options_set_repeat(
     })
 }
 
-/// Sets a bound on work or memory, `limit` of ember_constraint_limit. Where one is reached, making the constraint fails, or the
-/// generation ends with an error. Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist, EMBER_E_BUSY.
+/// Limits the work or memory of a constraint. Where a limit is reached, making the constraint fails, or the
+/// generation ends with an error.
+/// - @param options the options to change; not NULL
+/// - @param limit an ember_constraint_limit
+/// - @param value the limit, in the unit that ember_constraint_limit says
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_options_set_limit(
     options: *mut ember_constraint_options,
@@ -258,18 +298,28 @@ pub unsafe extern "C" fn ember_constraint_options_set_limit(
     guard(err, || set_limit(&mut handle!(options).lock("options")?.limits, limit, value))
 }
 
-/// Makes a constraint: the text is JSON that the JSON Schema at `schema` describes, `schema_len` bytes of JSON itself (drafts 4 to
-/// 2020-12), and writes it to `out`; free it with ember_constraint_free. It is made once and used by many generations of the model, also
-/// at the same time. What `model` has of tokens is arranged with its first constraint, which takes about a second for a
-/// large vocabulary. `options` NULL: the defaults.
-/// Members of objects come in the order of `properties`. Keywords that only describe (title, default …) are passed over, and so are unknown
-/// ones, as JSON Schema says. Understood are type, const, enum, anyOf, allOf, $ref; oneOf, if it is certain that its parts exclude each
-/// other; properties, required, additionalProperties, patternProperties, minProperties, maxProperties; items, prefixItems,
-/// additionalItems, minItems, maxItems; minLength, maxLength, pattern, format; minimum, maximum, exclusiveMinimum, exclusiveMaximum,
-/// multipleOf. Nothing is fetched for a $ref.
-/// Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for a model without a tokenizer, for tokens that cannot spell
-/// JSON, and without the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no schema, or too large, and for a schema
-/// that no JSON meets; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Makes a constraint: the text is JSON that a JSON Schema describes (drafts 4 to 2020-12). It is made once and used
+/// by many generations of the model, also at the same time. The first constraint of a model arranges its tokens,
+/// which takes about a second for a large vocabulary.
+///
+/// Members of objects come in the order of `properties`. Keywords that only describe (title, default …) are passed
+/// over, and so are unknown ones, as JSON Schema says. Understood are type, const, enum, anyOf, allOf, $ref; oneOf,
+/// if it is certain that its parts exclude each other; properties, required, additionalProperties, patternProperties,
+/// minProperties, maxProperties; items, prefixItems, additionalItems, minItems, maxItems; minLength, maxLength,
+/// pattern, format; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf. Nothing is fetched for a $ref.
+/// - @param model the model; not NULL
+/// - @param schema the schema, JSON itself; not NULL
+/// - @param schema_len length of `schema` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the constraint; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call. `model`
+///   may be released after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for a model without a tokenizer, for
+///   tokens that cannot spell JSON, and without the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no
+///   schema, or too large, and for a schema that no JSON meets; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_json_schema(
     model: *const ember_model,
@@ -285,7 +335,15 @@ pub unsafe extern "C" fn ember_constraint_new_json_schema(
     })
 }
 
-/// Makes a constraint: the text is a JSON object, whatever it holds. All else as ember_constraint_new_json_schema.
+/// Makes a constraint: the text is a JSON object, whatever it holds.
+/// - @param model the model; not NULL
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the constraint; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_constraint_new_json_schema.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_json_object(
     model: *const ember_model,
@@ -299,8 +357,18 @@ pub unsafe extern "C" fn ember_constraint_new_json_object(
     })
 }
 
-/// Makes a constraint: the text is one that the regular expression at `regex` matches as a whole, `regex_len` bytes of UTF-8 in the
-/// syntax of the Rust crate regex; there is no look-around, and no anchor but at the ends. All else as ember_constraint_new_json_schema.
+/// Makes a constraint: a regular expression matches the text as a whole.
+/// - @param model the model; not NULL
+/// - @param regex the expression, UTF-8, in the syntax of the Rust crate regex; there is no look-around, and no
+///   anchor but at the ends; not NULL
+/// - @param regex_len length of `regex` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the constraint; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for what is no such expression; else as ember_constraint_new_json_schema.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_regex(
     model: *const ember_model,
@@ -316,9 +384,19 @@ pub unsafe extern "C" fn ember_constraint_new_regex(
     })
 }
 
-/// Makes a constraint: the text is one that the context-free grammar at `grammar`, `grammar_len` bytes of UTF-8, derives from its rule `start`.
-/// The syntax is Lark's as the crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`,
-/// `*`, `+`, `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`. All else as ember_constraint_new_json_schema.
+/// Makes a constraint: a context-free grammar derives the text from its rule `start`. The syntax is Lark's as the
+/// crate llguidance reads it: rules `name: "text" /regex/ other_rule`, terminals `NAME: /regex/`, `|`, `?`, `*`, `+`,
+/// `{n,m}`, `%ignore`, `%json {…}`, and control tokens as `<|name|>`.
+/// - @param model the model; not NULL
+/// - @param grammar the grammar, UTF-8; not NULL
+/// - @param grammar_len length of `grammar` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the constraint; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for what is no such grammar; else as ember_constraint_new_json_schema.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_lark(
     model: *const ember_model,
@@ -334,8 +412,18 @@ pub unsafe extern "C" fn ember_constraint_new_lark(
     })
 }
 
-/// Makes a constraint: the text is one of the `n_texts` at `texts`, text i of `lengths[i]` bytes of UTF-8, none of them empty; `lengths`
-/// NULL: each ends at its NUL byte. All else as ember_constraint_new_json_schema.
+/// Makes a constraint: the text is one of several.
+/// - @param model the model; not NULL
+/// - @param texts the texts, UTF-8, none of them empty; not NULL
+/// - @param lengths length of each text in bytes; NULL: each ends at its NUL
+/// - @param n_texts number of `texts`
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the constraint; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for no texts or an empty one; else as ember_constraint_new_json_schema.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_new_choices(
     model: *const ember_model,
@@ -352,7 +440,10 @@ pub unsafe extern "C" fn ember_constraint_new_choices(
     })
 }
 
-/// Frees a constraint; samplers, options and generations keep what they need of it. NULL is fine.
+/// Frees a constraint.
+/// - @param constraint the constraint; may be NULL
+/// - Ownership: Samplers, options and generations keep what they need of the constraint.
+/// - Threads: Any thread; no other call may use the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_constraint_free(constraint: *mut ember_constraint) {
     guard_value((), || free_handle!(constraint))

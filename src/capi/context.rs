@@ -105,10 +105,17 @@ fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
     idle
 }
 
-/// Makes a context over `model` and writes it to `out`; free it with ember_context_free. The context keeps the model
-/// alive. `options` may be NULL and may be freed afterwards. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or a CPU that may not be used; EMBER_E_NOMEM;
-/// EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads.
+/// Makes a context over a model.
+/// - @param model the model; not NULL
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the context; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_context_free. `options` may be freed after the call. The context
+///   keeps the model alive.
+/// - Threads: Any thread for `model`; one call at a time for `options`, a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or a CPU that may not be used;
+///   EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_new(
     model: *const ember_model,
@@ -124,15 +131,23 @@ pub unsafe extern "C" fn ember_context_new(
     })
 }
 
-/// Frees a context; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the context
-/// (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+/// Frees a context.
+/// - @param context the context; may be NULL
+/// - Ownership: A generator, completions or a conversation made with the context keep what they need of it.
+/// - Threads: Any thread. While a call is using the context (from that call's callback, or on another thread) it is
+///   not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
     guard_value((), || free_handle!(context, may_go))
 }
 
-/// Writes the options in force to `out`, whose struct_size must be set.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes the options in force in a context.
+/// - @param context the context; not NULL
+/// - @param out receives them; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_info_get(
     context: *const ember_context,
@@ -145,10 +160,16 @@ pub unsafe extern "C" fn ember_context_info_get(
     })
 }
 
-/// The token that may end the context's calls early from now on. Decoding, embedding and scoring then give EMBER_E_CANCELLED, and
-/// generation ends with EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring lets its sequence forget. The logits of
-/// the call before are gone. The context keeps what it needs of the token. NULL: none.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets the token that may end the context's calls early from now on. Decoding, embedding and scoring then give
+/// EMBER_E_CANCELLED, and a generation ends with EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what
+/// scoring lets its sequence forget. The logits of the call before are gone.
+/// - @param context the context; not NULL
+/// - @param token the token; NULL: none
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The context keeps what it needs of `token`; the caller may free it.
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_set_cancel_token(
     context: *mut ember_context,
@@ -162,15 +183,20 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
     })
 }
 
-/// Runs `n` tokens through the model. All arrays have `n` elements, and all but `tokens` may be NULL:
-///  - `positions`, to check that the caller and the context agree on where each token goes (the end of its sequence);
-///  - `sequences`, the sequence of each token (NULL: all in sequence 0);
-///  - `want_logits`, non-zero where logits are wanted (NULL: for the last token only).
-///
-/// On any error the sequences are as before.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, n of 0, or a context with threads that the parent process
-/// made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_NOMEM; EMBER_E_BUSY;
-/// EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap).
+/// Runs tokens through the model and puts them behind their sequences. On any error the sequences are as before.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids; not NULL
+/// - @param positions the place of each token, checked against the end of its sequence; NULL: not checked
+/// - @param sequences the sequence of each token; NULL: all in sequence 0
+/// - @param want_logits non-zero for each token whose logits are wanted; NULL: for the last token only
+/// - @param n number of tokens, and of elements of each array that is not NULL; at least 1
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, and for a context with threads
+///   that the parent process made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
+///   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be
+///   read (ember_model_options_set_use_mmap); EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
     context: *mut ember_context,
@@ -189,12 +215,18 @@ pub unsafe extern "C" fn ember_context_decode(
     })
 }
 
-/// Writes the address of the logits of token `index` of the last ember_context_decode, n_vocab floats, to `out`. They
-/// belong to the context and stay as they are until its next decode, generate, score, rewind, sequence_reuse, state_load or free.
-/// After a state was loaded, `index` counts the sequences of it whose state has logits, the first being 0. After
-/// ember_generate and ember_generator_next an index means nothing: which tokens their last decode had is theirs to choose.
-/// Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when that token does not exist or did not ask for logits, and when
-/// the logits are gone; EMBER_E_UNSUPPORTED for an encoder, EMBER_E_BUSY.
+/// Gives the logits of a token of the last ember_context_decode. After ember_context_state_load, `index` counts the
+/// sequences of the state that have logits. After ember_generate and ember_generator_next it means nothing.
+/// - @param context the context; not NULL
+/// - @param index number of the token in that call, from 0
+/// - @param out receives the address of n_vocab floats (ember_model_info); not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The logits belong to the context. They stay until its next decode, generate, score, rewind,
+///   sequence_reuse, state_load or free.
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does not exist or did not ask for logits,
+///   and when the logits are gone; EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_logits(
     context: *const ember_context,
@@ -208,8 +240,14 @@ pub unsafe extern "C" fn ember_context_logits(
     })
 }
 
-/// Writes the number of tokens in `sequence`, which is the position of its next token, to `out`.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUSY.
+/// Counts the tokens of a sequence. The number is the position of its next token.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, from 0
+/// - @param out receives the number of tokens; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_n_past(
     context: *const ember_context,
@@ -223,10 +261,17 @@ pub unsafe extern "C" fn ember_context_n_past(
     })
 }
 
-/// Writes the tokens of `sequence`, in order, to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
-/// call with capacity 0 asks for the number. They are what decoding, generating and loading a state brought there: after a
-/// shift those that are left.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// Writes the tokens of a sequence, in order. They are those that decoding, generating and loading a state put there;
+/// after a shift, those that are left.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, from 0
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_tokens(
     context: *const ember_context,
@@ -242,9 +287,15 @@ pub unsafe extern "C" fn ember_context_tokens(
     })
 }
 
-/// Forgets the tokens of `sequence` from position `n_past` on; 0 empties it. The logits of the last decode are gone.
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next token would
-/// see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+/// Forgets the end of a sequence. The logits of the last decode are gone.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, from 0
+/// - @param n_past how many tokens stay, from the first on; 0 empties the sequence
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next
+///   token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_rewind(
     context: *mut ember_context,

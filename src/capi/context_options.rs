@@ -101,7 +101,13 @@ pub(super) fn context_options_or_default(options: *const ember_context_options) 
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_context_options_free.
+/// Makes options for a context, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_context_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_new(
     out: *mut *mut ember_context_options,
@@ -112,14 +118,22 @@ pub unsafe extern "C" fn ember_context_options_new(
     })
 }
 
-/// Frees options; contexts made with them are not affected. NULL is fine.
+/// Frees options. Contexts made with them stay as they are.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Positions per sequence, 2147483647 at most. 0, the default: what the model was trained on, but no more than 4096.
-/// Errors: EMBER_E_INVALID_ARGUMENT.
+/// Sets how many positions each sequence has.
+/// - @param options the options to change; not NULL
+/// - @param n_ctx tokens per sequence, 2147483647 at most; 0, the default: what the model was trained on, but no more
+///   than 4096
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_ctx(
     options: *mut ember_context_options,
@@ -132,7 +146,13 @@ pub unsafe extern "C" fn ember_context_options_set_n_ctx(
     })
 }
 
-/// Number of sequences, 1 to 4096. Default: 1. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Sets how many sequences a context has.
+/// - @param options the options to change; not NULL
+/// - @param n_seq 1 to 4096; default: 1
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_seq(
     options: *mut ember_context_options,
@@ -145,9 +165,15 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
     })
 }
 
-/// Rows run through the model at a time; longer calls are cut. More is faster and takes more memory. At most 65536;
-/// 0, the default: 256, and for an encoder, which must see a text as a whole, n_ctx where that is more, up to 65536. It is never
-/// more than n_ctx times n_seq. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Sets how many rows run through the model at a time; longer calls are cut. More is faster and takes more memory. It
+/// is never more than n_ctx times n_seq.
+/// - @param options the options to change; not NULL
+/// - @param n_batch rows, 65536 at most; 0, the default: 256, and for an encoder, which must see a text as a whole,
+///   n_ctx where that is more, up to 65536
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_batch(
     options: *mut ember_context_options,
@@ -160,10 +186,16 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
     })
 }
 
-/// Threads, the calling one included, 512 at most. 0, the default: one for each core that the process may use (by its
-/// affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of performance cores only where there are
-/// slower ones too. Results do not depend on it. When the contexts at work in a process have more threads than it has CPUs,
-/// some of their threads sleep. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Sets how many threads compute. Results do not depend on it. When the contexts at work in a process have more
+/// threads than it has CPUs, some of their threads sleep.
+/// - @param options the options to change; not NULL
+/// - @param n_threads threads, the calling one included, 512 at most; 0, the default: one for each core that the
+///   process may use (by its affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of
+///   performance cores only where there are slower ones too
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_threads(
     options: *mut ember_context_options,
@@ -176,10 +208,17 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
     })
 }
 
-/// The CPUs, by the system's numbers, that the threads which the context makes run on: n of them at `cpus`, each below 8192.
-/// n = 0, the default: the system chooses. The calling thread, which works too, is never bound; bind it yourself if you
-/// want that. Errors: EMBER_E_INVALID_ARGUMENT. Whether the process may use each of these CPUs, and whether the system can
-/// bind threads at all (Linux and Android can), shows when a context is made. A number may come twice.
+/// Binds the threads that a context makes to CPUs. The calling thread, which works too, is never bound; bind it
+/// yourself if you want that. Whether the process may use each of these CPUs, and whether the system can bind threads
+/// at all (Linux and Android can), shows when a context is made.
+/// - @param options the options to change; not NULL
+/// - @param cpus the system's numbers of the CPUs, each below 8192; one may come twice; may be NULL if `n` is 0
+/// - @param n number of `cpus`; 0, the default: the system chooses
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `cpus`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     options: *mut ember_context_options,
@@ -194,9 +233,14 @@ pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
     })
 }
 
-/// What keys and values in the KV cache are rounded to, an ember_kv_type; by default EMBER_KV_AUTO. An encoder's cache, which
-/// holds one layer at a time, is float32 all the same. Errors: EMBER_E_INVALID_ARGUMENT for any other number; whether the type fits
-/// the model shows when a context is made.
+/// Sets what keys and values in the KV cache are rounded to. The cache of an encoder, which holds one layer at a
+/// time, is float32 all the same. Whether the type fits the model shows when a context is made.
+/// - @param options the options to change; not NULL
+/// - @param kv_type an ember_kv_type; default: EMBER_KV_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_type(
     options: *mut ember_context_options,
@@ -211,7 +255,13 @@ pub unsafe extern "C" fn ember_context_options_set_kv_type(
     })
 }
 
-/// As ember_context_options_set_kv_type, for keys alone.
+/// Sets what keys in the KV cache are rounded to; see ember_context_options_set_kv_type.
+/// - @param options the options to change; not NULL
+/// - @param k_type an ember_kv_type; default: EMBER_KV_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_k_type(
     options: *mut ember_context_options,
@@ -224,8 +274,14 @@ pub unsafe extern "C" fn ember_context_options_set_k_type(
     })
 }
 
-/// As ember_context_options_set_kv_type, for values alone. A model whose values are parts of its keys (latent attention, as in DeepSeek)
-/// keeps no others, and refuses to have them of another type than keys.
+/// Sets what values in the KV cache are rounded to; see ember_context_options_set_kv_type. A model whose values are
+/// parts of its keys (latent attention, as in DeepSeek) keeps no others, and refuses another type than that of keys.
+/// - @param options the options to change; not NULL
+/// - @param v_type an ember_kv_type; default: EMBER_KV_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_v_type(
     options: *mut ember_context_options,
@@ -238,7 +294,13 @@ pub unsafe extern "C" fn ember_context_options_set_v_type(
     })
 }
 
-/// Implementation, an ember_backend. Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Sets the implementation of the mathematics.
+/// - @param options the options to change; not NULL
+/// - @param backend an ember_backend; default: EMBER_BACKEND_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_backend(
     options: *mut ember_context_options,
@@ -251,10 +313,16 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
     })
 }
 
-/// The most bytes of the KV cache, whose pages all sequences share. When no page is left, what would need one gives
-/// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. 0, the default: as many as all sequences
-/// need at full length, or at the same time where they give pages back (ember_context_options_set_keep_all_positions). Making a context
-/// gives EMBER_E_INVALID_ARGUMENT for less than one page.
+/// Limits the KV cache, whose pages all sequences share. When no page is left, what would need one gives
+/// EMBER_E_CONTEXT_FULL and leaves every sequence as it was; rewind one, then. Making a context gives
+/// EMBER_E_INVALID_ARGUMENT for less than one page.
+/// - @param options the options to change; not NULL
+/// - @param bytes the most bytes of the cache; 0, the default: as many as all sequences need at full length, or at
+///   the same time where they give pages back (ember_context_options_set_keep_all_positions)
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     options: *mut ember_context_options,
@@ -267,9 +335,15 @@ pub unsafe extern "C" fn ember_context_options_set_kv_limit(
     })
 }
 
-/// Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed. Texts that begin alike (with
-/// the same instructions, say) then need not be computed again. ember_context_sequence_reuse finds such pages, and so does a generation
-/// with ember_generate_options_set_reuse_prefix. Default: false.
+/// Sets whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed.
+/// Texts that begin alike (with the same instructions, say) are then not computed again. ember_context_sequence_reuse
+/// finds such pages, and so does a generation with ember_generate_options_set_reuse_prefix.
+/// - @param options the options to change; not NULL
+/// - @param keep_prefixes true: they are kept; false, the default: they are given back
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
     options: *mut ember_context_options,
@@ -282,12 +356,19 @@ pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
     })
 }
 
-/// Whether sequences keep all their positions in layers with a window (all of Mistral 0.1 and Phi-3 mini, some of Gemma 2 to 4 and
-/// gpt-oss). By default sequences give the memory back that no token to come sees while they grow: a long text then takes about as much
-/// memory in these layers as its last tokens, those of a window and of a batch. All n_ctx positions can be used, and the numbers are
-/// the same; but a sequence cannot be cut (ember_context_rewind, ember_context_sequence_copy) where a window would reach back to what
-/// is gone. It can be cut within its last 32 tokens, and to nothing; and, unless the pages were needed since, at the end of the last
-/// call with several tokens, which is the last prompt as a rule. Default: false.
+/// Sets whether sequences keep all their positions in layers with a window (all of Mistral 0.1 and Phi-3 mini, some
+/// of Gemma 2 to 4 and gpt-oss). By default a growing sequence gives back the memory that no later token sees: a long
+/// text then takes about as much memory in these layers as its last tokens, those of a window and of a batch. All
+/// n_ctx positions can be used, and the numbers are the same. But a sequence cannot be cut (ember_context_rewind,
+/// ember_context_sequence_copy) where a window would reach back to what is gone. It can be cut within its last 32
+/// tokens, and to nothing. Unless the pages were needed since, it can also be cut at the end of the last call with
+/// several tokens, which is the last prompt as a rule.
+/// - @param options the options to change; not NULL
+/// - @param keep_all_positions true: all are kept; false, the default: those that no later token sees are given back
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
     options: *mut ember_context_options,
@@ -300,13 +381,18 @@ pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
     })
 }
 
-/// How many snapshots of recurrent states the context can hold, in models with recurrent layers (LFM2, Qwen 3.5). Such a layer keeps one
-/// state of a sequence, which cannot be taken back by a few tokens: a sequence that is shortened goes on from its nearest snapshot,
-/// and what lies between is run once more (`n_replay` of ember_timings). Ember takes snapshots at the ends of prompts and answers and
-/// within prompts (ember_context_options_set_snapshot_distance); a new one replaces the one
-/// that was unused for the longest time. As many draft tokens as there are snapshots can be checked at a time. Each has the size of a state, which counts as
-/// part of the KV cache. 0, the default: 8 for each sequence, but no more than 64. Errors: EMBER_E_INVALID_ARGUMENT for more than
-/// 65536.
+/// Sets how many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2, Qwen 3.5).
+/// Such a layer keeps one state of a sequence, which cannot be taken back by a few tokens. So a sequence that is
+/// shortened goes on from its nearest snapshot, and what lies between is run once more (`n_replay` of ember_timings).
+/// Ember takes snapshots at the ends of prompts and answers, and within prompts. A new one replaces the one that was
+/// unused for the longest time. As many draft tokens can be checked at a time as there are snapshots.
+/// - @param options the options to change; not NULL
+/// - @param n_snapshots snapshots, 65536 at most, each of the size of a state, which counts as part of the KV cache;
+///   0, the default: 8 for each sequence, but no more than 64
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for more than 65536; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
     options: *mut ember_context_options,
@@ -320,8 +406,14 @@ pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
     })
 }
 
-/// How many tokens lie between two snapshots of recurrent states within a prompt, rounded up to whole pages (page_len of
-/// ember_context_info). A long prompt has them further apart, so that it takes no more than half of all snapshots. 0, the default: 256.
+/// Sets how many tokens lie between two snapshots of recurrent states within a prompt. In a long prompt they are
+/// further apart, so that it takes no more than half of all snapshots.
+/// - @param options the options to change; not NULL
+/// - @param n_tokens tokens, rounded up to whole pages (page_len of ember_context_info); 0, the default: 256
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
     options: *mut ember_context_options,
@@ -334,8 +426,14 @@ pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
     })
 }
 
-/// The most bytes that the large buffers of a context may have: KV cache, activations, logits. A limit of the model
-/// (ember_model_options_set_memory_limit) counts as well. 0, the default: no limit of its own.
+/// Limits the large buffers of a context: KV cache, activations, logits. A limit of the model
+/// (ember_model_options_set_memory_limit) counts as well.
+/// - @param options the options to change; not NULL
+/// - @param bytes the most bytes of these buffers; 0, the default: no limit of its own
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_options_set_memory_limit(
     options: *mut ember_context_options,

@@ -174,18 +174,26 @@ fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Makes a conversation in a sequence of `context` and writes it to `out`; free it with ember_conversation_free. It keeps the context alive.
-///  - `system`: the system text; empty: none.
-///  - `chat_options`: the template, variables, tools and thinking; NULL: the defaults. add_generation_prompt means nothing here.
-///  - `generate_options`: how replies are generated, such as most tokens, the sequence, stop strings, a cancel token and a time limit; NULL:
-///    the defaults. echo, shift, ignore_eog and log-probabilities are refused.
-///
-/// Both options may be freed afterwards.
-/// Each reply runs only what the sequence does not hold. Use the sequence for nothing else: what others put there has to be run again.
-/// **What a user types can never spell a control token**: see ember_chat_tokenize.
-/// Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template does not write, for
-/// thinking that it cannot switch, and in a build without the feature "chat"; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOT_FOUND,
-/// EMBER_E_FORMAT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Makes a conversation in a sequence of a context. Each reply runs only what the sequence does not hold. Use the
+/// sequence for nothing else: what others put there has to be run again. **What a user types can never spell a
+/// control token**: see ember_chat_tokenize.
+/// - @param context the context; not NULL
+/// - @param system the system text; empty: none, UTF-8; may be NULL if `system_len` is 0
+/// - @param system_len length of `system` in bytes, or EMBER_NUL_TERMINATED
+/// - @param chat_options the template, variables, tools and thinking; NULL: the defaults; add_generation_prompt means
+///   nothing here
+/// - @param generate_options how replies are generated: most tokens, the sequence, stop strings, a cancel token, a
+///   time limit and so on; NULL: the defaults; echo, shift, ignore_eog and log-probabilities are refused
+/// - @param out receives the conversation; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_conversation_free. `chat_options` and `generate_options` may be
+///   freed after the call. The conversation keeps `context` alive.
+/// - Threads: One call at a time for `context`, `chat_options` and `generate_options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template
+///   does not write, for thinking that it cannot switch, and in a build without the feature "chat"; EMBER_E_NOT_FOUND
+///   for a name that no template has; EMBER_E_FORMAT for a broken template; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+///   EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_new(
     context: *mut ember_context,
@@ -208,8 +216,10 @@ pub unsafe extern "C" fn ember_conversation_new(
     })
 }
 
-/// Frees a conversation. NULL is fine. What its sequence holds stays there. While a call is using the conversation (from that call's
-/// callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+/// Frees a conversation. What its sequence holds stays there.
+/// - @param conversation the conversation; may be NULL
+/// - Threads: Any thread. While a call is using the conversation (from that call's callback, or on another thread) it
+///   is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_free(conversation: *mut ember_conversation) {
     guard_value((), || free_handle!(conversation, may_go))
@@ -223,9 +233,16 @@ fn may_go(talk: &Exclusive<Talk>) -> bool {
     idle
 }
 
-/// Adds a message without having it answered: a JSON object with `role` (system, developer, user, assistant, tool) and what else the
-/// template takes: `content`, `tool_calls`, `tool_call_id`, `name`. The result of a tool is added so, and a conversation that was
-/// held elsewhere. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUSY while a reply is under way.
+/// Adds a message without having it answered, such as the result of a tool, or the messages of a conversation that
+/// was held elsewhere.
+/// - @param conversation the conversation; not NULL
+/// - @param message a JSON object with `role` (system, developer, user, assistant, tool) and what else the template
+///   takes: `content`, `tool_calls`, `tool_call_id`, `name`; not NULL
+/// - @param message_len length of `message` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_BUSY while a reply is under way, too; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_add(
     conversation: *mut ember_conversation,
@@ -236,14 +253,25 @@ pub unsafe extern "C" fn ember_conversation_add(
     guard(err, || handle!(conversation).lock("conversation")?.add(text!(message, message_len)))
 }
 
-/// Adds a user's message with this text and has it answered; empty `text`: has the messages answered that were added. Hands every event
-/// to `callback` with `user_data`, the last of which is EMBER_CHAT_EVENT_END; then the reply is a message. A call of a tool ends a reply
-/// as a rule: add its result, and ask for the reply to that. `sampler` NULL: greedy; `out_usage` NULL: not wanted.
-/// On an error, and where the callback ends it, the reply is no message. A user's message stays once its reply began; where it could
-/// not begin, it is taken back.
-/// Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when
-/// there is nothing to reply to, or the template refuses the messages; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no
-/// error: finish_reason tells. A prompt of more than 4 KiB is the exception: EMBER_E_CANCELLED where the token ends its encoding.
+/// Adds a user's message, has it answered, and hands each event of the reply to a callback. The last event is
+/// EMBER_CHAT_EVENT_END; then the reply is a message. A call of a tool ends a reply as a rule: add its result, and
+/// ask for the reply to that. On an error, and where the callback ends it, the reply is no message. The user's
+/// message stays once its reply began; where it could not begin, it is taken back.
+/// - @param conversation the conversation; not NULL
+/// - @param text the user's message; empty: have the messages answered that were added, UTF-8; may be NULL if
+///   `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param callback receives each event, on the calling thread; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param out_usage receives what the reply took; set its struct_size first; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`, its context and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped;
+///   EMBER_E_INVALID_ARGUMENT when there is nothing to reply to, or the template refuses the messages;
+///   EMBER_E_CANCELLED where a token ends the encoding of a prompt of more than 4 KiB; EMBER_E_UTF8, EMBER_E_NOMEM,
+///   EMBER_E_BUSY. Otherwise a cancel token is no error: finish_reason says so.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_send(
     conversation: *mut ember_conversation,
@@ -265,8 +293,18 @@ pub unsafe extern "C" fn ember_conversation_send(
     })
 }
 
-/// The pull form of ember_conversation_send: begins a reply, whose events come from ember_conversation_next. The conversation keeps the
-/// sampler as long as the reply is under way. Errors: as ember_conversation_send.
+/// Begins the reply to a user's message; its events come from ember_conversation_next. This is the pull form of
+/// ember_conversation_send.
+/// - @param conversation the conversation; not NULL
+/// - @param text the user's message; empty: have the messages answered that were added, UTF-8; may be NULL if
+///   `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The conversation keeps `sampler` as long as the reply is under way.
+/// - Threads: One call at a time for `conversation`, its context and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_conversation_send.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_begin(
     conversation: *mut ember_conversation,
@@ -281,9 +319,16 @@ pub unsafe extern "C" fn ember_conversation_begin(
     })
 }
 
-/// Writes the next event of the reply to `event`, whose struct_size must be set; what it points to stays until the next call with this
-/// conversation. After EMBER_CHAT_EVENT_END it comes again and again; before the first reply EMBER_CHAT_EVENT_NONE.
-/// Errors leave the reply where it was: try again, or ember_conversation_abandon. As ember_generator_next.
+/// Writes the next event of a reply. After EMBER_CHAT_EVENT_END it comes again and again; before the first reply the
+/// event is EMBER_CHAT_EVENT_NONE. An error leaves the reply where it was: try again, or ember_conversation_abandon.
+/// - @param conversation the conversation; not NULL
+/// - @param event receives the event; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What the event points to stays until the next call with the conversation.
+/// - Threads: One call at a time for `conversation`, its context and the sampler of the reply; a second gives
+///   EMBER_E_BUSY.
+/// - Errors: as ember_generator_next.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_next(
     conversation: *mut ember_conversation,
@@ -296,7 +341,12 @@ pub unsafe extern "C" fn ember_conversation_next(
     })
 }
 
-/// Gives the reply under way up: it becomes no message. Fine when there is none. Errors: EMBER_E_BUSY.
+/// Gives a reply that is under way up: it becomes no message. Without one the call does nothing.
+/// - @param conversation the conversation; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_abandon(
     conversation: *mut ember_conversation,
@@ -308,8 +358,12 @@ pub unsafe extern "C" fn ember_conversation_abandon(
     })
 }
 
-/// Forgets the last turn: the user's last message and all behind it. Errors: EMBER_E_INVALID_ARGUMENT when there is none, EMBER_E_BUSY
-/// while a reply is under way.
+/// Forgets the last turn: the user's last message and all behind it.
+/// - @param conversation the conversation; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when there is none; EMBER_E_BUSY while a reply is under way, too.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_undo(
     conversation: *mut ember_conversation,
@@ -318,8 +372,15 @@ pub unsafe extern "C" fn ember_conversation_undo(
     guard(err, || handle!(conversation).lock("conversation")?.undo())
 }
 
-/// Writes all messages so far, those that were dropped included, to `buffer` of `capacity` bytes as a JSON array, without NUL, and its
-/// length to `n_needed`. Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// Writes all messages so far, those that were dropped included.
+/// - @param conversation the conversation; not NULL
+/// - @param buffer receives a JSON array, UTF-8 without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_messages(
     conversation: *const ember_conversation,
@@ -334,7 +395,13 @@ pub unsafe extern "C" fn ember_conversation_messages(
     })
 }
 
-/// Writes what the last reply took to `out`, whose struct_size must be set. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes what the last reply took.
+/// - @param conversation the conversation; not NULL
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_usage_get(
     conversation: *const ember_conversation,
@@ -344,8 +411,14 @@ pub unsafe extern "C" fn ember_conversation_usage_get(
     guard(err, || fill_struct!(out, to_usage(&handle!(conversation).lock("conversation")?.usage())))
 }
 
-/// Most tokens of a thought from now on: then it is closed by the template's own mark, and the answer comes. 0: as many as it takes,
-/// the default. Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts, EMBER_E_BUSY.
+/// Limits the tokens of a thought from now on. Then the thought is closed by the template's own mark, and the answer
+/// comes.
+/// - @param conversation the conversation; not NULL
+/// - @param n_tokens the most tokens; 0, the default: as many as it takes
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
     conversation: *mut ember_conversation,
@@ -358,9 +431,15 @@ pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
     })
 }
 
-/// What happens from now on where the conversation becomes longer than its sequence: an ember_when_full, and how many tokens must be
-/// free for a reply when it begins; 0: max_tokens, and a quarter of the sequence at most.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets what happens from now on where the conversation becomes longer than its sequence.
+/// - @param conversation the conversation; not NULL
+/// - @param when_full an ember_when_full
+/// - @param n_reserve how many tokens must be free for a reply when it begins; 0: max_tokens, and a quarter of the
+///   sequence at most
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_set_when_full(
     conversation: *mut ember_conversation,
@@ -375,8 +454,16 @@ pub unsafe extern "C" fn ember_conversation_set_when_full(
     })
 }
 
-/// Has `callback` say, with `user_data`, how many turns are dropped where the conversation becomes too long; NULL: as few as need be. It
-/// is called by ember_conversation_send and ember_conversation_begin. Errors: EMBER_E_BUSY.
+/// Sets a callback that says how many turns are dropped where the conversation becomes too long.
+/// ember_conversation_send and ember_conversation_begin call it.
+/// - @param conversation the conversation; not NULL
+/// - @param callback says how many turns are dropped, on the calling thread; NULL: as few as need be
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `callback` and `user_data` must stay valid as long as the conversation, or until others are set.
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_set_on_full(
     conversation: *mut ember_conversation,
@@ -390,9 +477,16 @@ pub unsafe extern "C" fn ember_conversation_set_on_full(
     })
 }
 
-/// Writes to `out` the same conversation in sequence `sequence` of the same context, which gets what this one's holds: both go on by
-/// themselves. Its callback for a full sequence is not copied. Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist,
-/// EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Copies a conversation into another sequence of the same context, which gets what this one's holds. Both go on by
+/// themselves. The callback for a full sequence is not copied.
+/// - @param conversation the conversation; not NULL
+/// - @param sequence number of the other sequence
+/// - @param out receives the copy; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_conversation_free.
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_fork(
     conversation: *const ember_conversation,
@@ -407,9 +501,16 @@ pub unsafe extern "C" fn ember_conversation_fork(
     })
 }
 
-/// Writes the conversation as bytes to `buffer` of `capacity` bytes, and their number to `n_needed`: its messages, and which tokens its
-/// sequence holds. Save the sequence too (ember_context_save_sequence) where it shall not be run again.
-/// Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY, also while a reply is under way.
+/// Writes a conversation as bytes: its messages, and which tokens its sequence holds. Save the sequence too
+/// (ember_context_state_save) where it shall not be run again.
+/// - @param conversation the conversation; not NULL
+/// - @param buffer receives the bytes; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_BUSY while a reply is under way, too; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_save(
     conversation: *const ember_conversation,
@@ -424,10 +525,20 @@ pub unsafe extern "C" fn ember_conversation_save(
     })
 }
 
-/// Makes a conversation of the `len` bytes at `saved`, which ember_conversation_save gave, as ember_conversation_new does: with options
-/// of its own, which should be those that it had. Where the sequence does not hold what it held, the next reply runs it again.
-/// Errors: EMBER_E_FORMAT for bytes that are damaged, EMBER_E_UNSUPPORTED for those of a later version, and those of
-/// ember_conversation_new.
+/// Makes a conversation of saved bytes. Where the sequence does not hold what it held, the next reply runs it again.
+/// - @param context the context; not NULL
+/// - @param saved what ember_conversation_save wrote; not NULL
+/// - @param len number of bytes
+/// - @param chat_options as for ember_conversation_new; best those that it had; NULL: the defaults
+/// - @param generate_options as for ember_conversation_new; best those that it had; NULL: the defaults
+/// - @param out receives the conversation; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_conversation_free. `chat_options` and `generate_options` may be
+///   freed after the call. The conversation keeps `context` alive.
+/// - Threads: One call at a time for `context`, `chat_options` and `generate_options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_FORMAT for bytes that are damaged; EMBER_E_UNSUPPORTED for those of a later version; else as
+///   ember_conversation_new.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_conversation_load(
     context: *mut ember_context,

@@ -120,8 +120,13 @@ fn embed(
     fill!(context.embed(texts, options)?, vectors, capacity, n_needed)
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_embed_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+/// Makes options for embedding, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_embed_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_new(
     out: *mut *mut ember_embed_options,
@@ -130,14 +135,21 @@ pub unsafe extern "C" fn ember_embed_options_new(
     guard(err, || output!(out).set(try_into_raw::<ember_embed_options>(Exclusive::new(Options::default()))?))
 }
 
-/// Frees options. NULL is fine.
+/// Frees options.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_free(options: *mut ember_embed_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Which hidden states make a text's vector, an ember_pooling. Default: EMBER_POOLING_AUTO.
-/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Sets which hidden states make a text's vector.
+/// - @param options the options to change; not NULL
+/// - @param pooling an ember_pooling; default: EMBER_POOLING_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_pooling(
     options: *mut ember_embed_options,
@@ -150,8 +162,14 @@ pub unsafe extern "C" fn ember_embed_options_set_pooling(
     })
 }
 
-/// Whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity. Default: true
-/// for one vector per text, unless the modules.json of a folder lists no Normalize; false for one per token.
+/// Sets whether each vector is scaled to length 1, so that the dot product of two is their cosine similarity.
+/// - @param options the options to change; not NULL
+/// - @param normalize true: it is; false: it is not; default: true for one vector per text, unless the modules.json
+///   of a folder lists no Normalize, and false for one per token
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_normalize(
     options: *mut ember_embed_options,
@@ -164,8 +182,15 @@ pub unsafe extern "C" fn ember_embed_options_set_normalize(
     })
 }
 
-/// Whether Ember cuts a text that is too long instead of refusing it. It takes the first tokens (ember_embed: and the special token at
-/// the end): as many as a text may have and as the free pages of the KV cache hold, if that is one at least. Default: false.
+/// Sets whether Ember cuts a text that is too long instead of refusing it. It takes the first tokens (ember_embed:
+/// and the special token at the end): as many as a text may have and as the free pages of the KV cache hold, if that
+/// is one at least.
+/// - @param options the options to change; not NULL
+/// - @param truncate true: the text is cut; false, the default: the call fails
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_truncate(
     options: *mut ember_embed_options,
@@ -178,9 +203,15 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
     })
 }
 
-/// How many numbers of each vector are kept: the first ones. The vector is scaled to length 1 after that, where it is scaled at all.
-/// So models that were trained for it (Matryoshka) give shorter vectors. 0: all, the default. ember_embed refuses more than a vector
-/// has (n_embd_out of ember_model_info).
+/// Sets how many numbers of each vector are kept: the first ones. Models that were trained for it (Matryoshka) give
+/// shorter vectors so. Where vectors are scaled to length 1, that comes afterwards. ember_embed refuses more numbers
+/// than a vector has (n_embd_out of ember_model_info).
+/// - @param options the options to change; not NULL
+/// - @param dimensions numbers of a vector; 0, the default: all
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_dimensions(
     options: *mut ember_embed_options,
@@ -193,11 +224,18 @@ pub unsafe extern "C" fn ember_embed_options_set_dimensions(
     })
 }
 
-/// Puts the prompt called `name` before each text that ember_embed embeds, in place of the model's default prompt. Prompts and their
-/// names, such as "query" and "document", are in the config_sentence_transformers.json of a folder; GGUF files have none. An empty
-/// name: the model's default prompt, if it has one; this is the default. `name` is `length` bytes of UTF-8, or EMBER_NUL_TERMINATED.
-/// ember_embed refuses a name that the model does not have (EMBER_E_INVALID_ARGUMENT, with the names that there are).
-/// Errors: EMBER_E_UTF8.
+/// Sets the prompt that ember_embed puts before each text, by its name. Prompts and their names, such as "query" and
+/// "document", are in the config_sentence_transformers.json of a folder; GGUF files have none. ember_embed refuses a
+/// name that the model does not have, with the names that there are.
+/// - @param options the options to change; not NULL
+/// - @param name the name; empty, the default: the model's default prompt, if it has one, UTF-8; may be NULL if
+///   `length` is 0
+/// - @param length length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `name`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_options_set_prompt(
     options: *mut ember_embed_options,
@@ -213,20 +251,30 @@ pub unsafe extern "C" fn ember_embed_options_set_prompt(
     })
 }
 
-/// Embeds `n_texts` texts in one call: text i is `lengths[i]` bytes of UTF-8 at `texts[i]`; `lengths` NULL: each ends at
-/// its NUL byte. A text gets the special tokens its model's texts begin and end with; the text of a control token is
-/// plain text. The vectors go to `vectors`, whose capacity is `capacity` numbers, one after the other in the order of
-/// the texts. Each has n_embd_out (of ember_model_info) numbers, or as many as ember_embed_options_set_dimensions says. With
-/// EMBER_POOLING_NONE there is one of n_embd numbers for each token of each text.
-/// `n_needed` receives their number; a first call with capacity 0 asks for it. `options` NULL: the defaults.
-/// Texts run in batches of as many as fit n_batch, without padding. The tokens and logits of the context's sequences
-/// stay as they are, and texts cannot use their pages. Encoders see a text as a whole, so there it may have
-/// n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A folder of sentence-transformers may name
-/// a default prompt, which is put before each text, and a max_seq_length, which a text may have at most.
-/// Errors: EMBER_E_CONTEXT_FULL for a text that is too long, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT for a text without
-/// any token and for a vector that would hold NaN or infinity (the model's weights overflow), each naming the text by its
-/// index; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY,
-/// EMBER_E_CANCELLED by the context's token, EMBER_E_IO when the model's file can no longer be read.
+/// Makes vectors of texts. A text gets the special tokens that the model's texts begin and end with; the text of a
+/// control token is plain text. Texts run in batches of as many as fit n_batch, without padding. The tokens and
+/// logits of the context's sequences stay as they are, and texts cannot use their pages. Encoders see a text as a
+/// whole, so there it may have n_batch tokens at most (if n_batch was not set, that is n_ctx up to 65536). A folder
+/// of sentence-transformers may name a default prompt, which is put before each text, and a max_seq_length, which a
+/// text may have at most.
+/// - @param context the context; not NULL
+/// - @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
+/// - @param lengths length of each text in bytes; NULL: each ends at its NUL
+/// - @param n_texts number of `texts`
+/// - @param options pooling and so on; NULL: the defaults
+/// - @param vectors receives the vectors in the order of the texts, each of n_embd_out numbers (ember_model_info), or
+///   as many as ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd numbers for each token of
+///   each text; may be NULL if `capacity` is 0
+/// - @param capacity numbers that `vectors` can take; 0 to ask for the number
+/// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and EMBER_E_INVALID_ARGUMENT for a text without any
+///   token and for a vector that would hold NaN or infinity (the model's weights overflow), each by the text's index;
+///   EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
+///   the model's file can no longer be read; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed(
     context: *mut ember_context,
@@ -248,10 +296,23 @@ pub unsafe extern "C" fn ember_embed(
     })
 }
 
-/// As ember_embed for texts that are token ids already, to which nothing is added, no prompt either: the texts stand one after the other
-/// in `tokens`, `n_tokens` ids in all, and text i has `lengths[i]` of them.
-/// Errors: as ember_embed, and EMBER_E_INVALID_ARGUMENT for lengths that do not add up to n_tokens and for a token that
-/// does not exist.
+/// Makes vectors of texts that are token ids already; see ember_embed. Nothing is added to them, no prompt either.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids of all texts, one text behind the other; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`, of all texts together
+/// - @param lengths number of tokens of each text; not NULL
+/// - @param n_texts number of texts, and of `lengths`
+/// - @param options pooling and so on; NULL: the defaults
+/// - @param vectors receives the vectors in the order of the texts, as from ember_embed; may be NULL if `capacity` is
+///   0
+/// - @param capacity numbers that `vectors` can take; 0 to ask for the number
+/// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to `n_tokens`, and for a token that does not
+///   exist; else as ember_embed; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_embed_tokens(
     context: *mut ember_context,

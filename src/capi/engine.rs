@@ -141,11 +141,18 @@ fn submit(
     request_into_raw(engine.submit(prompt, &options, sampler, sink)?)
 }
 
-/// Makes an engine over `model`, with a context of its own, and writes it to `out`; free it with ember_engine_free.
-/// `options` NULL: the defaults. The engine keeps the model alive. It takes its large buffers here: as much as
+/// Makes an engine over a model, with a context of its own. It takes its large buffers here: as much as
 /// ember_memory_estimate says of a context whose n_seq is n_parallel.
-/// Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, EMBER_E_UNSUPPORTED for an encoder and for a thread
-/// where there are none, EMBER_E_NOMEM.
+/// - @param model the model; not NULL
+/// - @param options how to make it; NULL: the defaults
+/// - @param out receives the engine; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_engine_free. `options` may be freed after the call. The engine
+///   keeps the model alive.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model; EMBER_E_UNSUPPORTED for an encoder, and
+///   for a thread where there are none; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_new(
     model: *mut ember_model,
@@ -160,31 +167,44 @@ pub unsafe extern "C" fn ember_engine_new(
     })
 }
 
-/// Ends all requests as cancelled, waits for the engine's own thread if it has one, and frees the engine. NULL is fine.
-/// Requests stay until they are freed themselves, in any order, with the events that were not taken; the KV cache goes with the
-/// engine. While a call of ember_engine_step is under way (in one of
-/// its callbacks, or on another thread) it is not freed, and the log says so: free it afterwards.
+/// Ends all requests as cancelled, waits for the engine's own thread if it has one, and frees the engine. The KV
+/// cache goes with it.
+/// - @param engine the engine; may be NULL
+/// - Ownership: Requests stay, with the events that were not taken, until they are freed themselves, in any order.
+/// - Threads: Any thread. While a call of ember_engine_step is under way (in one of its callbacks, or on another
+///   thread) the engine is not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
     guard_value((), || free_handle!(engine, may_go))
 }
 
-/// Has `prompt` continued, and writes the request to `out`; free it with ember_request_free. The prompt is the whole text: it
-/// is tokenized here (BOS included), waits in the queue, and runs together with other requests. What it gives is what it
-/// would give alone (with keys and values in EMBER_KV_F32, but for the last digits of log-probabilities). Any thread, and
-/// callbacks too.
-/// `options` NULL: the defaults; of them, the sequence and reuse_prefix mean nothing here; priority does.
-/// `sampler` NULL: greedy; otherwise a copy is taken as it is (ember_sampler_clone), random state and all, so that requests
-/// which shall differ need samplers of different seeds; the prompt takes the place of all that it had accepted.
-/// `callback` NULL: take the events with ember_request_next. Otherwise it gets them, with `user_data`, on the thread that does
-/// the step: one of the callers of ember_engine_step and ember_request_next, or the engine's own. It may call Ember,
-/// ember_engine_submit included, but nothing that waits for this engine's steps (EMBER_E_BUSY). The last event is
-/// EMBER_EVENT_END, unless it returned non-zero before; until then `user_data` must stay valid.
-/// A prompt for which the whole KV cache has too few pages (ember_context_options_set_kv_limit) ends with
-/// EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
-/// Errors: EMBER_E_QUEUE_FULL when as many requests wait as may, EMBER_E_CONTEXT_FULL for a prompt of more than n_ctx tokens,
-/// EMBER_E_INVALID_ARGUMENT (an empty prompt), EMBER_E_UTF8, EMBER_E_UNSUPPORTED without a tokenizer, EMBER_E_BUSY when the
-/// options or the sampler are in use.
+/// Has a prompt continued, together with other requests. The prompt is the whole text: it is tokenized here (BOS
+/// included) and waits in the queue. A request gives what it would give alone (with keys and values in EMBER_KV_F32,
+/// but for the last digits of log-probabilities). **A prompt made by ember_chat_apply_template needs
+/// ember_generate_options_set_parse_special.** A prompt for which the whole KV cache has too few pages
+/// (ember_context_options_set_kv_limit) ends with EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
+/// - @param engine the engine; not NULL
+/// - @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to generate; NULL: the defaults; the sequence and reuse_prefix mean nothing here, and the
+///   priority does
+/// - @param sampler chooses the tokens; NULL: greedy; requests that shall differ need samplers of different seeds,
+///   since Ember takes a copy, random state and all (ember_sampler_clone), in which the prompt takes the place of all
+///   that was accepted
+/// - @param callback receives each event, on the thread that does the step: a caller of ember_engine_step or
+///   ember_request_next, or the engine's own; NULL: take the events with ember_request_next
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param out receives the request; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_request_free. `options` may be freed after the call. `sampler` is
+///   copied. `user_data` must stay valid until the last event, EMBER_EVENT_END, or until the callback returned
+///   non-zero.
+/// - Threads: Any thread, and callbacks too; one call at a time for `options` and `sampler`, a second gives
+///   EMBER_E_BUSY. A callback that waits for this engine's steps gets EMBER_E_BUSY.
+/// - Errors: EMBER_E_QUEUE_FULL when as many requests wait as may; EMBER_E_CONTEXT_FULL for a prompt of more than
+///   n_ctx tokens; EMBER_E_INVALID_ARGUMENT for an empty prompt; EMBER_E_UNSUPPORTED without a tokenizer;
+///   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_submit(
     engine: *mut ember_engine,
@@ -204,8 +224,25 @@ pub unsafe extern "C" fn ember_engine_submit(
     })
 }
 
-/// As ember_engine_submit for a prompt of `n_tokens` token ids, to which nothing is added.
-/// Errors: as ember_engine_submit, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// Has a prompt of token ids continued, together with other requests; see ember_engine_submit. Nothing is added to
+/// the prompt.
+/// - @param engine the engine; not NULL
+/// - @param tokens the token ids of the prompt, at least one; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param callback receives each event, on the thread that does the step; NULL: take the events with
+///   ember_request_next
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param out receives the request; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_request_free. `options` may be freed after the call. `sampler` is
+///   copied. `user_data` must stay valid until the last event, EMBER_EVENT_END, or until the callback returned
+///   non-zero.
+/// - Threads: Any thread, and callbacks too; one call at a time for `options` and `sampler`, a second gives
+///   EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_engine_submit.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_submit_tokens(
     engine: *mut ember_engine,
@@ -225,13 +262,19 @@ pub unsafe extern "C" fn ember_engine_submit_tokens(
     })
 }
 
-/// Does one step on the calling thread: a batch with the next token of each request that runs and chunks of prompts, whose
-/// events it gives to callbacks and requests. Before that it waits up to `timeout_ms` milliseconds for something to do
-/// (0: not at all, EMBER_FOREVER: without end), and for another thread that does a step. Writes to `out_more` whether there is
-/// more to do now; it may be NULL. A pump is a thread that calls this in a loop, with a timeout after which it looks whether the
-/// host has it stop: nothing but a request ends a longer wait.
-/// Errors: EMBER_E_BUSY when another thread is at it all the while, the engine has a thread of its own, or the caller is a callback
-/// of the step under way; EMBER_E_INVALID_ARGUMENT. What ends a single request is reported to that request.
+/// Does one step on the calling thread: a batch with the next token of each request that runs, and chunks of prompts.
+/// Callbacks and requests get its events. A pump is a thread that calls this in a loop, with a timeout after which it
+/// looks whether the host has it stop: nothing but a request ends a longer wait. What ends a single request is
+/// reported to that request.
+/// - @param engine the engine; not NULL
+/// - @param timeout_ms milliseconds to wait for something to do, and for another thread that does a step; 0: not at
+///   all; EMBER_FOREVER: without end
+/// - @param out_more receives whether there is more to do now; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_BUSY when another thread does steps all the while, the engine has a thread of its own, or the
+///   caller is a callback of the step under way; EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_step(
     engine: *mut ember_engine,
@@ -246,7 +289,13 @@ pub unsafe extern "C" fn ember_engine_step(
     })
 }
 
-/// Writes what the engine has done to `out`, whose struct_size must be set. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes what an engine has done since it was made, and how things stand.
+/// - @param engine the engine; not NULL
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_metrics_get(
     engine: *const ember_engine,
@@ -256,9 +305,14 @@ pub unsafe extern "C" fn ember_engine_metrics_get(
     guard(err, || fill_struct!(out, to_metrics(&handle!(engine).metrics()?)))
 }
 
-/// Writes the options in force in the engine's context to `out`, whose struct_size must be set: n_ctx are the positions of each
-/// request, for its prompt and what is generated, n_seq how many requests run together. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes the options in force in the engine's context. n_ctx are the positions of each request, for its prompt and
+/// what is generated; n_seq is how many requests run together.
+/// - @param engine the engine; not NULL
+/// - @param out receives them; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_info_get(
     engine: *const ember_engine,

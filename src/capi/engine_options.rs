@@ -35,7 +35,13 @@ fn to_n_parallel(n: u32) -> Result<usize> {
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_engine_options_free.
+/// Makes options for an engine, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_engine_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_new(
     out: *mut *mut ember_engine_options,
@@ -47,15 +53,24 @@ pub unsafe extern "C" fn ember_engine_options_new(
     })
 }
 
-/// Frees options. NULL is fine.
+/// Frees options. Engines made with them stay as they are.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_free(options: *mut ember_engine_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// How the engine's context is made: n_ctx is the positions of each request, n_batch the most rows of a step (prompts get 32 in any case).
-/// kv_limit and threads are as in a context. The number of sequences and whether the engine keeps prefixes are its own options. Copied.
-/// Default: those of ember_context_options_new.
+/// Sets how the engine's context is made: n_ctx is the positions of each request, n_batch the most rows of a step
+/// (prompts get 32 in any case); kv_limit and threads are as in a context. The number of sequences, and whether
+/// prefixes are kept, are the engine's own options.
+/// - @param options the options to change; not NULL
+/// - @param context_options the options; default: those of ember_context_options_new; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `context_options`.
+/// - Threads: One call at a time for `options` and `context_options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_context_options(
     options: *mut ember_engine_options,
@@ -70,7 +85,13 @@ pub unsafe extern "C" fn ember_engine_options_set_context_options(
     })
 }
 
-/// How many requests run together, 1 to 4096. More give more tokens in all, fewer to each. Default: 8.
+/// Sets how many requests run together. More give more tokens in all, fewer to each.
+/// - @param options the options to change; not NULL
+/// - @param n_parallel 1 to 4096; default: 8
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_n_parallel(
     options: *mut ember_engine_options,
@@ -84,8 +105,14 @@ pub unsafe extern "C" fn ember_engine_options_set_n_parallel(
     })
 }
 
-/// How many requests may wait, at least 1, until one of those that run has ended; more are refused with EMBER_E_QUEUE_FULL. A
-/// request waits until the next step in any case. Default: 256.
+/// Sets how many requests may wait until one of those that run has ended; more are refused with EMBER_E_QUEUE_FULL. A
+/// request waits until the next step in any case.
+/// - @param options the options to change; not NULL
+/// - @param max_queue requests, at least 1; default: 256
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_max_queue(
     options: *mut ember_engine_options,
@@ -99,8 +126,14 @@ pub unsafe extern "C" fn ember_engine_options_set_max_queue(
     })
 }
 
-/// Whether requests that begin alike, such as with the same system prompt, share what was computed for the first of them, as
-/// long as it is in the cache. What they give does not change. Default: true.
+/// Sets whether requests that begin alike, such as with the same system prompt, share what was computed for the first
+/// of them, as long as it is in the cache. What they give does not change.
+/// - @param options the options to change; not NULL
+/// - @param share_prefixes true, the default: they do; false: each is computed alone
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_share_prefixes(
     options: *mut ember_engine_options,
@@ -113,8 +146,14 @@ pub unsafe extern "C" fn ember_engine_options_set_share_prefixes(
     })
 }
 
-/// Whether a thread of the engine's own does all steps; callbacks then run on it. Default: false: the caller's threads do,
-/// in ember_engine_step and ember_request_next.
+/// Sets which threads do the engine's steps.
+/// - @param options the options to change; not NULL
+/// - @param thread true: one of the engine's own, on which callbacks then run; false, the default: the caller's
+///   threads, in ember_engine_step and ember_request_next
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_engine_options_set_thread(
     options: *mut ember_engine_options,

@@ -34,7 +34,10 @@ pub fn error_into_raw(error: &Error) -> *mut ember_error {
     })
 }
 
-/// The status of an error; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type. Any thread.
+/// Gives the status of an error.
+/// - @param error the error; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - @return the status; EMBER_OK for NULL, EMBER_E_INVALID_ARGUMENT for a handle of another type
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_error_status(error: *const ember_error) -> ember_status {
     guard_value(ember_status::EMBER_E_INVALID_ARGUMENT, || status_or_ok(error))
@@ -47,19 +50,29 @@ fn status_or_ok(error: *const ember_error) -> Result<ember_status> {
     }
 }
 
-/// The sentence of an error, NUL-terminated UTF-8 that lives as long as the error; "" for NULL. Any thread.
+/// Gives the sentence of an error, which names the argument, file, key or tensor that was wrong.
+/// - @param error the error; may be NULL
+/// - Ownership: The text belongs to the error and lives as long.
+/// - Threads: Any thread, also several at the same time.
+/// - @return the sentence, NUL-terminated UTF-8; "" for NULL
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_error_message(error: *const ember_error) -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(handle!(error).message.as_ptr()))
 }
 
-/// Frees an error. NULL is fine.
+/// Frees an error.
+/// - @param error the error; may be NULL
+/// - Threads: Any thread; no other call may use the error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_error_free(error: *mut ember_error) {
     guard_value((), || free_handle!(error))
 }
 
-/// The name of a status, for example "EMBER_E_IO"; "unknown status" for any other number. Static; never freed.
+/// Gives the name of a status, for example "EMBER_E_IO".
+/// - @param status an ember_status
+/// - Ownership: The text is static and never freed.
+/// - Threads: Any thread, also several at the same time.
+/// - @return the name, NUL-terminated; "unknown status" for a number that is no status
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_status_name(status: i32) -> *const c_char {
     guard_value(c"unknown status".as_ptr(), || Ok(status_name(status).as_ptr()))

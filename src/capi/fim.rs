@@ -78,8 +78,13 @@ fn options_or_default(options: *const ember_fim_options) -> Result<FimOptions> {
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_fim_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL, EMBER_E_NOMEM.
+/// Makes options for a prompt that asks to fill a gap, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_fim_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_new(
     out: *mut *mut ember_fim_options,
@@ -88,13 +93,21 @@ pub unsafe extern "C" fn ember_fim_options_new(
     guard(err, || output!(out).set(try_into_raw::<ember_fim_options>(Exclusive::new(FimOptions::default()))?))
 }
 
-/// Frees options. NULL is fine.
+/// Frees options.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_free(options: *mut ember_fim_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Sets in which order the parts stand: an ember_fim_order. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets in which order the parts of the prompt stand.
+/// - @param options the options to change; not NULL
+/// - @param order an ember_fim_order; default: EMBER_FIM_AUTO
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_set_order(
     options: *mut ember_fim_options,
@@ -107,8 +120,15 @@ pub unsafe extern "C" fn ember_fim_options_set_order(
     })
 }
 
-/// Sets the name of the repository, which stands first; an empty one, the default, for none.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Sets the name of the repository, which stands first in the prompt.
+/// - @param options the options to change; not NULL
+/// - @param name the name; empty, the default: none, UTF-8; may be NULL if `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `name`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_set_repository(
     options: *mut ember_fim_options,
@@ -123,8 +143,15 @@ pub unsafe extern "C" fn ember_fim_options_set_repository(
     })
 }
 
-/// Sets the name of the file that has the gap; an empty one, the default, for none.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Sets the name of the file that has the gap.
+/// - @param options the options to change; not NULL
+/// - @param name the name; empty, the default: none, UTF-8; may be NULL if `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `name`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_set_file(
     options: *mut ember_fim_options,
@@ -139,8 +166,17 @@ pub unsafe extern "C" fn ember_fim_options_set_file(
     })
 }
 
-/// Adds the name and the text of another file, to stand before the one with the gap, in the order of the calls; 4096 at most.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds another file, to stand before the one with the gap, in the order of the calls; 4096 at most.
+/// - @param options the options to change; not NULL
+/// - @param name the name of the file, UTF-8; may be NULL if `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - @param text its text, UTF-8; may be NULL if `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `name` and `text`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_fim_options_add_file(
     options: *mut ember_fim_options,
@@ -156,12 +192,24 @@ pub unsafe extern "C" fn ember_fim_options_add_file(
     })
 }
 
-/// Writes the tokens of a prompt that asks for what stands between `prefix` and `suffix` to `tokens`, which holds
-/// `capacity` of them, and their number to `n_needed`; a first call with capacity 0 asks for the number. The control tokens are the
-/// tokenizer's (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell no control tokens. Give the tokens to
-/// ember_generator_new_tokens or ember_engine_submit_tokens; what is generated fills the gap. `options` may be NULL. Any thread.
-/// Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT,
-/// EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Writes the tokens of a prompt that asks for what stands between two texts. Give the tokens to
+/// ember_generator_new_tokens or ember_engine_submit_tokens; what is generated fills the gap. The control tokens are
+/// the tokenizer's (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell no control tokens.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param prefix the text in front of the gap, UTF-8; may be NULL if `prefix_len` is 0
+/// - @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
+/// - @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is 0
+/// - @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options file names and order; NULL: the defaults
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind needs and the tokenizer lacks;
+///   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_fim_prompt(
     tokenizer: *const ember_tokenizer,

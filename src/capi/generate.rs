@@ -264,31 +264,46 @@ fn run(
     generate(&mut context.context, &mut sampler, prompt, options, on_event).map(|usage| to_result(&usage))
 }
 
-/// Continues a sequence of `context` by `prompt` and then by generated tokens, and hands every event to `callback` with `user_data`: one call
-/// for each token, with its text.
-/// **A prompt made by a chat template needs ember_generate_options_set_parse_special.** Without it, the template's marks are plain text to
-/// the model.
-/// An empty sequence begins with the special tokens the file asks for (BOS). Behind what a sequence holds, none is put before the prompt. The
-/// space that texts of some models begin with is there where the whole text would have it: at the start and behind a special token, never
-/// behind text.
-/// Afterwards the sequence holds the prompt and the generated tokens, except an end-of-generation token. So the next call goes on from
-/// there, and an empty prompt continues the text itself if nothing else was decoded in between. ember_context_rewind starts anew.
-/// ember_generate_options_set_reuse_prefix takes the prompt for the whole.
-/// A callback that ends it before the first token (at EMBER_EVENT_ECHO) leaves the sequence without the prompt. EMBER_FINISH_CANCELLED leaves the
-/// sequence with what was run by then (ember_context_n_past gives the number):
-///  - nothing of the prompt where that was not run to its end; with reuse_prefix perhaps what both have in common;
-///  - all but the last token where that was to be run;
-///  - all where a stage of the sampler ended the choice of the next token.
+/// Generates text behind a prompt, and hands each event to a callback.
 ///
-/// The sampler accepts the tokens of the prompt (ember_sampler_accept), and each token as it is generated: penalties count them all. With
-/// reuse_prefix the prompt takes the place of all that was accepted before.
-/// `options` NULL: the defaults. `sampler` NULL: greedy. `out_result` NULL: not wanted.
-/// The context and the sampler are in use until the call returns. In the callback, using either gives EMBER_E_BUSY, and freeing either does
-/// nothing but write a line to the log. The same generation in pull form: ember_generator_new.
-/// Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix lets it forget);
-/// EMBER_E_CONTEXT_FULL when the pages of the KV cache (ember_context_options_set_kv_limit) are used up later, where what was run stays;
-/// EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer, EMBER_E_NOMEM,
-/// EMBER_E_BUSY. A cancel token is no error: finish_reason says so.
+/// **A prompt made by ember_chat_apply_template needs ember_generate_options_set_parse_special.** Without it the
+/// template's marks are plain text to the model, and the answer is poor without an error. ember_chat_tokenize with
+/// ember_generate_tokens, and ember_conversation_send, have no such trap.
+///
+/// An empty sequence begins with the special tokens that the file asks for (BOS). None is put before a prompt behind
+/// what a sequence holds. The space that texts of some models begin with is there where the whole text would have it:
+/// at the start and behind a special token, never behind text.
+///
+/// Afterwards the sequence holds the prompt and the generated tokens, without an end-of-generation token. The next
+/// call goes on from there, and an empty prompt continues the text itself if nothing else was decoded in between.
+/// ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix takes the prompt for the whole text.
+///
+/// A callback that ends the generation at EMBER_EVENT_ECHO leaves the sequence without the prompt.
+/// EMBER_FINISH_CANCELLED leaves it with what was run by then (ember_context_n_past gives the number):
+/// - nothing of the prompt where that was not run to its end; with reuse_prefix perhaps what both have in common;
+/// - all but the last token where that was to be run;
+/// - all where a stage of the sampler ended the choice of the next token.
+///
+/// The sampler accepts the tokens of the prompt (ember_sampler_accept) and each token that is generated: penalties
+/// count them all. With reuse_prefix the prompt takes the place of all that was accepted before. ember_generator_new
+/// is the same generation in pull form.
+/// - @param context the context; not NULL
+/// - @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param callback receives each event, on the calling thread; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param out_result receives what the generation did; set its struct_size first; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `sampler`; a second gives EMBER_E_BUSY, from the callback too.
+///   Freeing either in the callback does nothing but write a line to the log.
+/// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix
+///   lets it forget), or when the pages of the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
+///   for an encoder or a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+///   EMBER_E_BUSY. A cancel token is no error: finish_reason says so.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate(
     context: *mut ember_context,
@@ -310,9 +325,21 @@ pub unsafe extern "C" fn ember_generate(
     })
 }
 
-/// As ember_generate for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer, unless
-/// there are stop strings or an echo.
-/// Errors: as ember_generate, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// Generates text behind a prompt of token ids, and hands each event to a callback; see ember_generate. Nothing is
+/// added to the prompt. The model needs no tokenizer, unless there are stop strings or an echo.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param callback receives each event, on the calling thread; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param out_result receives what the generation did; set its struct_size first; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `sampler`; a second gives EMBER_E_BUSY, from the callback too.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_generate.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_tokens(
     context: *mut ember_context,

@@ -90,7 +90,13 @@ fn to_stop(stop: &str) -> Result<String> {
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_generate_options_free.
+/// Makes options for a generation, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_generate_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_new(
     out: *mut *mut ember_generate_options,
@@ -101,13 +107,21 @@ pub unsafe extern "C" fn ember_generate_options_new(
     })
 }
 
-/// Frees options. NULL is fine.
+/// Frees options. Generations made with them stay as they are.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_free(options: *mut ember_generate_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Most tokens to generate. Default: 128.
+/// Sets how many tokens a generation may have.
+/// - @param options the options to change; not NULL
+/// - @param max_tokens the most tokens; default: 128
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_max_tokens(
     options: *mut ember_generate_options,
@@ -120,7 +134,13 @@ pub unsafe extern "C" fn ember_generate_options_set_max_tokens(
     })
 }
 
-/// The sequence of the context to continue. Default: 0.
+/// Sets which sequence of the context a generation continues.
+/// - @param options the options to change; not NULL
+/// - @param sequence number of the sequence, from 0; default: 0
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_sequence(
     options: *mut ember_generate_options,
@@ -133,8 +153,14 @@ pub unsafe extern "C" fn ember_generate_options_set_sequence(
     })
 }
 
-/// Whether the text of control tokens in the prompt stands for these tokens. Default: false, as is right for text that
-/// users type.
+/// Sets whether the text of a control token in the prompt stands for that token. A prompt made by
+/// ember_chat_apply_template needs it. Text that users type must not have it: they could spell the marks of turns.
+/// - @param options the options to change; not NULL
+/// - @param parse_special true: control tokens are recognized; false, the default: all is plain text
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_parse_special(
     options: *mut ember_generate_options,
@@ -147,7 +173,13 @@ pub unsafe extern "C" fn ember_generate_options_set_parse_special(
     })
 }
 
-/// Whether control tokens that the model generates appear in the text. Default: false.
+/// Sets whether control tokens that the model generates appear in the text.
+/// - @param options the options to change; not NULL
+/// - @param render_special true: they appear; false, the default: they are left out
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_render_special(
     options: *mut ember_generate_options,
@@ -160,7 +192,13 @@ pub unsafe extern "C" fn ember_generate_options_set_render_special(
     })
 }
 
-/// Whether to go on after an end-of-generation token. Default: false.
+/// Sets whether a generation goes on after an end-of-generation token.
+/// - @param options the options to change; not NULL
+/// - @param ignore_eog true: it goes on; false, the default: it ends
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
     options: *mut ember_generate_options,
@@ -173,11 +211,18 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
     })
 }
 
-/// Adds a stop string, `stop_len` bytes of UTF-8: generation ends where it has been generated, with
-/// EMBER_FINISH_STOP_STRING, and the text ends before it. Text that may be the beginning of a stop string is held back
-/// until that is certain, however the model cuts it into tokens. Of several stop strings the one that is complete
-/// first counts, of those complete at once the longest.
-/// Errors: EMBER_E_INVALID_ARGUMENT for an empty one, EMBER_E_UTF8, EMBER_E_BUSY.
+/// Adds a stop string. A generation ends where it has been generated, with EMBER_FINISH_STOP_STRING, and the text
+/// ends before it. Text that may be the beginning of a stop string is held back until that is certain, however the
+/// model cuts it into tokens. Of several stop strings the one that is complete first counts, of those complete with
+/// the same token the longest.
+/// - @param options the options to change; not NULL
+/// - @param stop the stop string, not empty, UTF-8; not NULL
+/// - @param stop_len length of `stop` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `stop`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty one; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_add_stop(
     options: *mut ember_generate_options,
@@ -192,7 +237,13 @@ pub unsafe extern "C" fn ember_generate_options_add_stop(
     })
 }
 
-/// Whether the stop string that ended a generation is the end of its text. Default: false.
+/// Sets whether the stop string that ended a generation is part of its text.
+/// - @param options the options to change; not NULL
+/// - @param include_stop true: the text ends with it; false, the default: the text ends before it
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_include_stop(
     options: *mut ember_generate_options,
@@ -205,9 +256,16 @@ pub unsafe extern "C" fn ember_generate_options_set_include_stop(
     })
 }
 
-/// Whether the prompt is the whole of what the sequence shall hold, from its first token on. Ember keeps what the sequence begins with already,
-/// forgets the rest of it, and runs only the new part of the prompt (its last token in any case). This is for conversations: give all of it each
-/// time and pay for what was added. Default: false, the prompt goes behind what the sequence holds.
+/// Sets whether the prompt is the whole text of the sequence, from its first token on. Ember then keeps what the
+/// sequence begins with already, forgets the rest of it, and runs only the new part of the prompt (its last token in
+/// any case). This is for conversations: give all of it each time and pay for what was added.
+/// - @param options the options to change; not NULL
+/// - @param reuse_prefix true: the prompt is the whole text; false, the default: it goes behind what the sequence
+///   holds
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_reuse_prefix(
     options: *mut ember_generate_options,
@@ -220,7 +278,13 @@ pub unsafe extern "C" fn ember_generate_options_set_reuse_prefix(
     })
 }
 
-/// Whether the first event is the prompt's text. Default: false.
+/// Sets whether the first event is the prompt's text.
+/// - @param options the options to change; not NULL
+/// - @param echo true: it is; false, the default: it is not
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_echo(
     options: *mut ember_generate_options,
@@ -233,8 +297,14 @@ pub unsafe extern "C" fn ember_generate_options_set_echo(
     })
 }
 
-/// Whether events carry the log-probability of their token: that of the model's own distribution, before the sampler's stages.
-/// Default: false.
+/// Sets whether events carry the log-probability of their token, in the model's own distribution, before the
+/// sampler's stages.
+/// - @param options the options to change; not NULL
+/// - @param logprobs true: they do; false, the default: they do not
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_logprobs(
     options: *mut ember_generate_options,
@@ -247,8 +317,14 @@ pub unsafe extern "C" fn ember_generate_options_set_logprobs(
     })
 }
 
-/// How many of the likeliest tokens each event carries with their log-probabilities, at most 64; more than 0 means
-/// ember_generate_options_set_logprobs too. Default: 0. Errors: EMBER_E_INVALID_ARGUMENT for more than 64, EMBER_E_BUSY.
+/// Sets how many of the likeliest tokens each event carries, with their log-probabilities. More than 0 means
+/// ember_generate_options_set_logprobs too.
+/// - @param options the options to change; not NULL
+/// - @param n_top tokens, 64 at most; default: 0
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for more than 64; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_n_top(
     options: *mut ember_generate_options,
@@ -261,10 +337,16 @@ pub unsafe extern "C" fn ember_generate_options_set_n_top(
     })
 }
 
-/// How many milliseconds the generation may take, from the making of its generator or its submission to an engine on; it ends
-/// with EMBER_FINISH_TIME_LIMIT when another token would come after that. A prompt that runs already is run to its end, or, by an
-/// engine, to the end of the step. A limit that is over before the first step ends it there, and the prompt is not run. 0: any.
-/// Default: 0.
+/// Limits how long a generation may take. It ends with EMBER_FINISH_TIME_LIMIT when another token would come later.
+/// The time counts from the making of the generator, or from the submission to an engine. A prompt that runs already
+/// is run to its end, or, by an engine, to the end of the step. A limit that is over before the first step ends the
+/// generation there, and the prompt is not run.
+/// - @param options the options to change; not NULL
+/// - @param time_limit_ms milliseconds; 0, the default: no limit
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_time_limit(
     options: *mut ember_generate_options,
@@ -278,11 +360,17 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
     })
 }
 
-/// Which of the requests that wait in an engine's queue begins first: that of the highest priority, of equal ones the one that came first.
-/// Nobody waits for ever. Of the requests that 32 later ones have passed, the one that came first is next all the same, and all others are
-/// counted from 0 again. So an urgent request behind a long queue waits for one of these at most, and then 32 go by priority. Where pages of
-/// the KV cache are few, requests give theirs up in the opposite order and are run again later. Requests that came later and stay have
-/// passed them too. Default: 0.
+/// Sets which of the requests that wait in an engine's queue begins first: the one of the highest priority, of equal
+/// ones the one that came first. Nobody waits for ever. Of the requests that 32 later ones have passed, the one that
+/// came first is next all the same, and all others are counted from 0 again. So an urgent request behind a long queue
+/// waits for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give
+/// theirs up in the opposite order and are run again later. Requests that came later and stay have passed them too.
+/// - @param options the options to change; not NULL
+/// - @param priority any number, higher first; default: 0
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_priority(
     options: *mut ember_generate_options,
@@ -295,9 +383,15 @@ pub unsafe extern "C" fn ember_generate_options_set_priority(
     })
 }
 
-/// The token that ends the generation early, with EMBER_FINISH_CANCELLED and no error. The options keep what they need of
-/// it. NULL, the default: none. The context's own token ends it too. A request of an engine ends with the engine's next step, as
-/// with ember_request_cancel. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets the token that ends a generation early, with EMBER_FINISH_CANCELLED and no error. The context's own token
+/// ends it too. A request of an engine ends with the engine's next step, as with ember_request_cancel.
+/// - @param options the options to change; not NULL
+/// - @param token the token; NULL, the default: none
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The options keep what they need of `token`; the caller may free it.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
     options: *mut ember_generate_options,
@@ -311,15 +405,21 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
     })
 }
 
-/// What a generation does where its sequence is full (n_ctx): it forgets `n_drop` tokens behind the first `n_keep` and goes on,
-/// each time that happens, as ember_context_sequence_shift does it; ember_generate_result counts them. `n_drop`
-/// of 0, the default: it ends with EMBER_FINISH_CONTEXT_FULL. A prompt that does not fit is an error all the same. If the KV
-/// cache has no pages left to copy those that other sequences have too, the step gives EMBER_E_CONTEXT_FULL.
-/// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT when the
-/// two numbers together are not below n_ctx, or of the first `n_keep` tokens would be seen again what was given back
-/// (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2) or recurrent
-/// layers (LFM2, Qwen 3.5), and in an
-/// engine.
+/// Sets what a generation forgets where its sequence is full (n_ctx). Each time it then forgets tokens as
+/// ember_context_sequence_shift does, and goes on; ember_generate_result counts them. A prompt that does not fit is
+/// an error all the same. If the KV cache has no pages to copy those that other sequences have too, the step gives
+/// EMBER_E_CONTEXT_FULL.
+/// - @param options the options to change; not NULL
+/// - @param n_keep how many tokens stay at the beginning
+/// - @param n_drop how many tokens behind these are forgotten each time; 0, the default: none, and the generation
+///   ends with EMBER_FINISH_CONTEXT_FULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT
+///   when both numbers together are not below n_ctx, or the first `n_keep` tokens would see again what was given back
+///   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2)
+///   or recurrent layers (LFM2, Qwen 3.5), and in an engine.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_shift(
     options: *mut ember_generate_options,
@@ -333,15 +433,23 @@ pub unsafe extern "C" fn ember_generate_options_set_shift(
     })
 }
 
-/// Takes draft tokens from the text itself: up to `n_draft` (at most 32; 0, the default: none), which run together with the token
-/// before them. They are what followed the last tokens, `ngram` (1 to 16; 3 is good) down to 2, where they stood in the text before.
-/// That pays where texts repeat what they have said or were given, as summaries, corrections and code do. Where drafts are
-/// rejected Ember makes fewer, down to none for up to 32 tokens.
-/// The tokens are the same as without: each is still chosen by the sampler from the model's logits, one for each event, and
-/// with the default types of the KV cache these have the same bits. Between two events the sequence holds what it would hold
-/// without. A call that decodes on the same context between two events discards the drafts made before it, so
-/// generators that take turns gain nothing; an engine does without them. Takes memory for the logits of `n_draft` tokens more.
-/// Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range, EMBER_E_BUSY.
+/// Takes draft tokens from the text itself, to run several tokens in one step. The drafts are what followed the last
+/// tokens where these stood in the text before. That pays where texts repeat what they have said or were given, as
+/// summaries, corrections and code do. Where drafts are rejected Ember makes fewer, down to none for up to 32 tokens.
+///
+/// The tokens are the same as without: the sampler still chooses each from the model's logits, one for each event,
+/// and with the default types of the KV cache these have the same bits. Between two events the sequence holds what it
+/// would hold without. A call that decodes on the same context between two events discards the drafts made before it,
+/// so generators that take turns gain nothing. An engine does without drafts. They take memory for the logits of
+/// `n_draft` tokens more.
+/// - @param options the options to change; not NULL
+/// - @param n_draft the most draft tokens of a step, 32 at most; 0, the default: none
+/// - @param ngram how many of the last tokens have to match, 1 to 16, 3 is good; where there is no match fewer are
+///   tried, down to 2
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_lookup(
     options: *mut ember_generate_options,
@@ -355,17 +463,23 @@ pub unsafe extern "C" fn ember_generate_options_set_lookup(
     })
 }
 
-/// Takes draft tokens from a smaller model with the same vocabulary: up to `n_draft` (at most 32), which run together with the token
-/// before them. Where a lookup (ember_generate_options_set_lookup) finds some, those are taken. All said there holds here.
-/// `draft` is a context of the smaller model, whose sequence `sequence` becomes the beginning of the text, whatever it held; it
-/// needs about the n_ctx of the other, or drafts end where it is full. Several generators may share it, each with a sequence of
-/// its own. The options, and generators made with them, keep it alive, so it may be freed at any time. It is used while
-/// a generator is made and during its steps: they give EMBER_E_BUSY when another call is using it then, and can be tried again.
-/// What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its own token
-/// (ember_context_set_cancel_token), there are no drafts. `draft` NULL, the default, or `n_draft` 0: none.
-/// Errors here: EMBER_E_INVALID_ARGUMENT for an n_draft out of range, EMBER_E_BUSY. Errors where the generation begins:
-/// EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when `draft` is the context
-/// of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
+/// Takes draft tokens from a smaller model with the same vocabulary, to run several tokens in one step. Where a
+/// lookup (ember_generate_options_set_lookup) finds some, those are taken. All that is said there of drafts holds
+/// here. What is wrong with `draft` alone ends no generation: when it is full, short of memory or cancelled by its
+/// own token (ember_context_set_cancel_token), there are no drafts.
+/// - @param options the options to change; not NULL
+/// - @param draft a context of the smaller model, with about the n_ctx of the other, or drafts end where it is full;
+///   several generators may share it, each with a sequence of its own; NULL, the default: none
+/// - @param sequence the sequence of `draft` that becomes the beginning of the text, whatever it held
+/// - @param n_draft the most draft tokens of a step, 32 at most; 0: none
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The options, and generators made with them, keep `draft` alive; the caller may free it at any time.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY. `draft` is used while a generator is
+///   made and during its steps. When another call is using it then, they give EMBER_E_BUSY and can be tried again.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an `n_draft` out of range, EMBER_E_BUSY. Errors where the generation
+///   begins: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when
+///   `draft` is the context of the generation itself; EMBER_E_UNSUPPORTED for an encoder.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_draft(
     options: *mut ember_generate_options,
@@ -381,15 +495,22 @@ pub unsafe extern "C" fn ember_generate_options_set_draft(
     })
 }
 
-/// What the generated text has to follow: only tokens that it allows are candidates, before all stages of the sampler, and the
-/// generation ends with it, as EMBER_FINISH_EOG. The options keep what they need of it. It begins with the first generated token, or behind its
-/// trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a stop string, a full context or
-/// a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that it leaves no choice for are run together with the one before them, in
-/// one batch; each has its event all the same. Draft tokens (ember_generate_options_set_lookup, ember_generate_options_set_draft) that
-/// it does not allow are not run. NULL, the default: none.
-/// Errors here: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for a constraint of
-/// another model, and with ember_generate_options_set_ignore_eog. Errors of a step: EMBER_E_INVALID_ARGUMENT where a limit of the
-/// constraint is reached, or the sampler's stages rule out all that it allows.
+/// Sets what generated text has to follow. Only tokens that the constraint allows are candidates, before all stages
+/// of the sampler, and the generation ends with it, as EMBER_FINISH_EOG. It begins with the first generated token, or
+/// behind its trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a
+/// stop string, a full context or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint leaves
+/// no choice for are run together with the one before them, in one batch; each has its event all the same. Draft
+/// tokens that it does not allow are not run.
+/// - @param options the options to change; not NULL
+/// - @param constraint the constraint, made for the same model; NULL, the default: none
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The options keep what they need of `constraint`; the caller may free it.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for
+///   a constraint of another model, and with ember_generate_options_set_ignore_eog. Errors of a step:
+///   EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the sampler's stages rule out all that
+///   it allows.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generate_options_set_constraint(
     options: *mut ember_generate_options,

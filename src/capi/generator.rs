@@ -73,14 +73,23 @@ fn may_go(state: &Exclusive<GeneratorState>) -> bool {
     idle
 }
 
-/// Prepares a generation as ember_generate does it, and writes it to `out`; free it with ember_generator_free. Its events
-/// come from ember_generator_next, the first of which runs the prompt.
-/// The generator keeps the context and the sampler alive, so they may be freed in any order. It uses them during
-/// ember_generator_next only: between two of those the context may do other work, such as generators on its other
-/// sequences. If the generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
-/// `options` NULL: the defaults, and they may be freed afterwards; `sampler` NULL: greedy.
-/// Errors: EMBER_E_INVALID_ARGUMENT (nothing to continue, a sequence out of range), EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an
-/// encoder or a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Prepares a generation whose events ember_generator_next gives one by one; it does what ember_generate does. **A
+/// prompt made by ember_chat_apply_template needs ember_generate_options_set_parse_special.** The first event runs
+/// the prompt. Between two events the context may do other work, such as generators on its other sequences. If the
+/// generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
+/// - @param context the context; not NULL
+/// - @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param out receives the generator; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_generator_free. `options` may be freed after the call. The
+///   generator keeps `context` and `sampler` alive; they may be freed in any order.
+/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the sequence is out of range;
+///   EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_new(
     context: *mut ember_context,
@@ -97,9 +106,20 @@ pub unsafe extern "C" fn ember_generator_new(
     })
 }
 
-/// As ember_generator_new for a prompt of `n_tokens` token ids, to which nothing is added; the model needs no tokenizer,
-/// unless there are stop strings or an echo.
-/// Errors: as ember_generator_new, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// Prepares a generation behind a prompt of token ids; see ember_generator_new. Nothing is added to the prompt. The
+/// model needs no tokenizer, unless there are stop strings or an echo.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param options how to generate; NULL: the defaults
+/// - @param sampler chooses the tokens; NULL: greedy
+/// - @param out receives the generator; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_generator_free. `options` may be freed after the call. The
+///   generator keeps `context` and `sampler` alive; they may be freed in any order.
+/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_generator_new.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_new_tokens(
     context: *mut ember_context,
@@ -116,21 +136,29 @@ pub unsafe extern "C" fn ember_generator_new_tokens(
     })
 }
 
-/// Frees a generator. NULL is fine. What was generated stays in the context's sequence, but for the token of the last event, which
-/// the next call would have run: begin the next prompt with it where no token shall be missing. While a call is using the
-/// generator (on another thread) it is not freed, and the log says so: free it afterwards.
+/// Frees a generator. What was generated stays in the context's sequence, but for the token of the last event, which
+/// the next call would have run: begin the next prompt with it where no token shall be missing.
+/// - @param generator the generator; may be NULL
+/// - Threads: Any thread. While a call is using the generator (on another thread) it is not freed, and the log says
+///   so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_free(generator: *mut ember_generator) {
     guard_value((), || free_handle!(generator, may_go))
 }
 
-/// Writes the next event to `event`, whose struct_size must be set; what it points to stays until the next call with this
-/// generator, or its free. The first call runs the prompt, and each call the token of the event before; so take
-/// events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it comes again and again.
-/// Errors leave the sequence as it was, but for what reuse_prefix and a shift let it forget, and for what was run already where choosing the
-/// next token fails; the next call tries again: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left;
-/// EMBER_E_INVALID_ARGUMENT when the sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM;
-/// EMBER_E_BUSY when the context or the sampler is in use. A cancel token is no error: it gives EMBER_EVENT_END.
+/// Writes the next event of a generation. The first call runs the prompt, and each call the token of the event
+/// before. So take events until EMBER_EVENT_END if the sequence shall hold all of them. After EMBER_EVENT_END it
+/// comes again and again. After an error the next call tries again. The sequence is then as it was, but for what
+/// reuse_prefix and a shift let it forget, and for what was run already where choosing the next token fails.
+/// - @param generator the generator; not NULL
+/// - @param event receives the event; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What the event points to stays until the next call with the generator, or its free.
+/// - Threads: One call at a time for `generator`, its context and its sampler; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left; EMBER_E_INVALID_ARGUMENT when the
+///   sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
+///   no error: it gives EMBER_EVENT_END.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_next(
     generator: *mut ember_generator,
@@ -143,8 +171,13 @@ pub unsafe extern "C" fn ember_generator_next(
     })
 }
 
-/// Writes what the generation did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE
-/// before EMBER_EVENT_END. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes what a generation did so far. Its finish_reason is EMBER_FINISH_NONE before EMBER_EVENT_END.
+/// - @param generator the generator; not NULL
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_generator_usage(
     generator: *const ember_generator,

@@ -84,11 +84,16 @@ impl Log for Forward {
     fn flush(&self) {}
 }
 
-/// Sends log lines of `max_level` (an ember_log_level) and below to `callback`, with `user_data`; a NULL callback
-/// makes the library silent again, as it is at the start, whatever the level. One callback serves all models and
-/// contexts of the process; `user_data` must stay valid until another is set and the calls of other threads that were
-/// under way by then have returned. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+/// Sets the callback that receives log lines. One callback serves all models and contexts of the process.
+/// - @param callback receives each line; NULL makes the library silent again, as it is at the start
+/// - @param user_data handed to `callback` as it is; may be NULL
+/// - @param max_level an ember_log_level; lines above it are left out
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `user_data` must stay valid until another callback is set and the calls of other threads that were
+///   under way by then have returned.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an unknown level.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_log_set(
     callback: ember_log_callback,

@@ -58,11 +58,19 @@ fn estimated(
     estimate(to_path(path)?, &options_or_default(model_options)?, &options)
 }
 
-/// Writes to `out` what the model at `path` and one context over it would take, without loading it: little more than the
-/// header is read. Both options may be NULL for the defaults; limits in them do not count. With a limit of so many bytes
-/// both can be made. Any thread.
-/// Errors: as ember_model_load and ember_context_new, but for the lack of memory and for what "supported" of ember_model_inspect
-/// does not look at.
+/// Computes what a model and one context over it would take, without loading the model. Ember reads little more than
+/// the header. A memory limit of the bytes in `out` is enough for both.
+/// - @param path as for ember_model_load, UTF-8; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param model_options how the model would be loaded; NULL: the defaults; a limit in them does not count
+/// - @param context_options how the context would be made; NULL: the defaults; a limit in them does not count
+/// - @param out receives the bytes; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `model_options` and `context_options` may be freed after the call.
+/// - Threads: One call at a time for `model_options` and `context_options`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_model_load and ember_context_new, but for a lack of memory and for what "supported" of
+///   ember_model_inspect does not look at.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_memory_estimate(
     path: *const c_char,
@@ -78,7 +86,13 @@ pub unsafe extern "C" fn ember_memory_estimate(
     })
 }
 
-/// Writes to `out` what the model takes; nothing of contexts. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes what a model takes, without its contexts.
+/// - @param model the model; not NULL
+/// - @param out receives the bytes; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_memory(
     model: *const ember_model,
@@ -88,7 +102,13 @@ pub unsafe extern "C" fn ember_model_memory(
     guard(err, || fill_struct!(out, to_memory(&of_model(&handle!(model).model))))
 }
 
-/// Writes to `out` what the context takes, and its model. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes what a context takes, and its model.
+/// - @param context the context; not NULL
+/// - @param out receives the bytes; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_memory(
     context: *const ember_context,

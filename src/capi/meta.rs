@@ -102,7 +102,13 @@ fn string_element<'a>(meta: &'a Metadata, key: &str, index: usize) -> Result<&'a
     })
 }
 
-/// Writes the number of metadata keys to `out`. Any thread.
+/// Counts the metadata keys of a model.
+/// - @param model the model; not NULL
+/// - @param out receives the number of keys; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_count(
     model: *const ember_model,
@@ -112,8 +118,16 @@ pub unsafe extern "C" fn ember_model_meta_count(
     guard(err, || output!(out).set(handle!(model).model.gguf().metadata().len()))
 }
 
-/// Writes key number `index` (in file order, without NUL) to `buffer` of `capacity` bytes, and its length to
-/// `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_BUFFER_TOO_SMALL.
+/// Writes the name of a metadata key.
+/// - @param model the model; not NULL
+/// - @param index number of the key in the order of the file, from 0
+/// - @param buffer receives the name, without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for an index that is too large; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_key(
     model: *const ember_model,
@@ -129,9 +143,16 @@ pub unsafe extern "C" fn ember_model_meta_key(
     })
 }
 
-/// Writes the type of a key to `out`, numbered as in GGUF files: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32,
-/// 5 int32, 6 float32, 7 bool, 8 string, 9 array, 10 uint64, 11 int64, 12 float64. Any thread.
-/// Errors: EMBER_E_NOT_FOUND.
+/// Writes the type of a metadata key, numbered as in GGUF files.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the type: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 uint32, 5 int32, 6 float32, 7 bool, 8
+///   string, 9 array, 10 uint64, 11 int64, 12 float64; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_type(
     model: *const ember_model,
@@ -146,9 +167,18 @@ pub unsafe extern "C" fn ember_model_meta_type(
     })
 }
 
-/// Writes the string of a key (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and its length to
-/// `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type,
-/// EMBER_E_BUFFER_TOO_SMALL.
+/// Reads a metadata key that is a string.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param buffer receives the bytes as in the file, without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type;
+///   EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_string(
     model: *const ember_model,
@@ -165,8 +195,16 @@ pub unsafe extern "C" fn ember_model_meta_string(
     })
 }
 
-/// Writes an integer key that fits 64 unsigned bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
+/// Reads a metadata key that is an integer, as 64 unsigned bits.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type or a
+///   value that does not fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_u64(
     model: *const ember_model,
@@ -181,8 +219,16 @@ pub unsafe extern "C" fn ember_model_meta_u64(
     })
 }
 
-/// Writes an integer key that fits 64 signed bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type or a value that does not fit.
+/// Reads a metadata key that is an integer, as 64 signed bits.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type or a
+///   value that does not fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_i64(
     model: *const ember_model,
@@ -197,8 +243,16 @@ pub unsafe extern "C" fn ember_model_meta_i64(
     })
 }
 
-/// Writes a floating-point key to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
+/// Reads a metadata key that is a floating-point number.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type;
+///   EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_f64(
     model: *const ember_model,
@@ -213,8 +267,16 @@ pub unsafe extern "C" fn ember_model_meta_f64(
     })
 }
 
-/// Writes a boolean key to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key of another type.
+/// Reads a metadata key that is a boolean.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type;
+///   EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_bool(
     model: *const ember_model,
@@ -229,9 +291,18 @@ pub unsafe extern "C" fn ember_model_meta_bool(
     })
 }
 
-/// Writes the number of elements of an array to `n_elements`, and to `element_type` their type, numbered as by
-/// ember_model_meta_type; 9 for an array of arrays, whose elements cannot be read here. Any thread.
-/// Errors: EMBER_E_NOT_FOUND, EMBER_E_INVALID_ARGUMENT for a key that is no array.
+/// Writes the type and the number of the elements of an array.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param element_type receives the type, numbered as by ember_model_meta_type; 9 for an array of arrays, whose
+///   elements no function reads; not NULL
+/// - @param n_elements receives the number of elements; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key that is no array;
+///   EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array(
     model: *const ember_model,
@@ -250,9 +321,19 @@ pub unsafe extern "C" fn ember_model_meta_array(
     })
 }
 
-/// Writes element `index` of an array of strings (bytes as in the file, without NUL) to `buffer` of `capacity` bytes, and
-/// its length to `n_needed`. Any thread. Errors: EMBER_E_NOT_FOUND for a key or an element that is not there,
-/// EMBER_E_INVALID_ARGUMENT for a key of another type, EMBER_E_BUFFER_TOO_SMALL.
+/// Reads an element of an array of strings.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param index number of the element, from 0
+/// - @param buffer receives the bytes as in the file, without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of
+///   another type; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array_string(
     model: *const ember_model,
@@ -270,9 +351,17 @@ pub unsafe extern "C" fn ember_model_meta_array_string(
     })
 }
 
-/// Writes element `index` of an array of integers that fits 64 unsigned bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
-/// type or a value that does not fit.
+/// Reads an element of an array of integers, as 64 unsigned bits.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param index number of the element, from 0
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of
+///   another type or a value that does not fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array_u64(
     model: *const ember_model,
@@ -293,9 +382,17 @@ pub unsafe extern "C" fn ember_model_meta_array_u64(
     })
 }
 
-/// Writes element `index` of an array of integers that fits 64 signed bits to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
-/// type or a value that does not fit.
+/// Reads an element of an array of integers, as 64 signed bits.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param index number of the element, from 0
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of
+///   another type or a value that does not fit; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array_i64(
     model: *const ember_model,
@@ -316,9 +413,17 @@ pub unsafe extern "C" fn ember_model_meta_array_i64(
     })
 }
 
-/// Writes element `index` of an array of floating-point numbers to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
-/// type.
+/// Reads an element of an array of floating-point numbers.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param index number of the element, from 0
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of
+///   another type; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array_f64(
     model: *const ember_model,
@@ -334,9 +439,17 @@ pub unsafe extern "C" fn ember_model_meta_array_f64(
     })
 }
 
-/// Writes element `index` of an array of booleans to `out`. Any thread.
-/// Errors: EMBER_E_NOT_FOUND for a key or an element that is not there, EMBER_E_INVALID_ARGUMENT for a key of another
-/// type.
+/// Reads an element of an array of booleans.
+/// - @param model the model; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param index number of the element, from 0
+/// - @param out receives the value; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of
+///   another type; EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_meta_array_bool(
     model: *const ember_model,

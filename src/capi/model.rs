@@ -224,16 +224,21 @@ fn new_model(model: LoadedModel) -> Result<*mut ember_model> {
     try_into_raw::<ember_model>(ModelObject { model: Arc::new(model), references: AtomicUsize::new(1) })
 }
 
-/// Loads the model at `path` and writes it with one reference to `out`; give it back with ember_model_release. The path
-/// is that of
-/// - a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them) brings the others from the same folder;
-/// - a Hugging Face folder: `config.json` and `model.safetensors`, or several safetensors files and their index.
-///
-/// `options` may be NULL and may be freed afterwards. The sentence of an error begins with the path and names the file,
-/// key or tensor that is wrong.
-/// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (architecture, number
-/// format or tokenizer this version does not know), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT
-/// (also for an environment variable EMBER_ISA that names no level), EMBER_E_CANCELLED by the token of the options.
+/// Loads a model from a GGUF file or a Hugging Face folder.
+/// - @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them), whose others lie in the same
+///   folder; or a folder with `config.json` and `model.safetensors`, or with several safetensors files and their
+///   index, UTF-8; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options how to load; NULL: the defaults
+/// - @param out receives the model with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed); EMBER_E_UNSUPPORTED (an architecture,
+///   number format or tokenizer that this version does not know); EMBER_E_CANCELLED by the token of the options;
+///   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that names no level; EMBER_E_UTF8,
+///   EMBER_E_NOMEM, EMBER_E_BUSY. The sentence begins with the path and names the file, key or tensor that is wrong.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load(
     path: *const c_char,
@@ -249,13 +254,22 @@ pub unsafe extern "C" fn ember_model_load(
     })
 }
 
-/// Loads a GGUF file that is part of an open file: `len` bytes from `offset` on, where `len` 0 means "up to the end". For
-/// files that have no path (Android assets, sandboxed documents) or lie in an archive, stored and not compressed. The
-/// descriptor is duplicated and stays the caller's, who may close it when the call returns; its position is neither used
-/// nor moved, so that several threads may load from one descriptor. The part is mapped where its offset is a multiple of 4,
-/// and read into memory elsewhere. Everything else is as with ember_model_load; error sentences begin with `<fd N>`.
-/// Errors: also EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of several,
-/// and on systems without file descriptors.
+/// Loads a GGUF file that is part of an open file. This is for files without a path (Android assets, sandboxed
+/// documents) and for files stored in an archive without compression.
+/// - @param fd the descriptor of the open file; its position is neither used nor moved, so several threads may load
+///   from one
+/// - @param offset where the part begins, in bytes; where it is no multiple of 4 the part is read into memory, not
+///   mapped
+/// - @param len length of the part in bytes; 0: up to the end of the file
+/// - @param options how to load; NULL: the defaults
+/// - @param out receives the model with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. Ember
+///   duplicates `fd`, which the caller may close after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of
+///   several, and on systems without file descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_fd(
     fd: i32,
@@ -273,8 +287,17 @@ pub unsafe extern "C" fn ember_model_load_fd(
     })
 }
 
-/// Loads a GGUF file that lies in memory, `len` bytes at `data`, of which a copy is kept. Everything else is as with
-/// ember_model_load; error sentences begin with `<buffer>`.
+/// Loads a GGUF file that lies in memory, of which Ember keeps a copy.
+/// - @param data the bytes of the file; not NULL
+/// - @param len number of bytes
+/// - @param options how to load; NULL: the defaults
+/// - @param out receives the model with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. `data`
+///   may be freed after the call.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_buffer(
     data: *const u8,
@@ -290,10 +313,22 @@ pub unsafe extern "C" fn ember_model_load_buffer(
     })
 }
 
-/// As ember_model_load_buffer, without a copy: on EMBER_OK the bytes at `data` must stay where and as they are until `release`
-/// is called with `user_data`, once, when the model and all that uses it are gone. `release` NULL: they stay for ever, as a
-/// constant of the program does. On an error nothing is called, and the bytes are the caller's as before. An address that is
-/// no multiple of 4 is copied all the same, and released before the call returns.
+/// Loads a GGUF file that lies in memory, without a copy of it. Ember copies an address that is no multiple of 4 all
+/// the same, and releases it before the call returns.
+/// - @param data the bytes of the file; not NULL
+/// - @param len number of bytes
+/// - @param release called once, when the model and all that uses it are gone; NULL: the bytes stay for ever, as a
+///   constant of the program does
+/// - @param user_data handed to `release` as it is; may be NULL
+/// - @param options how to load; NULL: the defaults
+/// - @param out receives the model with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. On
+///   EMBER_OK the bytes at `data` must stay where and as they are until `release` is called. On an error Ember calls
+///   nothing, and the bytes are the caller's as before.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_borrowed(
     data: *const u8,
@@ -311,20 +346,27 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
     })
 }
 
-/// Writes what the header of the model at `path` says to `buffer` of `capacity` bytes, as a JSON object without NUL, and its length to
-/// `n_needed`; a first call with capacity 0 asks for the length. No weight is read. The object has
-///  - "path", "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer";
-///  - "chat_template": whether there is one;
-///  - "types": tensors and bytes of each number format;
-///  - "metadata": all keys;
-///  - "supported": whether this build would load it. If so, "dimensions" has n_vocab to n_ff, n_expert, n_expert_used and causal of
-///    ember_model_info. If not, "reason" is a sentence.
+/// Describes a model file as JSON, without reading its weights. The object has
+/// - "path", "file_size", "n_tensors", "n_params", "architecture", "name", "tokenizer";
+/// - "chat_template": whether there is one;
+/// - "types": tensors and bytes of each number format;
+/// - "metadata": all keys;
+/// - "supported": whether this build would load the file. If so, "dimensions" has n_vocab to n_ff, n_expert,
+///   n_expert_used and causal of ember_model_info. If not, "reason" is a sentence.
 ///
-/// Of arrays of more than 16 elements and strings of more than 65,536 bytes "metadata" has "type" and "length", and such an "architecture",
-/// "name" or "tokenizer" is null. "supported" does not look at the numbers in tensors, the texts of the vocabulary's tokens and merges, and a
-/// folder's tokenizer.json.
-/// Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_BUFFER_TOO_SMALL;
-/// EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf".
+/// Of an array of more than 16 elements, and of a string of more than 65,536 bytes, "metadata" has "type" and
+/// "length"; such an "architecture", "name" or "tokenizer" is null. "supported" does not look at the numbers in
+/// tensors, the texts of the vocabulary's tokens and merges, and a folder's tokenizer.json.
+/// - @param path as for ember_model_load, UTF-8; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_UNSUPPORTED in a build
+///   without the features "chat" and "hf"; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_inspect(
     path: *const c_char,
@@ -340,7 +382,11 @@ pub unsafe extern "C" fn ember_model_inspect(
     })
 }
 
-/// Adds a reference and returns `model`; NULL when `model` is not a model. Any thread.
+/// Adds a reference to a model.
+/// - @param model the model; may be NULL
+/// - Ownership: The caller gives each reference back with ember_model_release.
+/// - Threads: Any thread, also several at the same time.
+/// - @return `model`, or NULL when it is not a model
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_retain(model: *mut ember_model) -> *mut ember_model {
     guard_value(std::ptr::null_mut(), || {
@@ -349,15 +395,21 @@ pub unsafe extern "C" fn ember_model_retain(model: *mut ember_model) -> *mut emb
     })
 }
 
-/// Gives a reference back; the last one frees the model as soon as no context uses it any more. NULL is fine. Any
-/// thread.
+/// Gives a reference to a model back. The last one frees the model as soon as no context uses it any more.
+/// - @param model the model; may be NULL
+/// - Threads: Any thread, also several at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_release(model: *mut ember_model) {
     guard_value((), || free_handle!(model, |m| m.references.fetch_sub(1, SeqCst) == 1))
 }
 
-/// Writes the model's dimensions to `out`, whose struct_size must be set. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes the dimensions of a model.
+/// - @param model the model; not NULL
+/// - @param out receives the dimensions; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_info_get(
     model: *const ember_model,
@@ -367,8 +419,12 @@ pub unsafe extern "C" fn ember_model_info_get(
     guard(err, || fill_struct!(out, model_info(&handle!(model).model)))
 }
 
-/// The name of the instruction-set level that the model's contexts compute with (all but those of EMBER_BACKEND_SCALAR), for
-/// example "avx512"; NULL when `model` is not a model. Static; never freed. Any thread.
+/// Names the instruction-set level that the model's contexts compute with, for example "avx512". Contexts with
+/// EMBER_BACKEND_SCALAR do not use it.
+/// - @param model the model; not NULL
+/// - Ownership: The text is static and never freed.
+/// - Threads: Any thread, also several at the same time.
+/// - @return the name, NUL-terminated; NULL when `model` is not a model
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_isa(model: *const ember_model) -> *const c_char {
     guard_value(std::ptr::null(), || Ok(isa_name(handle!(model).model.isa())))

@@ -158,8 +158,13 @@ fn to_isa(name: &str) -> Result<Option<Isa>> {
     }
 }
 
-/// Writes new options with their defaults to `out`; free them with ember_model_options_free.
-/// Errors: EMBER_E_INVALID_ARGUMENT when `out` is NULL.
+/// Makes options for loading a model, with their defaults.
+/// - @param out receives the options; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_model_options_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_new(
     out: *mut *mut ember_model_options,
@@ -170,20 +175,28 @@ pub unsafe extern "C" fn ember_model_options_new(
     })
 }
 
-/// Frees options; models loaded with them are not affected. NULL is fine.
+/// Frees options. Models loaded with them stay as they are.
+/// - @param options the options; may be NULL
+/// - Threads: Any thread; no other call may use the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_options) {
     guard_value((), || free_handle!(options))
 }
 
-/// Whether the files are mapped (the default) or read into memory. A mapped file must not be changed or shortened while the model lives. If it
-/// is shortened all the same:
-///  - matrices that were packed are not looked at again;
-///  - calls that look up rows of embeddings that are gone give EMBER_E_IO;
-///  - where other weights or keys are read the operating system ends the process with SIGBUS.
+/// Sets whether model files are mapped or read into memory. A mapped file must not be changed or shortened while the
+/// model lives. If it is shortened all the same:
+/// - Ember does not look at matrices that were packed again;
+/// - calls that look up rows of embeddings that are gone give EMBER_E_IO;
+/// - where other weights or keys are read, the operating system ends the process with SIGBUS.
 ///
-/// Set it to false for files that others may change. Mapped files stay open, each with a descriptor that a program started by exec does not
-/// get. Where the host closes it, the mapping stands in.
+/// Set it to false for files that others may change. A mapped file stays open, with a descriptor that a program
+/// started by exec does not get. The mapping stays where the host closes that descriptor.
+/// - @param options the options to change; not NULL
+/// - @param use_mmap true, the default: mapped; false: read
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     options: *mut ember_model_options,
@@ -196,11 +209,19 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
     })
 }
 
-/// Lowers the instruction-set level of the model and its contexts: `isa` names the highest that may be used, for example
-/// "scalar" or "avx2"; ember_build_info lists those that the machine can run. A level above them changes nothing, an
-/// empty name takes the limit away. Whatever the options say, the environment variable EMBER_ISA, read when a model is
-/// loaded, lowers the level of every model of the process in the same way.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know, EMBER_E_UTF8.
+/// Lowers the instruction-set level of the model and its contexts. The environment variable EMBER_ISA, read when a
+/// model is loaded, lowers the level of every model of the process in the same way.
+/// - @param options the options to change; not NULL
+/// - @param isa the highest level that may be used, for example "scalar" or "avx2" (ember_build_info lists those of
+///   this machine); one above them changes nothing; empty, the default: no limit, UTF-8; may be NULL if `isa_len` is
+///   0
+/// - @param isa_len length of `isa` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `isa`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know; EMBER_E_UTF8, EMBER_E_NOMEM,
+///   EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_isa(
     options: *mut ember_model_options,
@@ -215,10 +236,16 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
     })
 }
 
-/// Which matrices are packed, an ember_pack. That changes no result but those of F16 and BF16, by roundings, and of
-/// EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. F16 and BF16 weights that are packed are multiplied
-/// as whole numbers of 16 bits where that is faster (x86-64), and with EMBER_PACK_NEVER in 32-bit floating point.
-/// Errors: EMBER_E_INVALID_ARGUMENT for any other number.
+/// Sets which matrices are packed when a model is loaded. Packing changes no result but those of F16 and BF16
+/// weights, by roundings, and of EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. Packed
+/// F16 and BF16 weights are multiplied as 16-bit whole numbers where that is faster (x86-64); with EMBER_PACK_NEVER
+/// they are multiplied in 32-bit floating point.
+/// - @param options the options to change; not NULL
+/// - @param pack an ember_pack
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_pack(
     options: *mut ember_model_options,
@@ -231,8 +258,14 @@ pub unsafe extern "C" fn ember_model_options_set_pack(
     })
 }
 
-/// The token that may end the loading early, which then gives EMBER_E_CANCELLED. The options keep what they need of it, and
-/// so does a load under way. NULL, the default: none. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Sets the token that may end a load early, with EMBER_E_CANCELLED.
+/// - @param options the options to change; not NULL
+/// - @param token the token; NULL, the default: none
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The options, and a load under way, keep what they need of `token`; the caller may free it.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_cancel_token(
     options: *mut ember_model_options,
@@ -246,9 +279,15 @@ pub unsafe extern "C" fn ember_model_options_set_cancel_token(
     })
 }
 
-/// Whether the weights are kept in memory, whatever else the system is short of, as long as the model lives. What lies in
-/// mapped files is then read immediately. Systems let a process lock little as a rule (`ulimit -l`): loading gives
-/// EMBER_E_NOMEM when that is not enough. Default: false.
+/// Sets whether the weights stay in memory, whatever else the system is short of, as long as the model lives. Ember
+/// then reads what lies in mapped files at once. Systems let a process lock little as a rule (`ulimit -l`); where
+/// that is not enough, loading gives EMBER_E_NOMEM.
+/// - @param options the options to change; not NULL
+/// - @param lock true: they stay; false, the default: the system may drop them
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_lock(
     options: *mut ember_model_options,
@@ -261,8 +300,14 @@ pub unsafe extern "C" fn ember_model_options_set_lock(
     })
 }
 
-/// Whether loading looks at every number of every tensor and gives EMBER_E_FORMAT, naming tensor and element, for one
-/// that is not finite. It reads the whole file. Sizes, types and positions are checked in any case. Default: false.
+/// Sets whether loading looks at every number of every tensor. For one that is not finite it gives EMBER_E_FORMAT and
+/// names tensor and element. Ember checks sizes, types and positions in any case.
+/// - @param options the options to change; not NULL
+/// - @param check_tensors true: it does, and reads the whole file; false, the default: it does not
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_check_tensors(
     options: *mut ember_model_options,
@@ -275,8 +320,15 @@ pub unsafe extern "C" fn ember_model_options_set_check_tensors(
     })
 }
 
-/// Has `callback` called with the progress of a loading, every few milliseconds or megabytes. NULL, the default: none. The callback
-/// and `user_data` must be usable as long as the options, and as a load with them.
+/// Sets a callback that hears how far a load is, every few milliseconds or megabytes.
+/// - @param options the options to change; not NULL
+/// - @param callback receives the progress; NULL, the default: none
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `callback` and `user_data` must stay valid as long as the options, and as long as a load with them.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_progress(
     options: *mut ember_model_options,
@@ -290,9 +342,15 @@ pub unsafe extern "C" fn ember_model_options_set_progress(
     })
 }
 
-/// The most bytes that the large buffers of the model and of all its contexts may have together: packed weights, files
-/// that are read or copied, KV caches, activations, logits. What would go beyond it gives EMBER_E_NOMEM. Mapped files,
-/// tokenizer and metadata are not counted. 0, the default: no limit.
+/// Limits the memory of a model and all its contexts: packed weights, files that are read or copied, KV caches,
+/// activations, logits. What would go beyond it gives EMBER_E_NOMEM. Mapped files, tokenizer and metadata do not
+/// count.
+/// - @param options the options to change; not NULL
+/// - @param bytes the most bytes of all large buffers together; 0, the default: no limit
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_memory_limit(
     options: *mut ember_model_options,
@@ -305,9 +363,17 @@ pub unsafe extern "C" fn ember_model_options_set_memory_limit(
     })
 }
 
-/// Has the large buffers of the model and of its contexts come from the host: `allocate` gives zeroed memory, and
-/// `deallocate` takes it back. Both are called by any thread, and must be usable until the model and all its contexts are
-/// gone. NULL for both, the default: the system. Errors: EMBER_E_INVALID_ARGUMENT for one without the other.
+/// Has the large buffers of a model and its contexts come from the host.
+/// - @param options the options to change; not NULL
+/// - @param allocate gives zeroed memory; NULL, the default, with `deallocate` NULL: the system's
+/// - @param deallocate takes the memory back; NULL only if `allocate` is NULL
+/// - @param user_data handed to both callbacks as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The callbacks and `user_data` must stay valid until the model and all its contexts are gone. Any
+///   thread calls them.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for one callback without the other; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_allocator(
     options: *mut ember_model_options,
@@ -323,9 +389,17 @@ pub unsafe extern "C" fn ember_model_options_set_allocator(
     })
 }
 
-/// Has models loaded as if the file had this integer for `key`, whether it has the key or not: to correct a wrong number. A
-/// key that Ember reads is checked as one of the file. A key that is set twice has the later value.
-/// Errors: EMBER_E_INVALID_ARGUMENT for an empty key, EMBER_E_UTF8.
+/// Loads a model as if its file had this integer for a key, whether it has the key or not: to correct a wrong number.
+/// Ember checks a key that it reads as it checks one of the file. A key that is set twice has the later value.
+/// - @param options the options to change; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param value the integer
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `key`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_meta_i64(
     options: *mut ember_model_options,
@@ -340,7 +414,16 @@ pub unsafe extern "C" fn ember_model_options_set_meta_i64(
     })
 }
 
-/// As ember_model_options_set_meta_i64, a floating-point number.
+/// Loads a model as if its file had this floating-point number for a key; see ember_model_options_set_meta_i64.
+/// - @param options the options to change; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param value the number
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `key`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_meta_f64(
     options: *mut ember_model_options,
@@ -355,7 +438,16 @@ pub unsafe extern "C" fn ember_model_options_set_meta_f64(
     })
 }
 
-/// As ember_model_options_set_meta_i64, a boolean.
+/// Loads a model as if its file had this boolean for a key; see ember_model_options_set_meta_i64.
+/// - @param options the options to change; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param value the boolean
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `key`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_meta_bool(
     options: *mut ember_model_options,
@@ -370,7 +462,17 @@ pub unsafe extern "C" fn ember_model_options_set_meta_bool(
     })
 }
 
-/// As ember_model_options_set_meta_i64, a text.
+/// Loads a model as if its file had this text for a key; see ember_model_options_set_meta_i64.
+/// - @param options the options to change; not NULL
+/// - @param key the name of the key, UTF-8; not NULL
+/// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
+/// - @param value the text, UTF-8; may be NULL if `value_len` is 0
+/// - @param value_len length of `value` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `key` and `value`.
+/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_options_set_meta_string(
     options: *mut ember_model_options,

@@ -62,14 +62,20 @@ fn may_go(state: &RequestState) -> bool {
     idle
 }
 
-/// Writes the next event of a request without a callback to `event`, whose struct_size must be set; what it points to stays
-/// until the next call with this request, or its free. If there is none yet this waits up to `timeout_ms` milliseconds (0:
-/// not at all, EMBER_FOREVER: without end) and then gives EMBER_EVENT_NONE. While it waits and no other thread does the
-/// engine's steps it does them, so that a host needs no other thread; a step that has begun is done to its end, which may be
-/// later. After EMBER_EVENT_END it comes again and again; of a request with a callback it is the only event, and comes when the
-/// callback is not called any more.
-/// Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY when another thread waits for this
-/// request, or the caller is a callback of the step under way, which it would wait for; EMBER_E_INVALID_ARGUMENT.
+/// Writes the next event of a request. While it waits and no other thread does the engine's steps, it does them, so
+/// that a host needs no other thread; a step that has begun is done to its end, which may be later than the timeout.
+/// After EMBER_EVENT_END it comes again and again. Of a request with a callback it is the only event, and comes when
+/// the callback is not called any more.
+/// - @param request the request; not NULL
+/// - @param timeout_ms milliseconds to wait for an event; 0: not at all; EMBER_FOREVER: without end
+/// - @param event receives the event, EMBER_EVENT_NONE when there was none in time; set its struct_size first; not
+///   NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: What the event points to stays until the next call with the request, or its free.
+/// - Threads: One call at a time for `request`; a second gives EMBER_E_BUSY, and so does a callback of the step under
+///   way.
+/// - Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_next(
     request: *mut ember_request,
@@ -83,9 +89,10 @@ pub unsafe extern "C" fn ember_request_next(
     })
 }
 
-/// Ends the request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless all
-/// requests that it runs tokens of are cancelled: then it ends before the model's next layer. Any thread. NULL, or what
-/// is no request, is left alone.
+/// Ends a request with the engine's next step, as EMBER_FINISH_CANCELLED. A step under way is done to its end, unless
+/// all requests that it runs tokens of are cancelled: then it ends before the model's next layer.
+/// - @param request the request; NULL, or what is no request, is left alone
+/// - Threads: Any thread, also several at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_cancel(request: *const ember_request) {
     guard_value((), || {
@@ -94,8 +101,14 @@ pub unsafe extern "C" fn ember_request_cancel(request: *const ember_request) {
     })
 }
 
-/// Writes what the request did so far to `out`, whose struct_size must be set; its finish_reason is EMBER_FINISH_NONE before the
-/// end. Its nanoseconds are those of the steps that it was part of. Any thread. Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes what a request did so far. Its finish_reason is EMBER_FINISH_NONE before the end. Its nanoseconds are those
+/// of the steps that it was part of.
+/// - @param request the request; not NULL
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_usage(
     request: *const ember_request,
@@ -105,9 +118,11 @@ pub unsafe extern "C" fn ember_request_usage(
     guard(err, || fill_struct!(out, to_result(&handle!(request).request.usage()?)))
 }
 
-/// Frees a request; one that has not ended is cancelled, and its callback gets EMBER_EVENT_END with the engine's next step.
-/// NULL is fine. While a call is using the request (on another thread) it is not freed, and the log says so: free it
-/// afterwards.
+/// Frees a request. One that has not ended is cancelled, and its callback gets EMBER_EVENT_END with the engine's next
+/// step.
+/// - @param request the request; may be NULL
+/// - Threads: Any thread. While a call is using the request (on another thread) it is not freed, and the log says so:
+///   free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_free(request: *mut ember_request) {
     guard_value((), || free_handle!(request, may_go))

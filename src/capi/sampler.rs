@@ -57,9 +57,16 @@ fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> 
     if array.is_null() { DEFAULT_BREAKERS.to_vec() } else { texts }
 }
 
-/// Writes a new sampler without stages to `out`; free it with ember_sampler_free. Without a stage it draws from the softmax of the
-/// logits; it has at most 1000 stages. The seed EMBER_SEED_RANDOM stands for a random one, which ember_sampler_seed gives. The random
-/// numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on every platform for the same logits.
+/// Makes a sampler without stages, which draws from the softmax of the logits. It can have 1000 stages. The random
+/// numbers are those of xoshiro256++ seeded through SplitMix64, so a seed gives the same choices on every platform
+/// for the same logits.
+/// - @param seed any number; EMBER_SEED_RANDOM: a random one, which ember_sampler_seed gives
+/// - @param out receives the sampler; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_sampler_free.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_new(
     seed: u64,
@@ -72,8 +79,11 @@ pub unsafe extern "C" fn ember_sampler_new(
     })
 }
 
-/// Frees a sampler; a generator made with it keeps what it needs of it. NULL is fine. While a call is using the sampler
-/// (from that call's callback, or on another thread) it is not freed, and the log says so: free it afterwards.
+/// Frees a sampler.
+/// - @param sampler the sampler; may be NULL
+/// - Ownership: A generator made with the sampler keeps what it needs of it.
+/// - Threads: Any thread. While a call is using the sampler (from that call's callback, or on another thread) it is
+///   not freed, and the log says so: free it afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_free(sampler: *mut ember_sampler) {
     guard_value((), || free_handle!(sampler, may_go))
@@ -122,8 +132,12 @@ pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
     Ok(())
 }
 
-/// Appends a stage that keeps the most probable token only; of equals the one with the lowest id.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps only the most probable token; of equals the one with the lowest id.
+/// - @param sampler the sampler; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_greedy(
     sampler: *mut ember_sampler,
@@ -132,8 +146,13 @@ pub unsafe extern "C" fn ember_sampler_add_greedy(
     guard(err, || push(handle!(sampler), Stage::Greedy))
 }
 
-/// Appends a stage that divides the logits by `temperature`, a finite number not below 0; 0 is greedy.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that divides the logits by a temperature.
+/// - @param sampler the sampler; not NULL
+/// - @param temperature a finite number, at least 0; 0 is greedy
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_temperature(
     sampler: *mut ember_sampler,
@@ -143,8 +162,13 @@ pub unsafe extern "C" fn ember_sampler_add_temperature(
     guard(err, || push(handle!(sampler), Stage::Temperature(temperature)))
 }
 
-/// Appends a stage that keeps the `k` most probable tokens; 0 keeps all.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps the most probable tokens.
+/// - @param sampler the sampler; not NULL
+/// - @param k how many tokens stay; 0 keeps all
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_top_k(
     sampler: *mut ember_sampler,
@@ -154,8 +178,13 @@ pub unsafe extern "C" fn ember_sampler_add_top_k(
     guard(err, || push(handle!(sampler), Stage::TopK(k as usize)))
 }
 
-/// Appends a stage that keeps the most probable tokens whose probabilities add up to `p` (above 0, at most 1), at
-/// least one. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps the most probable tokens whose probabilities add up to a sum, at least one.
+/// - @param sampler the sampler; not NULL
+/// - @param p the sum, above 0, at most 1
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_top_p(
     sampler: *mut ember_sampler,
@@ -165,8 +194,13 @@ pub unsafe extern "C" fn ember_sampler_add_top_p(
     guard(err, || push(handle!(sampler), Stage::TopP(p)))
 }
 
-/// Appends a stage that keeps tokens at least `p` (0 to 1) times as probable as the likeliest; 0 keeps all.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps tokens that are probable enough as against the likeliest.
+/// - @param sampler the sampler; not NULL
+/// - @param p the least share of the likeliest token's probability, 0 to 1; 0 keeps all
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_min_p(
     sampler: *mut ember_sampler,
@@ -176,8 +210,13 @@ pub unsafe extern "C" fn ember_sampler_add_min_p(
     guard(err, || push(handle!(sampler), Stage::MinP(p)))
 }
 
-/// Appends a stage that keeps the tokens whose surprise is closest to the expected one, until their probabilities add up
-/// to more than `p` (above 0, at most 1); 1 keeps all. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps the tokens whose surprise is closest to the expected one.
+/// - @param sampler the sampler; not NULL
+/// - @param p the sum of probabilities that the tokens kept have to exceed, above 0, at most 1; 1 keeps all
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_typical_p(
     sampler: *mut ember_sampler,
@@ -187,9 +226,15 @@ pub unsafe extern "C" fn ember_sampler_add_typical_p(
     guard(err, || push(handle!(sampler), Stage::TypicalP(p)))
 }
 
-/// Appends a stage that keeps the tokens whose logits are at most `n` (finite, not below 0) standard deviations of all
-/// candidates' logits below the largest (top-n-sigma); 0 keeps all. A temperature before it changes nothing about what is kept.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps the tokens whose logits are near the largest (top-n-sigma). A temperature before it
+/// changes nothing about what is kept.
+/// - @param sampler the sampler; may be NULL if `n` is 0
+/// - @param n the most standard deviations of all candidates' logits below the largest, finite, at least 0; 0 keeps
+///   all
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_top_n_sigma(
     sampler: *mut ember_sampler,
@@ -199,9 +244,15 @@ pub unsafe extern "C" fn ember_sampler_add_top_n_sigma(
     guard(err, || push(handle!(sampler), Stage::TopNSigma(n)))
 }
 
-/// Appends a stage with a temperature between `temperature - range` (at least 0) and `temperature + range`, which grows with
-/// the entropy of the distribution to the power `exponent`. All are finite and at least 0.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage whose temperature grows with the entropy of the distribution.
+/// - @param sampler the sampler; not NULL
+/// - @param temperature the middle of the temperatures, finite, at least 0
+/// - @param range how far the temperature goes below (to 0 at most) and above the middle, finite, at least 0
+/// - @param exponent the power of the entropy that it grows with, finite, at least 0
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
     sampler: *mut ember_sampler,
@@ -213,10 +264,16 @@ pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
     guard(err, || push(handle!(sampler), Stage::DynamicTemperature { temperature, range, exponent }))
 }
 
-/// Appends a stage that, as often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold`
-/// (0 to 1) but the least likely of them ("exclude top choices"). It takes a random number each time that it may
-/// change something (above a threshold of 0.5 it never does), also where a later stage makes the choice fail; tried again, that
-/// goes on with the next. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that removes at random all tokens above a threshold but the least likely of them ("exclude top
+/// choices"). It takes a random number each time that it may change something, also where a later stage makes the
+/// choice fail. Tried again, it goes on with the next random number.
+/// - @param sampler the sampler; not NULL
+/// - @param probability how often it removes tokens, 0 to 1
+/// - @param threshold the probability from which on tokens are removed, 0 to 1; above 0.5 the stage does nothing
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_xtc(
     sampler: *mut ember_sampler,
@@ -227,11 +284,17 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
     guard(err, || push(handle!(sampler), Stage::Xtc { probability, threshold }))
 }
 
-/// Appends a stage that makes tokens less likely that are among the `last_n` (at most 1048576) accepted latest. A positive logit is divided
-/// by `repeat` (above 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off for each time the token occurred, and
-/// `presence` once. ember_sampler_accept gives tokens to the sampler. It remembers as many of them as its stages look back at by then; so add
-/// such stages first.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that makes tokens less likely that were accepted lately. ember_sampler_accept gives tokens to the
+/// sampler. The sampler remembers as many of them as its stages look back at by then; so add such stages first.
+/// - @param sampler the sampler; not NULL
+/// - @param last_n how many of the tokens accepted latest count, 1048576 at most
+/// - @param repeat a positive logit is divided by it, another one multiplied; above 0, 1 changes nothing
+/// - @param frequency taken off a logit for each time the token occurred
+/// - @param presence taken off a logit once
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_penalties(
     sampler: *mut ember_sampler,
@@ -249,8 +312,14 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
     })
 }
 
-/// Sets whether `frequency` and `presence` of ember_sampler_add_penalties count the tokens that were generated since the last one of a
-/// prompt and no others, as OpenAI's API has them; false: all that were accepted. `repeat` always counts all. Errors: EMBER_E_BUSY.
+/// Sets which tokens `frequency` and `presence` of ember_sampler_add_penalties count. `repeat` always counts all.
+/// - @param sampler the sampler; not NULL
+/// - @param generated_only true: those generated since the last one of a prompt, as OpenAI's API has it; false, the
+///   default: all that were accepted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_set_penalties_generated_only(
     sampler: *mut ember_sampler,
@@ -263,14 +332,25 @@ pub unsafe extern "C" fn ember_sampler_set_penalties_generated_only(
     })
 }
 
-/// Appends a stage that makes tokens less likely which would carry on a passage that is among the latest `last_n` accepted tokens already
-/// (DRY). If the passage has `allowed_length` tokens at least, `multiplier` times `base` to the power of (length of the passage −
-/// `allowed_length`) is taken off their logits. Usual values: 0.8, 1.75, 2. `allowed_length` and `last_n` are at most 1048576.
-/// No passage goes beyond one of the `n_breakers` texts, 128 different ones at most: text i is `lengths[i]` bytes of UTF-8 at `breakers[i]`,
-/// 1 to 40; `lengths` NULL: each ends at its NUL byte. `breakers` NULL: line end, colon, quotation mark, asterisk. `model` is the one to
-/// sample for, whose tokens the breakers are looked up in. As for ember_sampler_add_penalties, tokens that were accepted before the stage
-/// was added may not be remembered.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage against repeated passages (DRY). It makes tokens less likely which would carry on a passage that is
+/// among the accepted tokens already. If the passage has `allowed_length` tokens at least, `multiplier` times `base`
+/// to the power of (length of the passage − `allowed_length`) is taken off their logits. No passage goes beyond a
+/// breaker. Tokens that were accepted before the stage was added may not be remembered.
+/// - @param sampler the sampler; not NULL
+/// - @param model the model to sample for, whose tokens the breakers are looked up in; not NULL
+/// - @param multiplier the penalty of a passage of `allowed_length`; 0.8 is usual
+/// - @param base how fast the penalty grows; 1.75 is usual
+/// - @param allowed_length the length from which on passages count, 1048576 at most; 2 is usual
+/// - @param last_n how many of the tokens accepted latest are searched, 1048576 at most
+/// - @param breakers texts of 1 to 40 bytes of UTF-8; NULL: line end, colon, quotation mark, asterisk
+/// - @param lengths length of each breaker in bytes; NULL: each ends at its NUL
+/// - @param n_breakers number of `breakers`, 128 different ones at most
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `breakers` and keeps nothing of `model`.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+///   EMBER_E_NOMEM; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_dry(
     sampler: *mut ember_sampler,
@@ -293,9 +373,16 @@ pub unsafe extern "C" fn ember_sampler_add_dry(
     })
 }
 
-/// Appends a stage of the caller's own: `callback` may change the logits of the candidates. It and `user_data` must be
-/// usable as long as the sampler, its clones and generators made with it.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage of the caller's own, which may change the logits of the candidates.
+/// - @param sampler the sampler; not NULL
+/// - @param callback receives the candidates, on the thread that samples; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `callback` and `user_data` must stay valid as long as the sampler, its clones and generators made
+///   with it.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_callback(
     sampler: *mut ember_sampler,
@@ -306,9 +393,15 @@ pub unsafe extern "C" fn ember_sampler_add_callback(
     guard(err, || push(handle!(sampler), to_custom(callback, user_data)?))
 }
 
-/// Appends a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted, `tau` in
-/// bits, at the rate `eta` (Mirostat 2). It is the last stage as a rule, and there is one at most.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps tokens whose surprise is below a bound, which follows the surprise that is wanted
+/// (Mirostat 2). It is the last stage as a rule, and there is one of Mirostat's at most.
+/// - @param sampler the sampler; not NULL
+/// - @param tau the wanted surprise in bits
+/// - @param eta the rate at which the bound follows
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_mirostat(
     sampler: *mut ember_sampler,
@@ -319,9 +412,16 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
     guard(err, || push(handle!(sampler), Stage::Mirostat { tau, eta }))
 }
 
-/// Appends a stage of Mirostat's first version. It keeps a number of tokens that follows the wanted surprise, `tau` in bits, at the rate
-/// `eta`. The number is estimated from the `m` likeliest tokens (2 to 1048576; 100 is usual). It is the last stage as a rule, and there is one of
-/// Mirostat's at most. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage of Mirostat's first version, which keeps a number of tokens that follows the surprise that is wanted.
+/// It is the last stage as a rule, and there is one of Mirostat's at most.
+/// - @param sampler the sampler; not NULL
+/// - @param tau the wanted surprise in bits
+/// - @param eta the rate at which the number follows
+/// - @param m from how many of the likeliest tokens the number is estimated, 2 to 1048576; 100 is usual
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
     sampler: *mut ember_sampler,
@@ -333,11 +433,17 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
     guard(err, || push(handle!(sampler), Stage::Mirostat1 { tau, eta, m: m as usize }))
 }
 
-/// Appends a stage that makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted
-/// tokens have the probability `target` (0 to 1) on average (adaptive-p). An accepted token counts `decay` times (0 to 0.99) as much
-/// as the one behind it. It is the last stage as a rule, behind min-p, and there is one at most. It learns from a token that
-/// ember_sampler_sample gave last and ember_sampler_accept takes; generations do both.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that makes tokens the likelier, the nearer their probability is to a target (adaptive-p). The target
+/// moves so that accepted tokens have the wanted probability on average. It is the last stage as a rule, behind
+/// min-p, and there is one at most. It learns from a token that ember_sampler_sample gave last and
+/// ember_sampler_accept takes; generations do both.
+/// - @param sampler the sampler; not NULL
+/// - @param target the wanted probability, 0 to 1
+/// - @param decay how much an accepted token counts as against the one behind it, 0 to 0.99
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_adaptive_p(
     sampler: *mut ember_sampler,
@@ -348,10 +454,17 @@ pub unsafe extern "C" fn ember_sampler_add_adaptive_p(
     guard(err, || push(handle!(sampler), Stage::AdaptiveP { target, decay }))
 }
 
-/// Appends a stage that adds `biases[i]` to the logit of `tokens[i]`, for `n` tokens; -INFINITY rules a token out. A token that
-/// comes several times gets the sum. Tokens that have no logit are passed over.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats; EMBER_E_NOMEM,
-/// EMBER_E_BUSY.
+/// Adds a stage that adds numbers to the logits of tokens. Tokens that have no logit are passed over.
+/// - @param sampler the sampler; not NULL
+/// - @param tokens the token ids; one that comes several times gets the sum; not NULL
+/// - @param biases a number for each of `tokens`; -INFINITY rules the token out; may be NULL if `n` is 0
+/// - @param n number of `tokens` and `biases`
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tokens` and `biases`.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats;
+///   EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_bias(
     sampler: *mut ember_sampler,
@@ -366,8 +479,15 @@ pub unsafe extern "C" fn ember_sampler_add_bias(
     })
 }
 
-/// Appends a stage that keeps the `n` tokens at `tokens` only. When none of them is left, sampling fails.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that keeps the given tokens only. When none of them is left, sampling fails.
+/// - @param sampler the sampler; not NULL
+/// - @param tokens the token ids that stay; may be NULL if `n` is 0
+/// - @param n number of `tokens`
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tokens`.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_allow(
     sampler: *mut ember_sampler,
@@ -378,8 +498,15 @@ pub unsafe extern "C" fn ember_sampler_add_allow(
     guard(err, || push(handle!(sampler), Stage::Allow(copied(array!(tokens, n))?)))
 }
 
-/// Appends a stage that rules the `n` tokens at `tokens` out. When no other is left, sampling fails.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Adds a stage that rules the given tokens out. When no other is left, sampling fails.
+/// - @param sampler the sampler; not NULL
+/// - @param tokens the token ids that go; may be NULL if `n` is 0
+/// - @param n number of `tokens`
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tokens`.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_deny(
     sampler: *mut ember_sampler,
@@ -390,14 +517,22 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
     guard(err, || push(handle!(sampler), Stage::Deny(copied(array!(tokens, n))?)))
 }
 
-/// Appends a stage that keeps the tokens which may be next in a text that follows `constraint`, of which the sampler keeps what it needs.
-/// Add it first: what other stages have left before it may be none of these. Where the constraint is complete it leaves the tokens that end a
-/// text, and nothing else. It is about the tokens that ember_sampler_sample gives and ember_sampler_accept accepts next; other tokens that are
-/// accepted are a prompt, and the text under the constraint begins anew behind them, as it does with ember_sampler_reset. In a generation it
-/// begins behind the prompt, and goes on where the prompt is empty. A clone of the sampler goes on by itself. Tokens that the
-/// constraint leaves no choice for are run together by generations. A sampler may have several such stages.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Sampling and generation give EMBER_E_INVALID_ARGUMENT where a token was accepted
-/// that does not fit, where a limit of the constraint is reached, for a constraint of another model, and with ember_generate_options_set_ignore_eog.
+/// Adds a stage that keeps the tokens which may be next in a text that follows a constraint. Add it first: what other
+/// stages left before it may be none of these. Where the constraint is complete it leaves the tokens that end a text,
+/// and nothing else. The text is made of the tokens that ember_sampler_sample gives and ember_sampler_accept accepts
+/// next. Other tokens that are accepted are a prompt, and the text under the constraint begins anew behind them, as
+/// it does with ember_sampler_reset. In a generation it begins behind the prompt, and goes on where the prompt is
+/// empty. A clone of the sampler goes on by itself. Generations run tokens together that the constraint leaves no
+/// choice for. A sampler may have several such stages.
+/// - @param sampler the sampler; not NULL
+/// - @param constraint the constraint, made for the same model; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The sampler keeps what it needs of `constraint`; the caller may free it.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Errors of sampling and generation:
+///   EMBER_E_INVALID_ARGUMENT where a token was accepted that does not fit, where a limit of the constraint is
+///   reached, for a constraint of another model, and with ember_generate_options_set_ignore_eog.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_add_constraint(
     sampler: *mut ember_sampler,
@@ -410,8 +545,14 @@ pub unsafe extern "C" fn ember_sampler_add_constraint(
     })
 }
 
-/// Writes an ember_constraint_progress to `out`: how far the text is that follows a constraint of the sampler, of several the one that is
-/// furthest from its end. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Says how far the text is that follows a constraint of the sampler; of several constraints, the one furthest from
+/// its end.
+/// - @param sampler the sampler; not NULL
+/// - @param out receives an ember_constraint_progress; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_progress(
     sampler: *const ember_sampler,
@@ -424,9 +565,15 @@ pub unsafe extern "C" fn ember_sampler_progress(
     })
 }
 
-/// Reports to the stages that look back that `token` is now part of the text: one that ember_sampler_sample gave, which accepts
-/// nothing by itself, or one of a prompt. A stage that is added later does not see it, unless an earlier one looks back as far.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Tells the stages that look back that a token is now part of the text. ember_sampler_sample accepts nothing by
+/// itself; a prompt's tokens may be accepted too. A stage that is added later does not see the token, unless an
+/// earlier one looks back as far.
+/// - @param sampler the sampler; not NULL
+/// - @param token the token id
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_accept(
     sampler: *mut ember_sampler,
@@ -439,8 +586,14 @@ pub unsafe extern "C" fn ember_sampler_accept(
     })
 }
 
-/// Writes a copy of a sampler to `out`: its stages and their state, its random numbers where they stand. Free it with
-/// ember_sampler_free. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Copies a sampler: its stages and their state, its random numbers where they stand.
+/// - @param sampler the sampler; not NULL
+/// - @param out receives the copy; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller frees `*out` with ember_sampler_free.
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_clone(
     sampler: *const ember_sampler,
@@ -454,8 +607,13 @@ pub unsafe extern "C" fn ember_sampler_clone(
     })
 }
 
-/// Writes the seed of the random numbers to `out`; for a sampler made with EMBER_SEED_RANDOM the one that was taken.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Gives the seed of a sampler's random numbers.
+/// - @param sampler the sampler; not NULL
+/// - @param out receives the seed; for a sampler made with EMBER_SEED_RANDOM the one that was taken; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_seed(
     sampler: *const ember_sampler,
@@ -468,8 +626,12 @@ pub unsafe extern "C" fn ember_sampler_seed(
     })
 }
 
-/// Starts over, as if the sampler were new: the random numbers and what was accepted; the stages stay.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Starts a sampler over, as if it were new: the random numbers, and what was accepted. The stages stay.
+/// - @param sampler the sampler; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_reset(
     sampler: *mut ember_sampler,
@@ -481,10 +643,17 @@ pub unsafe extern "C" fn ember_sampler_reset(
     })
 }
 
-/// Chooses a token from `n` logits, 1 to 16777215 (the index is the token id), and writes it to `out`. -INFINITY rules a token
-/// out, and +INFINITY all tokens that have less.
-/// Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or logits that rule every token out; EMBER_E_CANCELLED by
-/// a stage's callback; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Chooses a token from logits. ember_sampler_accept makes it part of the text.
+/// - @param sampler the sampler; not NULL
+/// - @param logits a number for each token id; -INFINITY rules a token out, and +INFINITY all tokens that have less;
+///   not NULL
+/// - @param n number of `logits`, 1 to 16777215
+/// - @param out receives the token id; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or logits that rule every token out;
+///   EMBER_E_CANCELLED by a stage's callback; EMBER_E_NOMEM; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_sampler_sample(
     sampler: *mut ember_sampler,

@@ -82,19 +82,32 @@ fn run(
     Ok(to_result(&score))
 }
 
-/// Scores how likely `continuation` is behind `prompt`: the log-probability of each of its tokens given all before it.
-/// Both together are tokenized as one text, with the special tokens that texts begin with (BOS); scored are the tokens
-/// from the first on that is not one of the prompt's alone. An empty prompt needs a model that begins texts with BOS.
-/// Of `options` (NULL: the defaults) the sequence, parse_special and the cancel token count. The sequence keeps what it has
-/// in common with the prompt and forgets the rest; afterwards it holds all but the last token, so that scoring many
-/// continuations of one prompt runs the prompt once. Memory for logits does not grow with the text.
-/// The tokens' scores go to `scores`, which holds `capacity` of them, and their number to `n_needed`; a first call
-/// with capacity 0 asks for it. `n_needed` NULL: they are not wanted, `scores` is not looked at. `out_result` NULL: not
-/// wanted.
-/// Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for more than n_ctx tokens, and one
-/// (the last is not run) and EMBER_E_BUFFER_TOO_SMALL, the sequence being as before; EMBER_E_CONTEXT_FULL when no page is left, EMBER_E_CANCELLED
-/// and others, the sequence having forgotten what it had not in common; EMBER_E_UTF8, EMBER_E_UNSUPPORTED for an encoder or a model
-/// without a tokenizer, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Scores how likely a continuation is behind a prompt: the log-probability of each of its tokens given all before
+/// it. Both together are tokenized as one text, with the special tokens that texts begin with (BOS). Scored are the
+/// tokens from the first on that is not one of the prompt's alone. The sequence keeps what it has in common with the
+/// prompt and forgets the rest. Afterwards it holds all but the last token, so that scoring many continuations of one
+/// prompt runs the prompt once. Memory for logits does not grow with the text.
+/// - @param context the context; not NULL
+/// - @param prompt the prompt; an empty one needs a model that begins texts with BOS, UTF-8; may be NULL if
+///   `prompt_len` is 0
+/// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+/// - @param continuation the continuation, UTF-8; may be NULL if `continuation_len` is 0
+/// - @param continuation_len length of `continuation` in bytes, or EMBER_NUL_TERMINATED
+/// - @param options of them the sequence, parse_special and the cancel token count; NULL: the defaults
+/// - @param scores receives the score of each token of the continuation; may be NULL if `capacity` is 0
+/// - @param capacity scores that `scores` can take; 0 to ask for the number
+/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; NULL: they are not wanted,
+///   and `scores` is not looked at
+/// - @param out_result receives the sums; set its struct_size first; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for
+///   more than n_ctx tokens, and one (the last is not run), or when no page is left; EMBER_E_CANCELLED by the cancel
+///   token; EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer; EMBER_E_UTF8,
+///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY. For too many tokens, and with EMBER_E_BUFFER_TOO_SMALL,
+///   the sequence is as before; after other errors it has forgotten what it had not in common.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_score(
     context: *mut ember_context,
@@ -118,9 +131,23 @@ pub unsafe extern "C" fn ember_score(
     })
 }
 
-/// As ember_score for `n_tokens` token ids, of which the first `n_prompt`, at least one, are the prompt. Nothing is added; the
-/// model needs no tokenizer.
-/// Errors: as ember_score, and EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// Scores how likely the last of given tokens are; see ember_score. Nothing is added to the tokens. The model needs
+/// no tokenizer.
+/// - @param context the context; not NULL
+/// - @param tokens the token ids of the prompt and the continuation; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param n_prompt how many of them are the prompt, at least one
+/// - @param options of them the sequence and the cancel token count; NULL: the defaults
+/// - @param scores receives the score of each token of the continuation; may be NULL if `capacity` is 0
+/// - @param capacity scores that `scores` can take; 0 to ask for the number
+/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; NULL: they are not wanted,
+///   and `scores` is not looked at
+/// - @param out_result receives the sums; set its struct_size first; NULL: not wanted
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: `options` may be freed after the call.
+/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_score; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_score_tokens(
     context: *mut ember_context,

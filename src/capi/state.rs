@@ -85,11 +85,18 @@ fn read_from(
     })
 }
 
-/// Makes sequence `to` the first `n_tokens` tokens of sequence `from`; what `to` held is gone. The two share the memory of
-/// the KV cache until they differ, so this costs next to nothing: for several answers to one prompt. Where the logits behind the
-/// last of these tokens are there, they are `to`'s as well, so that an empty prompt goes on from there.
-/// Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from` has given
-/// back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+/// Copies the beginning of a sequence into another, for several answers to one prompt. The two share the memory of
+/// the KV cache until they differ, so this costs next to nothing. If the logits behind the last of these tokens are
+/// there, `to` has them too, and an empty prompt goes on from there.
+/// - @param context the context; not NULL
+/// - @param from number of the sequence to copy from
+/// - @param to number of the sequence to copy into; what it held is gone
+/// - @param n_tokens how many tokens to copy, from the first on
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from`
+///   has given back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_copy(
     context: *mut ember_context,
@@ -101,11 +108,20 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
     guard(err, || handle!(context).lock("context")?.context.copy_sequence(from, to, n_tokens as usize))
 }
 
-/// Makes `sequence` as much of the beginning of the `n` tokens as the KV cache has, `most` tokens at most, and writes their number to
-/// `n_reused`. That is what the sequence has of it already, or whole pages that were kept of other texts, if that is more
-/// (ember_context_options_set_keep_prefixes). Decode the rest, then; leave one token at least, for its logits. Of what the sequence has, none is
-/// reused where it has given back what its next token would see (ember_context_options_set_keep_all_positions).
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+/// Makes a sequence as much of the beginning of a text as the KV cache has already. That is what the sequence itself
+/// has of it, or whole pages that were kept of other texts, if that is more
+/// (ember_context_options_set_keep_prefixes). Decode the rest then. A sequence that has given back what its next
+/// token would see (ember_context_options_set_keep_all_positions) reuses nothing of its own.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, from 0
+/// - @param tokens the token ids of the text; may be NULL if `n` is 0
+/// - @param n number of `tokens`
+/// - @param most the most tokens to reuse; leave one token at least to decode, for its logits
+/// - @param n_reused receives how many tokens the sequence has now; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_reuse(
     context: *mut ember_context,
@@ -122,15 +138,23 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
     })
 }
 
-/// Forgets `n_drop` tokens of `sequence` behind its first `n_keep`, where a text has become too long. The tokens behind them move
-/// forward to their places, and their keys in the KV cache are re-rotated to the new positions, which takes about as long as
-/// reading them. What was computed from the forgotten tokens stays in what follows, so this is cheaper than running
-/// the rest anew and not quite the same. Each time the moved keys are rounded once more. The logits behind the last token
-/// stay, unless it is forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or of its first `n_keep` tokens would be
-/// seen again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned
-/// positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left to copy those
-/// that other sequences have too; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Forgets tokens within a sequence, where a text has become too long. The tokens behind them move forward, and their
+/// keys in the KV cache are re-rotated to the new positions, which takes about as long as reading them. What was
+/// computed from the forgotten tokens stays in what follows: this is cheaper than running the rest anew, and not
+/// quite the same. Each shift rounds the moved keys once more. The logits behind the last token stay, unless it is
+/// forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, from 0
+/// - @param n_keep how many tokens stay at the beginning
+/// - @param n_drop how many tokens behind these are forgotten
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or the first `n_keep` tokens
+///   would see again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
+///   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and for an encoder;
+///   EMBER_E_CONTEXT_FULL when the KV cache has too few pages to copy those that other sequences have too;
+///   EMBER_E_NOMEM; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_shift(
     context: *mut ember_context,
@@ -142,8 +166,13 @@ pub unsafe extern "C" fn ember_context_sequence_shift(
     guard(err, || handle!(context).lock("context")?.context.shift(sequence, n_keep as usize, n_drop as usize))
 }
 
-/// Empties all sequences but `sequence`. (ember_context_rewind to 0 empties one.)
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUSY.
+/// Empties all sequences but one. (ember_context_rewind to 0 empties one.)
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence that stays
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_sequence_keep(
     context: *mut ember_context,
@@ -153,12 +182,19 @@ pub unsafe extern "C" fn ember_context_sequence_keep(
     guard(err, || handle!(context).lock("context")?.context.keep_sequence(sequence))
 }
 
-/// Writes the state of `sequence`, or of the whole context for EMBER_ALL_SEQUENCES, to `buffer` of `capacity` bytes and its
-/// length to `n_needed`; a first call with capacity 0 asks for the length. A state holds tokens, KV cache and the logits of
-/// the last token where they are there; loading it in another process with the same model goes on with the same bits. It holds
-/// no sampler: what that has accepted, and its random state, is the host's to keep.
-/// Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for an
-/// encoder, EMBER_E_BUSY.
+/// Writes the state of a sequence, or of a whole context, as bytes. A state holds tokens, KV cache, and the logits of
+/// the last token where they are there. Loaded in another process with the same model it goes on with the same bits.
+/// It holds no sampler: the host keeps what that has accepted, and its random state.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole context
+/// - @param buffer receives the state; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_UNSUPPORTED for an encoder;
+///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_save(
     context: *const ember_context,
@@ -177,15 +213,23 @@ pub unsafe extern "C" fn ember_context_state_save(
     })
 }
 
-/// Makes `sequence` what a state of one sequence says; with EMBER_ALL_SEQUENCES the whole context what a state of a context
-/// says, where sequences that the state does not have become empty. `len` bytes at `data`. The state is looked at whole
-/// before anything changes: on an error all is as it was. Its checksum finds damage, not malice: load states of your own. With
-/// ember_context_options_set_keep_prefixes no other sequence begins with pages that came with a state of one sequence; where the
-/// cache has the same beginning already, its pages take the place of the state's. Ember distinguishes models by their dimensions,
-/// keys and tensors' names, and by some bytes of each tensor, not by all.
-/// Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, another kind of KV cache,
-/// more sequences or longer ones than the context has; EMBER_E_UNSUPPORTED for one of a later version, and for an encoder;
-/// EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM, EMBER_E_BUSY.
+/// Loads the state of a sequence, or of a whole context, from bytes. Ember looks at the whole state before anything
+/// changes: on an error all is as it was. Its checksum finds damage, not malice: load only states of your own. Ember
+/// distinguishes models by their dimensions, keys and tensors' names, and by some bytes of each tensor, not by all.
+/// With ember_context_options_set_keep_prefixes no other sequence begins with pages that came with the state of one
+/// sequence. Where the cache has the same beginning already, its pages take the place of the state's.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, for the state of one; or EMBER_ALL_SEQUENCES for the state of a context,
+///   where sequences that the state does not have become empty
+/// - @param data the state, as ember_context_state_save wrote it; not NULL
+/// - @param len number of bytes
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, of another kind
+///   of KV cache, and for more or longer sequences than the context has; EMBER_E_UNSUPPORTED for one of a later
+///   version, and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM,
+///   EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_load(
     context: *mut ember_context,
@@ -200,11 +244,20 @@ pub unsafe extern "C" fn ember_context_state_load(
     })
 }
 
-/// As ember_context_state_save, to the file `path`. Whatever fails (a full disk, say), a file that was there before is as it
-/// was: the state is written beside it and takes its place when it is whole and on disk. Its permissions stay, and so does a
-/// symbolic link to it. A process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes
-/// when a state is saved to `path` again.
-/// Errors: also EMBER_E_IO (a folder, pipe or device at `path` too), EMBER_E_UTF8.
+/// Writes the state of a sequence, or of a whole context, to a file; see ember_context_state_save. Ember writes the
+/// state beside the file and puts it in the file's place when it is whole and on disk. Whatever fails (a full disk,
+/// say), a file that was there before is as it was. Its permissions stay, and so does a symbolic link to it. A
+/// process that is killed meanwhile leaves the file beside it (`.ember-` and more, `.tmp`), which goes when a state
+/// is saved to `path` again.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole context
+/// - @param path the file, UTF-8; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_IO, for a folder, pipe or device at `path` too; EMBER_E_INVALID_ARGUMENT when the sequence does
+///   not exist; EMBER_E_UNSUPPORTED for an encoder; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_save_file(
     context: *const ember_context,
@@ -220,7 +273,15 @@ pub unsafe extern "C" fn ember_context_state_save_file(
     })
 }
 
-/// As ember_context_state_load, from the file `path`. Errors: also EMBER_E_IO, EMBER_E_UTF8.
+/// Loads the state of a sequence, or of a whole context, from a file; see ember_context_state_load.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the state of a whole context
+/// - @param path the file, UTF-8; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_IO for a file that cannot be read; EMBER_E_UTF8; else as ember_context_state_load.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_load_file(
     context: *mut ember_context,
@@ -236,8 +297,17 @@ pub unsafe extern "C" fn ember_context_state_load_file(
     })
 }
 
-/// As ember_context_state_save, to a callback, which gets the state part by part; no copy of it is held.
-/// Errors: also EMBER_E_CANCELLED by the callback.
+/// Hands the state of a sequence, or of a whole context, to a callback, part by part; see ember_context_state_save.
+/// Ember holds no copy of the state.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole context
+/// - @param callback takes the parts, on the calling thread; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+///   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_NOMEM; EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_write(
     context: *const ember_context,
@@ -251,9 +321,17 @@ pub unsafe extern "C" fn ember_context_state_write(
     })
 }
 
-/// As ember_context_state_load, from a callback, which is called until it gives no more. The state is held in memory until
-/// it is found to be whole. Errors: also EMBER_E_CANCELLED by the callback, EMBER_E_INVALID_ARGUMENT when it returns more
-/// bytes than it was asked for.
+/// Loads the state of a sequence, or of a whole context, from a callback, which Ember calls until it gives no more;
+/// see ember_context_state_load. Ember holds the state in memory until it is found to be whole.
+/// - @param context the context; not NULL
+/// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the state of a whole context
+/// - @param callback gives the parts, on the calling thread; not NULL
+/// - @param user_data handed to the callback as it is; may be NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when it returns more bytes than it was asked
+///   for; else as ember_context_state_load.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_state_read(
     context: *mut ember_context,

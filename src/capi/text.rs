@@ -8,10 +8,21 @@ use super::guard::guard;
 use super::model::ember_model;
 use crate::error::ember_status;
 
-/// Writes the token ids of `text` to `tokens`, which holds `capacity` of them, and their number to `n_needed`; a first
-/// call with capacity 0 asks for the number. `add_special` adds the BOS and EOS tokens that the file asks for;
-/// `parse_special` takes the text of control tokens ("<|im_start|>") for these tokens instead of plain text. Any
-/// thread. Errors: EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+/// Makes token ids of text.
+/// - @param model the model; not NULL
+/// - @param text the text, UTF-8; may be NULL if `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param add_special whether to add the BOS and EOS tokens that the file asks for
+/// - @param parse_special whether the text of a control token ("<|im_start|>") stands for that token; false: it is
+///   plain text, as is right for what users type
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_tokenize(
     model: *const ember_model,
@@ -31,10 +42,22 @@ pub unsafe extern "C" fn ember_model_tokenize(
     })
 }
 
-/// As ember_model_tokenize for `len` bytes at `bytes` that need not be UTF-8. Valid stretches are taken as text; the bytes
-/// between them become byte tokens, or the unknown token where the vocabulary has none. A vocabulary of bytes that lacks some, as
-/// SmolLM2's lacks twenty, leaves these out, in valid text too, as the model's own tokenizer does. Any thread.
-/// Errors: EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+/// Makes token ids of bytes that need not be UTF-8. Valid stretches are taken as text. The bytes between them become
+/// byte tokens, or the unknown token where the vocabulary has none. A vocabulary of bytes that lacks some, as
+/// SmolLM2's lacks twenty, leaves these out, in valid text too, as the model's own tokenizer does.
+/// - @param model the model; not NULL
+/// - @param bytes the bytes; may be NULL if `len` is 0
+/// - @param len number of bytes
+/// - @param add_special whether to add the BOS and EOS tokens that the file asks for
+/// - @param parse_special whether the text of a control token stands for that token
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL,
+///   EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_tokenize_bytes(
     model: *const ember_model,
@@ -54,11 +77,21 @@ pub unsafe extern "C" fn ember_model_tokenize_bytes(
     })
 }
 
-/// Writes the bytes of `n_tokens` tokens, joined, to `buffer` of `capacity` bytes, and their number to `n_needed`. No
-/// NUL is added. They are taken for the beginning of a text: where tokenizing puts a space before that, it goes again. Tokens that
-/// continue a text keep it in ember_model_token_bytes and in the bytes of events. The bytes need not be UTF-8 when the tokens begin or end inside a code point. `render_special`
-/// writes control tokens as their text instead of leaving them out. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+/// Makes text of token ids. The tokens are taken for the beginning of a text: a space that tokenizing puts before one
+/// goes again. ember_model_token_bytes, and the bytes of events, keep it.
+/// - @param model the model; not NULL
+/// - @param tokens the token ids; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param render_special whether control tokens appear as their text; false: they are left out
+/// - @param buffer receives the bytes, without NUL; no whole UTF-8 where the tokens begin or end inside a code point;
+///   may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_UNSUPPORTED for a model without a
+///   tokenizer; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_detokenize(
     model: *const ember_model,
@@ -77,8 +110,17 @@ pub unsafe extern "C" fn ember_model_detokenize(
     })
 }
 
-/// Writes the exact bytes of one token to `buffer` of `capacity` bytes, and their number to `n_needed`. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED.
+/// Writes the exact bytes that a token stands for.
+/// - @param model the model; not NULL
+/// - @param token the token id
+/// - @param buffer receives the bytes, without NUL, perhaps a part of a code point; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_UNSUPPORTED for a model without a
+///   tokenizer; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_token_bytes(
     model: *const ember_model,
@@ -94,8 +136,15 @@ pub unsafe extern "C" fn ember_model_token_bytes(
     })
 }
 
-/// Writes to `out` whether `token` is a control token, such as BOS or the marks of a chat's turns, which stands for no
-/// text. Any thread. Errors: as ember_model_token_is_eog.
+/// Says whether a token is a control token, such as BOS or the marks of a chat's turns, which stands for no text.
+/// - @param model the model; not NULL
+/// - @param token the token id
+/// - @param out receives the answer; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_UNSUPPORTED for a model without a
+///   tokenizer.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_token_is_control(
     model: *const ember_model,
@@ -110,8 +159,15 @@ pub unsafe extern "C" fn ember_model_token_is_control(
     })
 }
 
-/// Writes to `out` whether `token` ends a generation (end of sequence, of turn, of message). Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_UNSUPPORTED for a model without a tokenizer.
+/// Says whether a token ends a generation (end of sequence, of turn, of message).
+/// - @param model the model; not NULL
+/// - @param token the token id
+/// - @param out receives the answer; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_UNSUPPORTED for a model without a
+///   tokenizer.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_token_is_eog(
     model: *const ember_model,

@@ -56,7 +56,13 @@ fn to_timings(context: &Context) -> ember_timings {
     }
 }
 
-/// Writes to `out` what the context has done, and how long it took. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Writes what a context has done, and how long it took.
+/// - @param context the context; not NULL
+/// - @param out receives the counters; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_timings_get(
     context: *const ember_context,
@@ -66,7 +72,12 @@ pub unsafe extern "C" fn ember_context_timings_get(
     guard(err, || fill_struct!(out, to_timings(&handle!(context).lock("context")?.context)))
 }
 
-/// Sets the counters of the context to 0; load_ns stays. Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// Sets the counters of a context to 0; load_ns stays.
+/// - @param context the context; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_timings_reset(
     context: *mut ember_context,

@@ -106,15 +106,19 @@ fn tokenizer_info(t: &Tokenizer) -> ember_tokenizer_info {
     }
 }
 
-/// Loads a tokenizer without a model and writes it with one reference to `out`; give it back with ember_tokenizer_release.
-/// `path` is that of
-/// - a GGUF file: a model's, whose tensors are not looked at, or one that holds a vocabulary alone;
-/// - a Hugging Face folder with a `tokenizer.json`, which need not hold a model;
-/// - a `tokenizer.json`, which is read with the files beside it; a JSON file of another name (`.json`) is taken alone.
-///
-/// The sentence of an error begins with the path.
-/// Errors: EMBER_E_IO (missing, unreadable), EMBER_E_FORMAT (malformed), EMBER_E_UNSUPPORTED (a kind of vocabulary that this version does
-/// not know, or a file without one), EMBER_E_NOMEM, EMBER_E_UTF8, EMBER_E_INVALID_ARGUMENT.
+/// Loads a tokenizer without a model.
+/// - @param path a GGUF file, whose tensors are not looked at, or a Hugging Face folder with a `tokenizer.json`,
+///   which need not hold a model. Or a `tokenizer.json`, read with the files beside it; a JSON file of another name
+///   is taken alone; not NULL
+/// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+/// - @param out receives the tokenizer with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_tokenizer_release.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed); EMBER_E_UNSUPPORTED (a kind of vocabulary
+///   that this version does not know, or a file without one); EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+///   The sentence begins with the path.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_load(
     path: *const c_char,
@@ -129,8 +133,15 @@ pub unsafe extern "C" fn ember_tokenizer_load(
     })
 }
 
-/// As ember_tokenizer_load, of `len` bytes at `data`: a GGUF file, or a `tokenizer.json` alone. Nothing of them is kept. Error
-/// sentences begin with `<buffer>`.
+/// Loads a tokenizer from bytes in memory, without a model.
+/// - @param data a GGUF file, or a `tokenizer.json` alone; not NULL
+/// - @param len number of bytes
+/// - @param out receives the tokenizer with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_tokenizer_release. `data` may be freed after the call.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: as ember_tokenizer_load. The sentence begins with `<buffer>`.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_load_buffer(
     data: *const u8,
@@ -144,9 +155,14 @@ pub unsafe extern "C" fn ember_tokenizer_load_buffer(
     })
 }
 
-/// Writes the tokenizer of a model with one reference to `out`; give it back with ember_tokenizer_release. It is the model's own,
-/// not a copy, and may outlive the model. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UNSUPPORTED for a model without a tokenizer, EMBER_E_NOMEM.
+/// Gives the tokenizer of a model. It is the model's own, not a copy, and may outlive the model.
+/// - @param model the model; not NULL
+/// - @param out receives the tokenizer with one reference; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: The caller gives `*out` back with ember_tokenizer_release.
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_tokenizer(
     model: *const ember_model,
@@ -159,7 +175,11 @@ pub unsafe extern "C" fn ember_model_tokenizer(
     })
 }
 
-/// Adds a reference and returns `tokenizer`; NULL when `tokenizer` is not a tokenizer. Any thread.
+/// Adds a reference to a tokenizer.
+/// - @param tokenizer the tokenizer; may be NULL
+/// - Ownership: The caller gives each reference back with ember_tokenizer_release.
+/// - Threads: Any thread, also several at the same time.
+/// - @return `tokenizer`, or NULL when it is not a tokenizer
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_retain(tokenizer: *mut ember_tokenizer) -> *mut ember_tokenizer {
     guard_value(std::ptr::null_mut(), || {
@@ -168,14 +188,21 @@ pub unsafe extern "C" fn ember_tokenizer_retain(tokenizer: *mut ember_tokenizer)
     })
 }
 
-/// Gives a reference back; the last one frees the tokenizer, unless a model has it too. NULL is fine. Any thread.
+/// Gives a reference to a tokenizer back. The last one frees the tokenizer, unless a model has it too.
+/// - @param tokenizer the tokenizer; may be NULL
+/// - Threads: Any thread, also several at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_release(tokenizer: *mut ember_tokenizer) {
     guard_value((), || free_handle!(tokenizer, |t| t.references.fetch_sub(1, SeqCst) == 1))
 }
 
-/// Writes what is known of the tokens to `out`, whose struct_size must be set. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT.
+/// Writes what is known of a tokenizer's tokens.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param out receives the token ids and counts; set its struct_size first; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_info_get(
     tokenizer: *const ember_tokenizer,
@@ -185,9 +212,21 @@ pub unsafe extern "C" fn ember_tokenizer_info_get(
     guard(err, || fill_struct!(out, tokenizer_info(&handle!(tokenizer).tokenizer)))
 }
 
-/// As ember_model_tokenize. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a part of the
-/// tokenizer fails on, EMBER_E_NOMEM.
+/// Makes token ids of text.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param text the text, UTF-8; may be NULL if `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param add_special whether to add the BOS and EOS tokens that the file asks for
+/// - @param parse_special whether the text of a control token ("<|im_start|>") stands for that token; false: it is
+///   plain text, as is right for what users type
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on; EMBER_E_INVALID_ARGUMENT,
+///   EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_tokenize(
     tokenizer: *const ember_tokenizer,
@@ -207,9 +246,20 @@ pub unsafe extern "C" fn ember_tokenizer_tokenize(
     })
 }
 
-/// As ember_model_tokenize_bytes. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on,
-/// EMBER_E_NOMEM.
+/// Makes token ids of bytes that need not be UTF-8, as ember_model_tokenize_bytes does.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param bytes the bytes; may be NULL if `len` is 0
+/// - @param len number of bytes
+/// - @param add_special whether to add the BOS and EOS tokens that the file asks for
+/// - @param parse_special whether the text of a control token stands for that token
+/// - @param tokens receives the token ids; may be NULL if `capacity` is 0
+/// - @param capacity tokens that `tokens` can take; 0 to ask for the number
+/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on; EMBER_E_INVALID_ARGUMENT,
+///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_tokenize_bytes(
     tokenizer: *const ember_tokenizer,
@@ -229,8 +279,18 @@ pub unsafe extern "C" fn ember_tokenizer_tokenize_bytes(
     })
 }
 
-/// Writes to `out` how many tokens ember_tokenizer_tokenize would give for `text`. Any thread. Errors: as there, except
-/// EMBER_E_BUFFER_TOO_SMALL.
+/// Counts the tokens that ember_tokenizer_tokenize would give for a text.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param text the text, UTF-8; may be NULL if `text_len` is 0
+/// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+/// - @param add_special whether to count the BOS and EOS tokens that the file asks for
+/// - @param parse_special whether the text of a control token stands for that token
+/// - @param out receives the number of tokens; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on; EMBER_E_INVALID_ARGUMENT,
+///   EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_count(
     tokenizer: *const ember_tokenizer,
@@ -247,8 +307,20 @@ pub unsafe extern "C" fn ember_tokenizer_count(
     })
 }
 
-/// As ember_model_detokenize. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// Makes text of token ids. The tokens are taken for the beginning of a text: a space that tokenizing puts before one
+/// goes again.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param tokens the token ids; may be NULL if `n_tokens` is 0
+/// - @param n_tokens number of `tokens`
+/// - @param render_special whether control tokens appear as their text; false: they are left out
+/// - @param buffer receives the bytes, without NUL; no whole UTF-8 where the tokens begin or end inside a code point;
+///   may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_detokenize(
     tokenizer: *const ember_tokenizer,
@@ -266,8 +338,16 @@ pub unsafe extern "C" fn ember_tokenizer_detokenize(
     })
 }
 
-/// As ember_model_token_bytes: the exact bytes of one token, a control token's text included. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist, EMBER_E_BUFFER_TOO_SMALL.
+/// Writes the exact bytes of a token: those it stands for, or the text of a control token.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param token the token id
+/// - @param buffer receives the bytes, without NUL, perhaps a part of a code point; may be NULL if `capacity` is 0
+/// - @param capacity bytes that `buffer` can take; 0 to ask for the number
+/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_BUFFER_TOO_SMALL.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_token_bytes(
     tokenizer: *const ember_tokenizer,
@@ -283,7 +363,14 @@ pub unsafe extern "C" fn ember_tokenizer_token_bytes(
     })
 }
 
-/// As ember_model_token_is_control. Any thread. Errors: EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+/// Says whether a token is a control token, such as BOS or the marks of a chat's turns, which stands for no text.
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param token the token id
+/// - @param out receives the answer; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_token_is_control(
     tokenizer: *const ember_tokenizer,
@@ -298,8 +385,14 @@ pub unsafe extern "C" fn ember_tokenizer_token_is_control(
     })
 }
 
-/// As ember_model_token_is_eog: whether `token` ends a generation. Any thread.
-/// Errors: EMBER_E_INVALID_ARGUMENT, also for a token that does not exist.
+/// Says whether a token ends a generation (end of sequence, of turn, of message).
+/// - @param tokenizer the tokenizer; not NULL
+/// - @param token the token id
+/// - @param out receives the answer; not NULL
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Threads: Any thread, also several at the same time.
+/// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist.
+/// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_token_is_eog(
     tokenizer: *const ember_tokenizer,

@@ -31,7 +31,10 @@ fn c_str(text: &'static str) -> *const c_char {
     CStr::from_bytes_with_nul(text.as_bytes()).unwrap_or_default().as_ptr()
 }
 
-/// The version of the library at run time, for example "0.1.0". Static; never freed. Any thread.
+/// Gives the version of the library at run time, for example "0.1.0".
+/// - Ownership: The text is static and never freed.
+/// - Threads: Any thread, also several at the same time.
+/// - @return the version, NUL-terminated, never NULL
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_version_string() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(c_str(VERSION)))
@@ -48,16 +51,23 @@ fn has_feature(name: &str) -> bool {
     FEATURES.contains(&(name, true))
 }
 
-/// 1 when the library has the part called `name`, 0 when it was built without it or does not know the name: "chat" (chat
-/// templates), "hf" (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's or Qwen's). What
-/// needs a part that is missing gives EMBER_E_UNSUPPORTED. Any thread.
+/// Says whether the library was built with an optional part. What needs a part that is missing gives
+/// EMBER_E_UNSUPPORTED.
+/// - @param name the part: "chat" (chat templates), "constraints", "hf" (Hugging Face folders), "tokenizers" (GGUF
+///   files whose text is normalized as BERT's or Qwen's), UTF-8; may be NULL if `name_len` is 0
+/// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+/// - Threads: Any thread, also several at the same time.
+/// - @return 1 when the library has the part, 0 when it has not or does not know the name
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_has_feature(name: *const c_char, name_len: usize) -> i32 {
     guard_value(0, || Ok(i32::from(has_feature(text!(name, name_len)))))
 }
 
-/// One line on what this build can do: version, architectures, number formats, the instruction sets that this machine can
-/// run (lowest first), target. Static; never freed. Any thread.
+/// Describes the build in one line: version, architectures, number formats, instruction sets that this machine can
+/// run (lowest first), target.
+/// - Ownership: The text is static and never freed.
+/// - Threads: Any thread, also several at the same time.
+/// - @return the line, NUL-terminated, never NULL
 #[unsafe(no_mangle)]
 pub extern "C" fn ember_build_info() -> *const c_char {
     guard_value(c"".as_ptr(), || Ok(BUILD.as_ptr()))

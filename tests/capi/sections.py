@@ -107,7 +107,7 @@ def judge(name: str, result: str, names: list[str], lines: list[str]) -> list[st
     returns = [text for text in texts if text.startswith("@return")]
     if (result != "void") != (len(returns) == 1):
         bad.append("returns nothing" if result == "void" else "lacks @return")
-    bad += [f'does not say "{ERR}" of err' for text in texts if text.startswith("@param err") and text != f"@param err {ERR}"]
+    bad += [f'does not say "{ERR}" of err' for text in texts if text.startswith("@param err ") and text != f"@param err {ERR}"]
     # What comes first: sentences, parameters, ownership, threads, errors, the result.
     order = ["@param", *PARTS, "@return"]
     places = [next((i for i, mark in enumerate(order) if text.startswith(mark)), -1) for text in texts]
